@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.escalation import escalate
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
+    from continuations.core.audit import AuditLine
     from continuations.core.decisions import (
         Answer,
         Approve,
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
         Fail,
         Verdict,
     )
+    from continuations.core.doors import Door
     from continuations.core.identity import Identity
+    from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
@@ -84,6 +88,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
+    "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -101,7 +106,10 @@ _EXPORTS_BY_MODULE = {
         "Fail",
         "Verdict",
     ],
+    "continuations.core.audit": ["AuditLine"],
+    "continuations.core.doors": ["Door"],
     "continuations.core.identity": ["Identity"],
+    "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
@@ -158,6 +166,7 @@ __all__ = [
     "ApprovalPolicy",
     "Approve",
     "AsyncRunner",
+    "AuditLine",
     "Budget",
     "Call",
     "Cancelled",
@@ -168,6 +177,7 @@ __all__ = [
     "Decision",
     "DecisionRefused",
     "Deny",
+    "Door",
     "Fail",
     "Failed",
     "Failure",
@@ -202,6 +212,7 @@ __all__ = [
     "TranscriptInvalid",
     "Usage",
     "Verdict",
+    "Vote",
     "Wait",
     "WaitExpired",
     "WaitNotFound",
@@ -209,6 +220,7 @@ __all__ = [
     "__version__",
     "ask",
     "ask_person",
+    "escalate",
     "external",
     "open_store",
     "resume",

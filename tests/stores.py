@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # The bodies of format 2 are compressed with the dictionary.
-FORMAT_2 = b"CONT\0\2"
+FORMAT_1 = b"CONT\0\1"
 
 
 class StoreWithoutTime:
@@ -63,7 +63,7 @@ def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
     dictionary = zstd.ZstdDict(DICTIONARY, is_raw=True)
     for body in objects.values():
         found.append(body)
-        used = dictionary if body[:6] == FORMAT_2 else None
+        used = None if body[:6] == FORMAT_1 else dictionary
         # A version may carry another one in its header, so there may be two frames.
         for match in re.finditer(re.escape(ZSTD_MAGIC), body):
             frame = body[match.start() :]

@@ -14,7 +14,7 @@ from continuations.core.waits import TEXT_SCHEMA
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from continuations.authoring.tool_waits import DeadlineAction
+    from continuations.authoring.tool_waits import QuestionDeadline
 
 
 def schema_json_of(answer_type: Any) -> str | None:
@@ -32,7 +32,7 @@ def schema_json_of(answer_type: Any) -> str | None:
     return jsontext.canonical(arguments.schema_of(adapter))
 
 
-def action_json_of(action: DeadlineAction | None, answer_type: Any) -> str | None:
+def action_json_of(action: QuestionDeadline | None, answer_type: Any) -> str | None:
     """Return what a deadline does as JSON text.
 
     Raises `InvalidInput` if the value of an `Answer` does not fit the type.

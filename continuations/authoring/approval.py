@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.errors import PolicyFailed
-from continuations.core import jsontext
+from continuations.authoring.periods import Duration, to_seconds
+from continuations.core import deadline_actions, jsontext
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Answer, Deny
+from continuations.core.quorum import Quorum
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 Condition: TypeAlias = "Callable[..., object]"
-Duration: TypeAlias = timedelta | float
-# A longer period would be a mistake in the unit, and its end may be after the last day
-# that `datetime` can represent.
-MAX_PERIOD = timedelta(days=3650)
+ApprovalDeadline: TypeAlias = Answer | Deny | Escalate
 ContinueOrStop = Literal["continue", "stop"]
 
 
@@ -34,8 +34,22 @@ class ApprovalPolicy:
             values; with a `**` parameter it gets all of them. If it raises or returns
             anything else, the call does not run.
         name: The name that people see. Default: the name of the condition.
-        expires_after: The time to decide: a timedelta, or seconds, at most 3,650 days.
-            After it the wait expires and the call does not run. Default: no limit.
+        approvers: Who may decide: names of persons, and `group:NAME` for groups, at
+            most 100. Default: everybody who can reach the store.
+        votes: How many persons must give the same verdict. One `Deny` is enough. The
+            first vote of a person counts. Default: 1.
+        not_requester: Refuse the decision of the requester of the run, and every
+            approval if the requester is unknown (`start(by=...)`). Default: `False`.
+        within: The time to decide: a timedelta, or seconds, at most 3,650 days. After
+            it the wait expires and the call does not run. Default: no limit.
+        on_deadline: What happens then instead: `Deny(reason=...)`, `Answer(value)`,
+            which becomes the result of the call, or `escalate(to=..., within=...)`.
+            No deadline approves a call.
+        remind_after: The time after which `notify` is called once more for a wait that
+            is still open: a timedelta, or seconds. It is called at most 3 times, each
+            after this time. Default: no reminder.
+        expires_after: The older name of `within`.
+        on_expiry: The older name of `on_deadline`.
         valid_for: How long after the approval the call may still begin: a timedelta,
             or seconds, at least 1 second and at most 3,650 days. Default: no limit.
         strict: Bind an approval also to the tool's description: after a change of
@@ -50,7 +64,14 @@ class ApprovalPolicy:
 
     when: bool | Condition | None = None
     name: str | None = None
+    approvers: Sequence[str] = ()
+    votes: int = 1
+    not_requester: bool = False
+    within: Duration | None = None
+    on_deadline: ApprovalDeadline | None = None
+    remind_after: Duration | None = None
     expires_after: Duration | None = None
+    on_expiry: ApprovalDeadline | None = None
     valid_for: Duration | None = None
     strict: bool = False
     on_denied: ContinueOrStop = "continue"
@@ -67,14 +88,40 @@ class ApprovalPolicy:
             raise _option_error("name", "a string", name)
         if type(self.strict) is not bool:
             raise _option_error("strict", "True or False", self.strict)
-        for option in ("expires_after", "valid_for"):
+        for option in ("within", "expires_after", "valid_for", "remind_after"):
             seconds = to_seconds(getattr(self, option), f"ApprovalPolicy: {option}")
-            if option == "valid_for" and seconds is not None and seconds < 1:
-                raise _option_error(option, "at least 1 second", self.valid_for)
+            at_least_one = option in ("valid_for", "remind_after")
+            if at_least_one and seconds is not None and seconds < 1:
+                raise _option_error(option, "at least 1 second", getattr(self, option))
+        self._check_deciders()
         for option in ("on_denied", "on_expired"):
             consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):
                 raise _option_error(option, '"continue" or "stop"', consequence)
+
+    def _check_deciders(self) -> None:
+        """Check who decides, and what the deadline does; bring both to one form."""
+        if type(self.not_requester) is not bool:
+            raise _option_error("not_requester", "True or False", self.not_requester)
+        for name, older in (("within", "expires_after"), ("on_deadline", "on_expiry")):
+            if getattr(self, name) is not None and getattr(self, older) is not None:
+                msg = f"ApprovalPolicy: {older} is the older name of {name}. Pass one."
+                raise InvalidInput(msg)
+        action = self.on_deadline or self.on_expiry
+        if self.approvers == () and self.votes == 1 and action is None:
+            return
+        # Most policies have none of these options, and need no checks.
+        from continuations.authoring import escalation  # noqa: PLC0415
+
+        names = escalation.checked_approvers(
+            "ApprovalPolicy: approvers", self.approvers
+        )
+        object.__setattr__(self, "approvers", names)
+        escalation.check_votes("ApprovalPolicy: votes", self.votes, names)
+        escalation.checked_approval_action(action)
+        if action is not None and self.decision_timeout is None:
+            msg = "ApprovalPolicy: on_deadline needs a deadline. Pass within=... too."
+            raise InvalidInput(msg)
 
     @classmethod
     def from_option(cls, option: object) -> ApprovalPolicy | None:
@@ -112,7 +159,29 @@ class ApprovalPolicy:
     @property
     def decision_timeout(self) -> timedelta | None:
         """The time that a person has to decide."""
-        return _to_timedelta(self.expires_after)
+        return _to_timedelta(self.within or self.expires_after)
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """Who may decide, and how many; `None` if everybody may decide alone."""
+        if not self.approvers and self.votes == 1 and not self.not_requester:
+            return None
+        return Quorum(
+            approvers=tuple(self.approvers),
+            votes=self.votes,
+            not_requester=self.not_requester,
+        )
+
+    @property
+    def deadline_action_json(self) -> str | None:
+        """What the deadline does, as JSON text; `None`: the wait expires."""
+        action = self.on_deadline or self.on_expiry
+        return None if action is None else deadline_actions.dump(action)
+
+    @property
+    def reminder_seconds(self) -> int:
+        """The whole seconds between reminders, or 0."""
+        return int(to_seconds(self.remind_after, "remind_after") or 0)
 
     @property
     def approval_validity(self) -> timedelta | None:
@@ -124,13 +193,22 @@ class ApprovalPolicy:
         """The digest of the options, without the code of a condition."""
         mode = "condition" if callable(self.when) else str(self.when is not False)
         periods = [
-            to_seconds(self.expires_after, "expires_after"),
+            to_seconds(self.within or self.expires_after, "within"),
             to_seconds(self.valid_for, "valid_for"),
         ]
-        rules = [self.strict, self.on_denied, self.on_expired]
-        return jsontext.digest(
-            jsontext.canonical([mode, self.display_name, *periods, *rules])
-        )
+        rules: list[object] = [self.strict, self.on_denied, self.on_expired]
+        options: list[object] = [mode, self.display_name, *periods, *rules]
+        deciders = [
+            list(self.approvers),
+            self.votes,
+            self.not_requester,
+            self.deadline_action_json,
+            self.reminder_seconds,
+        ]
+        # A policy without them keeps the digest of earlier releases.
+        if deciders != [[], 1, False, None, 0]:
+            options += deciders
+        return jsontext.digest(jsontext.canonical(options))
 
     async def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether a call with these arguments waits for a person.
@@ -166,26 +244,6 @@ class ApprovalPolicy:
 def _option_error(option: str, wanted: str, value: object) -> InvalidInput:
     got = f"{value!r} ({type(value).__name__})"
     return InvalidInput(f"ApprovalPolicy: {option} must be {wanted}, got {got}.")
-
-
-def to_seconds(duration: object, label: str) -> float | None:
-    """Return a duration in seconds; raises `InvalidInput` with a label."""
-    if duration is None:
-        return None
-    if isinstance(duration, timedelta):
-        seconds = duration.total_seconds()
-    elif isinstance(duration, int | float) and not isinstance(duration, bool):
-        seconds = float(duration)
-    else:
-        seconds = math.nan
-    if 0 < seconds <= MAX_PERIOD.total_seconds():
-        return seconds
-    got = f"{duration!r} ({type(duration).__name__})"
-    msg = (
-        f"{label} must be a timedelta or seconds, above 0 and at most "
-        f"{MAX_PERIOD.days} days, got {got}."
-    )
-    raise InvalidInput(msg)
 
 
 def _to_timedelta(duration: Duration | None) -> timedelta | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.agent_options import takes_positional
-from continuations.authoring.approval import ApprovalPolicy, to_seconds
+from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.periods import to_seconds
 from continuations.authoring.tool_digests import (
     compute_contract_digest,
     compute_model_text_digest,
@@ -21,8 +22,9 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from continuations.authoring.approval import Condition, Duration
+    from continuations.authoring.approval import Condition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.periods import Duration
     from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
     from continuations.authoring.tool_waits import ToolWait
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from continuations.errors import InvalidInput
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+
+
+def _no_callback_url() -> str:
+    msg = (
+        "ctx.callback_url is not available: the runner has no callback_url. Pass "
+        "Runner(..., callback_url=Links(secret, base_url=...).callback_url)."
+    )
+    raise InvalidInput(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,7 @@ class ToolContext:
         context: The object that the application passed as `context=` to `start` or
             `resume`. It is never stored.
         make_wait_id: A function that returns `wait_id`.
+        make_callback_url: A function that returns `callback_url`.
     """
 
     run_id: str
@@ -42,6 +53,9 @@ class ToolContext:
     context: Any = field(default=None, repr=False)
     # Few tools ask for the id of their wait, so it is made on request.
     make_wait_id: Callable[[], str] = field(default=str, repr=False, compare=False)
+    make_callback_url: Callable[[], str] = field(
+        default=_no_callback_url, repr=False, compare=False
+    )
 
     @property
     def wait_id(self) -> str:
@@ -51,3 +65,16 @@ class ToolContext:
         also before the tool has returned. The id is the same in every attempt.
         """
         return self.make_wait_id()
+
+    @property
+    def callback_url(self) -> str:
+        """The URL to which another system sends the result of its job.
+
+        The URL ends the wait that the call opens if it returns `external(...)`, and
+        nothing else. A holder of the URL needs no other credentials: it is a secret.
+        Like `wait_id`, it works before the tool has returned.
+
+        Raises:
+            InvalidInput: The runner has no `callback_url`.
+        """
+        return self.make_callback_url()

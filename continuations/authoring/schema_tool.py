@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
     from jsonschema_rs import ValidationError, Validator
 
-    from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.periods import Duration
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_waits import ToolWait
 

@@ -20,10 +20,11 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from continuations.authoring.approval import ApprovalPolicy, Condition, Duration
+    from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
     from continuations.authoring.tool_protocol import OnTimeout

@@ -19,16 +19,19 @@ from typing import (
     overload,
 )
 
-from continuations.authoring.approval import to_seconds
+from continuations.authoring.escalation import checked_action
+from continuations.authoring.periods import to_seconds
+from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from continuations.authoring.approval import Duration
+    from continuations.authoring.periods import Duration
 
 T = TypeVar("T")
 ToolWaitKind: TypeAlias = Literal["question", "event", "timer", "external"]
 DeadlineAction: TypeAlias = Answer | Deny | Fail
+QuestionDeadline: TypeAlias = DeadlineAction | Escalate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,7 @@ class ToolWait(Generic[T]):
     key: str | None = None
     within: timedelta | None = None
     until: datetime | None = None
-    on_deadline: DeadlineAction | None = None
+    on_deadline: QuestionDeadline | None = None
 
 
 @overload
@@ -61,7 +64,7 @@ def ask(
     question: str,
     *,
     within: Duration | None = None,
-    on_deadline: DeadlineAction | None = None,
+    on_deadline: QuestionDeadline | None = None,
 ) -> ToolWait[str]: ...
 
 
@@ -71,7 +74,7 @@ def ask(
     answer_type: type[T],
     *,
     within: Duration | None = None,
-    on_deadline: DeadlineAction | None = None,
+    on_deadline: QuestionDeadline | None = None,
 ) -> ToolWait[T]: ...
 
 
@@ -81,7 +84,7 @@ def ask(
     answer_type: Any,
     *,
     within: Duration | None = None,
-    on_deadline: DeadlineAction | None = None,
+    on_deadline: QuestionDeadline | None = None,
 ) -> ToolWait[Any]: ...
 
 
@@ -90,7 +93,7 @@ def ask(
     answer_type: Any = str,
     *,
     within: Duration | None = None,
-    on_deadline: DeadlineAction | None = None,
+    on_deadline: QuestionDeadline | None = None,
 ) -> ToolWait[Any]:
     """Ask a person: return the result from a tool, and the run waits for the answer.
 
@@ -100,7 +103,8 @@ def ask(
             answer that does not fit is refused when it is given.
         within: The time to answer, as a `timedelta` or in seconds. `None`: no limit.
         on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
-            or `Fail(error)`. `None`: the call ends as expired.
+            or `Fail(error)`, or `escalate(to=..., within=...)`: other people are
+            asked. `None`: the call ends as expired.
 
     Returns:
         The wait. Return it from the tool.
@@ -113,7 +117,7 @@ def ask(
         question=_checked_text("ask: question", question),
         answer_type=answer_type,
         within=_checked_period("ask: within", within),
-        on_deadline=_checked_action("ask", on_deadline),
+        on_deadline=checked_action("ask", on_deadline, (Answer, Deny, Fail, Escalate)),
     )
 
 
@@ -147,7 +151,7 @@ def wait_for(
         key=None if key is None else _checked_text("wait_for: key", key),
         answer_type=answer_type,
         within=_checked_period("wait_for: within", within),
-        on_deadline=_checked_action("wait_for", on_deadline),
+        on_deadline=checked_action("wait_for", on_deadline),
     )
 
 
@@ -212,7 +216,7 @@ def external(
         question=_checked_text("external: job", job),
         answer_type=answer_type,
         within=_checked_period("external: within", within),
-        on_deadline=_checked_action("external", on_deadline),
+        on_deadline=checked_action("external", on_deadline),
     )
 
 
@@ -236,19 +240,6 @@ def _checked_moment(label: str, value: object) -> datetime:
 def _checked_period(label: str, value: Duration | None) -> timedelta | None:
     seconds = to_seconds(value, label)
     return None if seconds is None else timedelta(seconds=seconds)
-
-
-def _checked_action(
-    function: str, action: DeadlineAction | None
-) -> DeadlineAction | None:
-    # Looked up by the exact type: an object that only resembles a verdict is not one.
-    if action is None or type(action) in (Answer, Deny, Fail):
-        return action
-    msg = (
-        f"{function}: on_deadline must be an Answer, Deny or Fail, got "
-        f"{type(action).__name__}."
-    )
-    raise InvalidInput(msg)
 
 
 def is_tool_wait(value: object) -> TypeGuard[ToolWait[Any]]:

@@ -19,10 +19,20 @@ from continuations.cli.decision_input import (
 )
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Json, Reason, StoreUrl, WaitId
+from continuations.cli.options import (
+    App,
+    By,
+    Json,
+    Reason,
+    Shown,
+    StoreUrl,
+    WaitId,
+)
 from continuations.cli.output import write_lines
+from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.present.json_forms import decision_json
+from continuations.wire.report import vote_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +44,7 @@ if TYPE_CHECKING:
 # ruff: noqa: TC001
 
 
-def approve(
+def approve(  # noqa: PLR0913 - one parameter for each option
     wait: WaitId,
     *,
     by: By = None,
@@ -53,6 +63,7 @@ def approve(
             help="For a call with an unknown outcome: it did not happen, run it now.",
         ),
     ] = False,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -80,6 +91,7 @@ def approve(
         wait,
         by,
         lambda name: continuations.Approve(by=name, reason=reason, arguments=edited),
+        shown=shown,
         as_json=json,
     )
 
@@ -89,6 +101,7 @@ def deny(
     *,
     by: By = None,
     reason: Reason = None,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -99,11 +112,12 @@ def deny(
         wait,
         by,
         lambda name: continuations.Deny(by=name, reason=reason),
+        shown=shown,
         as_json=json,
     )
 
 
-def answer(
+def answer(  # noqa: PLR0913 - one parameter for each option
     wait: WaitId,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The answer, as JSON.")],
     *,
@@ -112,6 +126,7 @@ def answer(
     ] = False,
     by: By = None,
     reason: Reason = None,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -129,6 +144,7 @@ def answer(
         wait,
         by,
         lambda name: continuations.Answer(parsed, by=name, reason=reason),
+        shown=shown,
         as_json=json,
     )
 
@@ -139,6 +155,7 @@ def fail(
     *,
     by: By = None,
     reason: Reason = None,
+    shown: Shown = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -152,6 +169,7 @@ def fail(
         wait,
         by,
         lambda name: continuations.Fail(error, by=name, reason=reason),
+        shown=shown,
         as_json=json,
     )
 
@@ -162,14 +180,23 @@ def _decide(
     by: str | None,
     make_verdict: Callable[[str], Verdict],
     *,
+    shown: str | None,
     as_json: bool,
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    decision = runner.decide(wait_id, make_verdict(actor.name))
+    result = runner.decide(
+        wait_id, make_verdict(actor.name), shown=shown, door=actor.door
+    )
     write_actor_note(actor)
+    if not isinstance(result, Decision):
+        if as_json:
+            write_json(vote_json(result))
+        else:
+            write_lines(formatting.vote_lines(result))
+        return
     if as_json:
-        write_json(decision_json(decision))
+        write_json(decision_json(result))
         return
     run_id = wait_id.partition("@")[2]
-    write_lines(formatting.decision_lines(decision, run_id))
+    write_lines(formatting.decision_lines(result, run_id))

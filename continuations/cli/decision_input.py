@@ -10,6 +10,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.output import write_note
 from continuations.cli.wait_status import recorded_decisions
 from continuations.core import jsontext
+from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
 
@@ -25,6 +26,11 @@ class Actor(NamedTuple):
 
     name: str
     is_default: bool
+
+    @property
+    def door(self) -> Door:
+        """The door of the command line, and whether the system vouches for the name."""
+        return Door("cli", "login" if self.is_default else None)
 
 
 def check_wait_id(runner: Runner, wait_id: str) -> None:

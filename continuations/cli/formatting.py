@@ -12,13 +12,14 @@ from continuations.core.wait_rules import WAIT_RULES
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
-from continuations.present.wait_text import wait_facts
+from continuations.present.wait_text import DECISION_WORDS, votes_text, wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from continuations import Decision, Outcome, RunSummary, Usage, Wait, WaitSummary
+    from continuations.core.quorum import Vote
     from continuations.core.wait_rules import WaitRules
 
 # Longer JSON is laid out with one value per line.
@@ -110,6 +111,20 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
     if decision.value is not None:
         yield from json_field_lines("value", decision.value)
     yield f"next: continuations resume {escape_invisible(run_id)}"
+
+
+def vote_lines(vote: Vote) -> Iterator[str]:
+    """Yield a recorded vote of a wait that is still open."""
+    voted = f"{DECISION_WORDS[vote.kind].lower()} by {vote.by}: {votes_text(vote)}"
+    yield escape_invisible(voted)
+    yield f"wait: {escape_invisible(vote.wait_id)}"
+    if vote.reason is not None:
+        yield f"reason: {escape_invisible(vote.reason)}"
+    if vote.arguments is not None:
+        yield from json_field_lines("edited arguments", vote.arguments)
+    if vote.value is not None:
+        yield from json_field_lines("value", vote.value)
+    yield f"next: {vote.still_needed} more must decide the same way"
 
 
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:

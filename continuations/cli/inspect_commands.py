@@ -1,4 +1,4 @@
-"""The commands that read a store: waiting, runs, show, doctor."""
+"""The commands that read a store: waiting, runs, show, audit, doctor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
+    audit_line_json,
     run_summary_json,
     wait_json,
     wait_summary_json,
@@ -173,6 +174,20 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
     if version is None:
         print_lines(stack_tree.next_step_lines(run))
     print_lines(stack_tree.tree_lines(run.root, decisions, datetime.now(UTC)))
+
+
+def audit(
+    run: RunId, *, json: Json = False, app: App = None, store: StoreUrl = None
+) -> None:
+    """Print who decided what about a run, as JSON lines. Needs no agent code.
+
+    Each line is a decision of a person, a program or a rule, an expiry, a signal or the
+    request to cancel the run, with its time, door and digest.
+    """
+    del json  # the lines are JSON with and without the option
+    check_run_id(run, command="audit")
+    for line in runner_without_agents(app, store).audit(run):
+        write_json(audit_line_json(line))
 
 
 def doctor(

@@ -42,6 +42,14 @@ Reason = Annotated[
         help="Why. It is recorded; the model sees the reason of a denial.",
     ),
 ]
+Shown = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIGEST",
+        help="The digest that `show` printed. If the wait has another one, nothing is "
+        "recorded.",
+    ),
+]
 WaitIfBusy = Annotated[
     bool,
     typer.Option(

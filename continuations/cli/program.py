@@ -11,7 +11,7 @@ from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
-from continuations.cli.inspect_commands import doctor, runs, show, waiting
+from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
 from continuations.cli.request_commands import cancel, send, signal
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
@@ -84,6 +84,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     waiting,
     runs,
     show,
+    audit,
     approve,
     deny,
     answer,

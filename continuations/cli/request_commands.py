@@ -79,7 +79,7 @@ def signal(
     value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
     actor = resolve_actor(by)
     number = runner_without_agents(app, store).signal(
-        run, name, value, by=actor.name, id=signal_id
+        run, name, value, by=actor.name, id=signal_id, door=actor.door
     )
     write_actor_note(actor)
     if json:
@@ -105,7 +105,7 @@ def cancel(
     check_run_id(run, command="cancel")
     actor = resolve_actor(by)
     runner = runner_without_agents(app, store)
-    state = runner.cancel(run, reason=reason, by=actor.name)
+    state = runner.cancel(run, reason=reason, by=actor.name, door=actor.door)
     name = escape_invisible(run)
     if json:
         write_json(json_output.run_form(runner.store, state))

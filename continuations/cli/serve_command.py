@@ -31,8 +31,10 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     *,
     interval: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Time between two looks for due runs."),
-    ] = 1.0,
+        typer.Option(
+            metavar="SECONDS", help="Longest time between two looks for due runs."
+        ),
+    ] = 10.0,
     max_concurrent_runs: Annotated[
         int,
         typer.Option(min=1, metavar="N", help="Runs at the same time."),

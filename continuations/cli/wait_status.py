@@ -35,7 +35,8 @@ async def _read_decisions(store: Store, run: Continuation) -> dict[str, Decision
 
 def decision_text(decision: Decision) -> str:
     """Return the kind, the person and the time of a decision as text."""
-    by = f" by {decision.by}" if decision.by else ""
+    deciders = ", ".join(decision.voters) or decision.by
+    by = f" by {deciders}" if deciders else ""
     return (
         f"{DECISION_WORDS[decision.kind].lower()}{by} at {readable_time(decision.at)}"
     )

@@ -56,6 +56,9 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 verifiable=event.verifiable,
                 approved_digest=None,
                 approved_until=None,
+                quorum=event.wait.quorum
+                if isinstance(event, ApprovalRequested)
+                else None,
             )
         case Approved(arguments=None):
             return replace(
@@ -84,7 +87,13 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             )
         case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
-            return replace(row, attempts=0, approved_digest=None, approved_until=None)
+            return replace(
+                row,
+                attempts=0,
+                approved_digest=None,
+                approved_until=None,
+                quorum=event.wait.quorum,
+            )
         case OutcomeUnknown() | RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))

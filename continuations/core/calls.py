@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.quorum import Quorum
+
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
@@ -160,6 +162,8 @@ class CallRow:
         attempts: How often the call was started, at its present stage.
         stage: 0 for the tool's function, 1 for its `on_answer` function.
         answer: Value that the `on_answer` function gets, as JSON text.
+        quorum: Who may decide the approval of the call, `None` for no such rule. A wait
+            about its unknown outcome has the same rule.
     """
 
     id: str
@@ -178,3 +182,4 @@ class CallRow:
     attempts: int = 0
     stage: int = 0
     answer: str | None = None
+    quorum: Quorum | None = None

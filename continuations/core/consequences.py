@@ -27,4 +27,8 @@ def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
 
 def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
     """Return what the deadline of a parked call does; `None` for a plain expiry."""
-    return deadline_actions.parse(wait.on_deadline_json) or wait.rules.on_deadline
+    action = deadline_actions.parse(wait.on_deadline_json)
+    # After an escalation, the next deadline has the consequence of the kind.
+    if action is None or isinstance(action, deadline_actions.Escalate):
+        return wait.rules.on_deadline
+    return action

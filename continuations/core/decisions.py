@@ -124,6 +124,14 @@ class Decision:
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
         groups: Groups of the person who decided, if `by` was an `Identity`.
+        shown: Digest of the wait that the person saw, if the door told it. It equals
+            `digest`.
+        voters: All persons who gave this verdict, in their order, if it took several.
+            `by` is the last one.
+        door: Door through which the decision came, such as `"http"`, or `None` if it is
+            not known.
+        authentication: How the door established `by`, or `None` if it did not.
+        rule: Name of the rule that decided instead of a person, or `None`.
     """
 
     id: str
@@ -138,6 +146,11 @@ class Decision:
     marker: str | None = None
     signal: int = 0
     groups: tuple[str, ...] = ()
+    shown: str | None = None
+    voters: tuple[str, ...] = ()
+    door: str | None = None
+    authentication: str | None = None
+    rule: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -147,8 +160,15 @@ class Decision:
 
         Returns:
             True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
-            groups and marker are not compared.
+            groups, marker and `shown` are not compared.
         """
-        mine = (self.kind, self.by, self.reason, self.arguments, self.value)
-        theirs = (other.kind, other.by, other.reason, other.arguments, other.value)
-        return self.wait_id == other.wait_id and mine == theirs
+        mine = (self.kind, self.arguments, self.value)
+        if self.wait_id != other.wait_id or mine != (
+            other.kind,
+            other.arguments,
+            other.value,
+        ):
+            return False
+        if other.by is not None and other.by in self.voters[:-1]:
+            return True  # the vote of this person is part of the decision
+        return (self.by, self.reason) == (other.by, other.reason)

@@ -62,6 +62,7 @@ class Draft:
         "_logs",
         "_manifest",
         "_runnable",
+        "_suspending",
         "_waits",
         "run",
     )
@@ -74,6 +75,7 @@ class Draft:
         self._waits = _CopyOnWrite(state.waits)
         self._logs = _CopyOnWrite(state.logs)
         self._runnable = _CopyOnWrite(state.runnable)
+        self._suspending = _CopyOnWrite(state.suspending)
 
     def to_run_state(self) -> RunState:
         """Return the changed state; later changes of the draft do not reach it."""
@@ -86,6 +88,7 @@ class Draft:
             waits=self._waits.share(),
             logs=self._logs.share(),
             runnable={} if ended else self._runnable.share(),
+            suspending=self._suspending.share(),
         )
 
     @property
@@ -115,10 +118,14 @@ class Draft:
     def put_frame(self, row: FrameRow) -> None:
         """Add or replace a frame."""
         self._frames.put(row.id, row)
-        self._set_runnable(row.id, runnable=not row.open_call_ids)
+        waits = row.open_call_ids or row.id in self._suspending.rows
+        self._set_runnable(row.id, runnable=not waits)
 
     def drop_frame(self, frame_id: str) -> None:
-        """Remove a frame that has ended, and its messages."""
+        """Remove a frame that has ended, its messages and its wait."""
+        wait = self._suspending.rows.get(frame_id)
+        if wait is not None:
+            self.drop_wait(wait.id)
         self._frames.remove(frame_id)
         self._logs.remove(frame_id)
         self._set_runnable(frame_id, runnable=False)
@@ -138,12 +145,27 @@ class Draft:
         self._set_runnable(call_id, runnable=False)
 
     def put_wait(self, row: Wait) -> None:
-        """Add a wait."""
+        """Add a wait, which suspends its frame or the run if it belongs to no call."""
         self._waits.put(row.id, row)
+        if not row.call_id:
+            self._suspending.put(row.frame_id, row)
+            self._set_runnable(row.frame_id, runnable=False)
 
     def drop_wait(self, wait_id: str) -> None:
         """Remove a wait that has ended."""
+        row = self._waits.rows.get(wait_id)
         self._waits.remove(wait_id)
+        if row is None or row.call_id:
+            return
+        self._suspending.remove(row.frame_id)
+        if row.frame_id:
+            frame = self.frame(row.frame_id)
+            self._set_runnable(frame.id, runnable=not frame.open_call_ids)
+
+    @property
+    def suspending(self) -> Mapping[str, Wait]:
+        """The waits of frames and of the run, by the frame's id or the empty text."""
+        return self._suspending.rows
 
     @property
     def logs(self) -> Mapping[str, MessageLog]:

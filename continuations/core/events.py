@@ -51,6 +51,21 @@ class ModelFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ModelDelayed:
+    """A frame's model gives its reply later, so `wait` suspends the frame.
+
+    `pending_reply` is the id of the reply that the provider computes; `None`: the model
+    must be asked again. `failed` says whether the last request failed. `usage` is the
+    cost of responses without a usable reply.
+    """
+
+    wait: Wait
+    usage: Usage
+    pending_reply: str | None
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SignalsKept:
     """The run took signals in up to a number; no wait has taken the `kept` ones."""
 
@@ -81,6 +96,20 @@ class FrameAbandoned:
 
 
 # Events of the run ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SuspensionBegan:
+    """A wait suspends a frame without open calls, or the run."""
+
+    wait: Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SuspensionEnded:
+    """The wait of a frame or of the run has ended."""
+
+    wait_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -288,10 +317,13 @@ CallEvent: TypeAlias = (
 Event: TypeAlias = (
     ModelReplied
     | ModelFailed
+    | ModelDelayed
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
     | FrameAbandoned
+    | SuspensionBegan
+    | SuspensionEnded
     | RunStopped
     | CallEvent
 )

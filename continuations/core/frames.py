@@ -24,6 +24,10 @@ class FrameRow:
         turns: How often the model replied in this frame.
         max_turns: Turns after which the frame fails, or `None` for no limit.
         open_call_ids: Calls of the current turn, in the model's order.
+        failed_requests: How many requests of this turn failed in a row.
+        pending_reply: Id of the reply that the provider computes for this turn, or
+            `None` if the model must be asked.
+        polls: How often the pending reply was not ready.
     """
 
     id: str
@@ -33,6 +37,14 @@ class FrameRow:
     turns: int = 0
     max_turns: int | None = None
     open_call_ids: tuple[str, ...] = ()
+    failed_requests: int = 0
+    pending_reply: str | None = None
+    polls: int = 0
+
+    @property
+    def reads_messages(self) -> bool:
+        """Whether a message may be added: no call and no reply is outstanding."""
+        return not self.open_call_ids and self.pending_reply is None
 
 
 @dataclass(frozen=True, slots=True)

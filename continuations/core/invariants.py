@@ -42,6 +42,9 @@ def _violations(state: RunState) -> Iterator[str]:
         yield from _call_violations(state, call)
     for wait in state.waits.values():
         yield from _wait_violations(state, wait)
+    suspended = [wait.frame_id for wait in state.waits.values() if not wait.call_id]
+    if len(set(suspended)) != len(suspended):
+        yield "two waits suspend one frame, or the run"
     yield from _id_violations(state)
 
 
@@ -63,13 +66,24 @@ def _is_allocated_id(row_id: str, kind: str, next_id: int) -> bool:
 
 
 def _wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
+    if wait.subject not in wait.rules.subjects:
+        yield f"wait {wait.id} has kind {wait.kind}, which does not fit its subject"
+    elif wait.subject == "call":
+        yield from _call_wait_violations(state, wait)
+    elif wait.subject == "frame":
+        frame = state.frames.get(wait.frame_id)
+        if frame is None or frame.open_call_ids:
+            yield f"wait {wait.id} belongs to no frame whose model may be asked"
+    if wait.run_id != state.run.id:
+        yield f"wait {wait.id} belongs to another run"
+
+
+def _call_wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
     call = state.calls.get(wait.call_id)
     if call is None or open_wait_id(call.state) != wait.id:
         yield f"wait {wait.id} belongs to no waiting call"
     elif type(call.state) is not STATE_TYPES[wait.rules.call_state]:
         yield f"wait {wait.id} has kind {wait.kind}, which does not fit its call"
-    if wait.run_id != state.run.id:
-        yield f"wait {wait.id} belongs to another run"
 
 
 def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:

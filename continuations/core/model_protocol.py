@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from continuations.core.usage import Usage
@@ -81,6 +82,41 @@ class ModelReply:
     finish_reason: str = "stop"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingReply:
+    """The provider computes the reply in the background, or in a batch.
+
+    The engine stores the id, suspends the frame, and calls `poll` later. The run needs
+    no process in between.
+
+    Attributes:
+        id: The provider's id of the reply, 1 to 500 characters.
+        poll_after: When to poll, counted from now. If the reply is not ready, each
+            further poll comes later than the one before: after at least this time.
+        usage: The requests and tokens that are billed already and that the reply's own
+            usage does not contain. Default: none.
+    """
+
+    id: str
+    poll_after: timedelta = timedelta(minutes=1)
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostReply:
+    """A pending reply will never be ready: it failed, expired or was cancelled.
+
+    The model is asked again later, as after a failed request.
+
+    Attributes:
+        reason: Why, for people.
+        usage: The requests and tokens that it cost. Default: none.
+    """
+
+    reason: str
+    usage: Usage = field(default_factory=Usage)
+
+
 class Model(Protocol):
     """A model, or anything else that can reply to a conversation.
 
@@ -93,7 +129,7 @@ class Model(Protocol):
         """The name of the model. It is recorded with the run."""
         ...
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
         """Return the next assistant message of a conversation.
 
         The engine requests a turn again only after a `ModelError`, or after a crash
@@ -103,9 +139,34 @@ class Model(Protocol):
             request: The conversation, the tools and the options.
 
         Returns:
-            The reply of the model.
+            The reply of the model. A `PollableModel` may return a `PendingReply`.
 
         Raises:
             ModelError: There is no usable reply. A model raises no other exception.
+        """
+        ...
+
+
+class PollableModel(Model, Protocol):
+    """A model whose replies may be ready later."""
+
+    async def poll(
+        self, reply_id: str, request: ModelRequest
+    ) -> ModelReply | PendingReply | LostReply:
+        """Return a pending reply, if it is ready.
+
+        A poll must have no effect: it may come twice, and from any process.
+
+        Args:
+            reply_id: The id of the newest `PendingReply` of the turn.
+            request: The request of the turn, made again from the stored conversation.
+
+        Returns:
+            The reply; a `PendingReply`, perhaps with another id, if it is not ready; or
+            a `LostReply`.
+
+        Raises:
+            ModelError: The provider cannot be asked now. The reply stays pending. A
+                model raises no other exception.
         """
         ...

@@ -33,11 +33,15 @@ def plan(state: RunState) -> tuple[Action, ...]:
     """Return every action that needs no decision.
 
     The order is that of the numbers in the ids of the frames and calls. An empty plan
-    means that the run has ended, or that it needs a decision to advance.
+    means that the run has ended, or that a wait must end before it can advance.
     """
-    # Every process must plan in the same order.
-    ids = sorted(state.runnable, key=lambda row_id: int(row_id[1:]))
-    return tuple(_action(state, row_id) for row_id in ids)
+    if state.is_suspended:
+        return ()
+    ids = [*state.runnable]
+    if len(ids) > 1:
+        # Every process must plan in the same order.
+        ids.sort(key=lambda row_id: int(row_id[1:]))
+    return tuple([_action(state, row_id) for row_id in ids])
 
 
 def _action(state: RunState, row_id: str) -> Action:

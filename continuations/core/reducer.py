@@ -37,6 +37,7 @@ from continuations.core.events import (
     Denied,
     Expired,
     FrameAbandoned,
+    ModelDelayed,
     ModelFailed,
     ModelReplied,
     OutcomeUnknown,
@@ -45,6 +46,8 @@ from continuations.core.events import (
     RunStopped,
     SignalsKept,
     SubAgentStarted,
+    SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, final_reply
@@ -73,8 +76,8 @@ def advance(state: RunState, event: Event) -> RunState:
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
-        case ModelFailed():
-            _add_usage(draft, event.usage)
+        case ModelFailed() | ModelDelayed():
+            _go_without_reply(draft, event)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case UserMessageAdded():
@@ -83,6 +86,8 @@ def advance(state: RunState, event: Event) -> RunState:
             _keep_signals(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
+        case SuspensionBegan() | SuspensionEnded():
+            _apply_suspension(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -102,7 +107,9 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
     _add_usage(draft, event.usage)
-    frame = replace(frame, turns=frame.turns + 1)
+    frame = replace(
+        frame, turns=frame.turns + 1, failed_requests=0, pending_reply=None, polls=0
+    )
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
@@ -118,6 +125,22 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     elif event.is_final:
         end = tool_messages.final_frame_state(event.message, event)
         _end_frame(draft, frame.id, end)
+
+
+def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+    _add_usage(draft, event.usage)
+    if isinstance(event, ModelFailed):
+        return
+    frame = draft.frame(event.wait.frame_id)
+    polls = 0 if frame.pending_reply is None else frame.polls + 1
+    delayed = replace(
+        frame,
+        failed_requests=frame.failed_requests + 1 if event.failed else 0,
+        pending_reply=event.pending_reply,
+        polls=polls if event.pending_reply is not None else 0,
+    )
+    draft.put_frame(delayed)
+    _suspend(draft, SuspensionBegan(wait=event.wait))
 
 
 def _add_usage(draft: Draft, usage: Usage) -> None:
@@ -166,8 +189,8 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     # Providers refuse a transcript with a message between a call and its result.
-    if draft.frame(ROOT_FRAME_ID).open_call_ids:
-        raise illegal_transition("the root frame has open calls", event)
+    if not draft.frame(ROOT_FRAME_ID).reads_messages:
+        raise illegal_transition("the root frame has open calls or a reply", event)
     role = event.message.role
     if role in ("assistant", "tool"):
         raise illegal_transition(f"an inbox message has the role {role}", event)
@@ -195,6 +218,27 @@ def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     if frame.open_call_ids:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     _end_frame(draft, frame.id, Errored(event.code, event.content))
+
+
+def _apply_suspension(draft: Draft, event: SuspensionBegan | SuspensionEnded) -> None:
+    if isinstance(event, SuspensionBegan):
+        _suspend(draft, event)
+        return
+    wait = draft.waits.get(event.wait_id)
+    if wait is None or wait.call_id:
+        raise illegal_transition("the wait suspends no frame and not the run", event)
+    draft.drop_wait(wait.id)
+
+
+def _suspend(draft: Draft, event: SuspensionBegan) -> None:
+    wait = event.wait
+    if wait.subject not in wait.rules.subjects or wait.call_id:
+        raise illegal_transition(f"wait {wait.id} has another subject", event)
+    if wait.frame_id in draft.suspending:
+        raise illegal_transition("another wait suspends the frame or run", event)
+    if wait.frame_id and draft.frame(wait.frame_id).open_call_ids:
+        raise illegal_transition(f"frame {wait.frame_id} has open calls", event)
+    draft.put_wait(wait)
 
 
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:

@@ -36,7 +36,10 @@ class RunState:
         waits: Open waits by id.
         logs: Messages by frame id.
         runnable: Ids of the frames and calls that can advance without a decision. They
-            follow from the rows and are not stored.
+            follow from the rows and are not stored. While a wait suspends the run, none
+            of them begins anything.
+        suspending: The waits of frames and of the run by the frame's id, or by the
+            empty text. They follow from `waits`.
     """
 
     run: RunRow
@@ -46,6 +49,7 @@ class RunState:
     waits: Mapping[str, Wait]
     logs: Mapping[str, MessageLog]
     runnable: Mapping[str, None] = field(compare=False)
+    suspending: Mapping[str, Wait] = field(compare=False)
 
     def read_messages(self) -> None:
         """Read and check all messages; raises `FormatError` if one is invalid.
@@ -69,8 +73,13 @@ class RunState:
     ) -> RunState:
         """Build a state, and find out which rows are runnable."""
         runnable: dict[str, None] = {}
+        suspending = {row.frame_id: row for row in waits.values() if not row.call_id}
         if run.status not in ENDED_STATUSES:
-            frame_ids = [row.id for row in frames.values() if not row.open_call_ids]
+            frame_ids = [
+                row.id
+                for row in frames.values()
+                if not row.open_call_ids and row.id not in suspending
+            ]
             call_ids = [row.id for row in calls.values() if is_runnable(row)]
             runnable = dict.fromkeys([*frame_ids, *call_ids])
         return cls(
@@ -81,7 +90,13 @@ class RunState:
             waits=waits,
             logs=logs,
             runnable=runnable,
+            suspending=suspending,
         )
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a wait suspends the whole run, so that nothing begins."""
+        return "" in self.suspending
 
 
 def is_runnable(row: CallRow) -> bool:
@@ -108,12 +123,19 @@ def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
 
 
 def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:
-    """Return the started calls by the ULID of the wait that each may open.
+    """Return the calls whose tool may have begun, by the ULID of the wait of each.
 
-    Another system can answer such a wait before the tool has returned.
+    Another system can answer such a wait before the tool has returned. It can also
+    answer after the worker of the tool died: the answer then tells the outcome.
     """
     return {
         known_wait_ulid(state.run, call): call
         for call in state.calls.values()
-        if isinstance(call.state, Started) and not call.stage
+        if _may_be_answered_early(state, call)
     }
+
+
+def _may_be_answered_early(state: RunState, call: CallRow) -> bool:
+    # After a loss of versions, an answer may belong to a stage that was lost.
+    is_unknown = isinstance(call.state, Unknown) and not state.run.history_lost
+    return not call.stage and (is_unknown or isinstance(call.state, Started))

@@ -85,6 +85,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Started, RepeatAllowed): Ready,
     (Started, OutcomeUnknown): Unknown,
     (Unknown, Unverified): Unknown,
+    (Unknown, CallParked): Parked,
     (Unknown, Approved): Ready,
     (Unknown, Answered): Returned,
     (Unknown, Denied): Refused,

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import VerdictKind
 
-WaitKind = Literal["approval", "unknown", "question", "event", "timer", "external"]
+WaitKind = Literal[
+    "approval", "unknown", "question", "event", "timer", "external", "model"
+]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
+# What a wait suspends: one call, one frame (no turn of its model begins), or the run
+# (nothing begins).
+SubjectKind = Literal["call", "frame", "run"]
 
 
 # Without __eq__ and __repr__ the classes are created faster in a cold process.
@@ -24,10 +29,12 @@ class VerdictWords:
     Attributes:
         label: Text of its button.
         meaning: The statement of the person, and its consequence.
+        value_label: Label of the text field for the value of an `Answer`.
     """
 
     label: str
     meaning: str
+    value_label: str = "Result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -35,7 +42,9 @@ class WaitRules:
     """The rules of one kind of wait, and its words for people.
 
     Attributes:
-        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`).
+        subjects: What a wait of this kind may suspend.
+        call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`);
+            empty if no call waits.
         verdicts: Verdicts that end the wait, in the order in which they are offered.
         ended_by: The end of the wait in words, for an error about a wrong verdict.
         asks_person: Whether a person is asked. `waiting()` lists these waits.
@@ -44,6 +53,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
         allows_edits: Whether `Approve` may replace the arguments.
@@ -58,13 +68,15 @@ class WaitRules:
         deadline_label: The label of the deadline.
     """
 
-    call_state: str
+    subjects: tuple[SubjectKind, ...] = ("call",)
+    call_state: str = ""
     verdicts: Mapping[VerdictKind, VerdictWords]
     ended_by: str = "a decision"
     asks_person: bool = True
     has_object: bool = True
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    is_extendable: bool = False
     may_have_run: bool = False
     allows_edits: bool = False
     follows_policy: bool = False
@@ -125,7 +137,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "question": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Answer", "The tool gets your answer:"),
+            "answer": VerdictWords("Answer", "The tool gets your answer:", "Answer"),
             "deny": VerdictWords(
                 "Decline", "The question stays unanswered. The agent gets your reason."
             ),
@@ -138,7 +150,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "event": WaitRules(
         call_state="parked",
         verdicts={
-            "answer": VerdictWords("Give the data", "The tool gets your data:"),
+            "answer": VerdictWords("Give the data", "The tool gets your data:", "Data"),
             "fail": VerdictWords(
                 "Fail", "The event does not come. The agent gets your error."
             ),
@@ -176,6 +188,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         ended_by="the callback of the other system, or its result as an Answer",
         asks_person=False,
         has_known_id=True,
+        is_extendable=True,
         on_deadline=Fail("the other system did not report a result in time."),
         title="This call waits for another system",
         question="{tool} waits for another system",
@@ -183,6 +196,18 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         awaited="the result of another system",
         question_label="Job",
         deadline_label="At the latest",
+    ),
+    "model": WaitRules(
+        subjects=("frame",),
+        verdicts={},
+        ended_by="the clock",
+        asks_person=False,
+        has_object=False,
+        title="This agent waits for its model",
+        question="{tool} waits for its model",
+        explanation="A model is limited, cannot be reached, or is not ready.",
+        awaited="its model",
+        deadline_label="Next attempt",
     ),
 }
 

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Answer, Deny, Fail
+    from continuations.core.deadline_actions import DeadlineAction
+    from continuations.core.quorum import Quorum, Vote
     from continuations.core.run import RunRow
-    from continuations.core.wait_rules import WaitKind, WaitRules
+    from continuations.core.wait_rules import SubjectKind, WaitKind, WaitRules
 
 # The schema of a plain text, the most frequent answer: it needs no validator.
 TEXT_SCHEMA = '{"type":"string"}'
@@ -30,7 +31,8 @@ class Wait:
     Attributes:
         id: Id of the wait, unique in the store and never used again.
         run_id: Run that waits.
-        call_id: Call that is suspended.
+        call_id: Call that is suspended; empty if a frame or the run is.
+        frame_id: Frame that is suspended; empty if a call or the run is.
         kind: The kind of the wait.
 
             - `approval`: a person approves or denies the call before it runs
@@ -39,8 +41,9 @@ class Wait:
             - `event`: an event of another system
             - `timer`: a time, which is the deadline
             - `external`: a job of another system
-        path: Names from the root agent down to the tool.
-        tool: Name of the tool.
+            - `model`: the model of a frame
+        path: Names from the root agent down to the tool or, without a call, the agent.
+        tool: Name of the tool or, without a call, of the agent.
         arguments_json: Effective arguments as canonical JSON: validated and with
             defaults. If the wait is approved without an edit, exactly these run.
         schema_json: JSON Schema of the arguments, as JSON text.
@@ -65,11 +68,17 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        quorum: Who may decide, and how many must agree; `None` for no such rule.
+        remind_after: Seconds after which people are reminded, or 0.
+        votes: The votes that count so far. Like the newest deadline and the approvers
+            of now, `runner.wait` has read them; a wait of another source has none.
+        last_slot: Number of the last slot that this value takes into account.
     """
 
     id: str
     run_id: str
-    call_id: str
+    call_id: str = ""
+    frame_id: str = ""
     kind: WaitKind
     path: tuple[str, ...]
     tool: str
@@ -91,14 +100,26 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    quorum: Quorum | None = None
+    remind_after: int = 0
+    votes: tuple[Vote, ...] = ()
+    last_slot: int = 0
 
     def sort_key(self) -> tuple[datetime, int]:
-        """Return the key that sorts waits by creation, then by call.
+        """Return the key that sorts waits by creation, then by subject.
 
         Returns:
-            The creation time and the number of the call.
+            The creation time and the number of the call or frame, 0 for the run.
         """
-        return self.created_at, int(self.call_id[1:])
+        subject_id = self.call_id or self.frame_id
+        return self.created_at, int(subject_id[1:] or 0)
+
+    @property
+    def subject(self) -> SubjectKind:
+        """What the wait suspends: `"call"`, `"frame"` or `"run"`."""
+        if self.call_id:
+            return "call"
+        return "frame" if self.frame_id else "run"
 
     @property
     def rules(self) -> WaitRules:
@@ -132,7 +153,40 @@ class Wait:
         return None if schema is None else str(schema.get("type", "any"))
 
     @property
-    def on_deadline(self) -> Answer | Deny | Fail | None:
+    def approvers(self) -> tuple[str, ...]:
+        """Who may decide: persons, and `group:NAME`; empty for everybody."""
+        return () if self.quorum is None else self.quorum.approvers
+
+    @property
+    def votes_needed(self) -> int:
+        """How many persons must give the same verdict."""
+        return 1 if self.quorum is None else self.quorum.votes
+
+    @property
+    def takes_votes(self) -> bool:
+        """Whether each verdict is a vote in a slot, and not at once the decision."""
+        if not self.rules.asks_person:
+            return False
+        return self.votes_needed > 1 or self.last_slot > 0 or self.escalates
+
+    @property
+    def escalates(self) -> bool:
+        """Whether the deadline asks other approvers instead of ending the wait."""
+        text = self.on_deadline_json
+        return text is not None and type(self.on_deadline).__name__ == "Escalate"
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether something else than a decision can happen to the wait.
+
+        These are votes, an escalation, and a new deadline.
+        """
+        if self.takes_votes:
+            return True
+        return self.rules.is_extendable and self.deadline is not None
+
+    @property
+    def on_deadline(self) -> DeadlineAction | None:
         """The consequence of the deadline; `None`: the rule of kind and policy."""
         from continuations.core import deadline_actions  # noqa: PLC0415 - rarely needed
 
@@ -231,13 +285,34 @@ def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -
     )
 
 
+def frame_digest(*, run_nonce: str, wait_id: str, frame_id: str) -> str:
+    """Return the digest of a wait of a frame or of the run (`frame_id=""`).
+
+    It covers the wait's id, because nothing else distinguishes two such waits.
+    """
+    return jsontext.digest(run_nonce, frame_id, wait_id)
+
+
 def known_wait_ulid(run: RunRow, call: CallRow) -> str:
     """Return the ULID of the wait that a call opens for a job of another system.
 
     It is known before the tool runs, the same in each repeat of the tool, and cannot
     be guessed, because the run's nonce is random. Its time is that of the run's start.
     """
-    text = jsontext.digest(run.run_nonce, call.id, str(call.stage), "external")
+    return _derived_ulid(run, call.id, str(call.stage), "external")
+
+
+def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
+    """Return the ULID of the wait after one whose answer the tool rejected.
+
+    The other system knows the first id only. It leads to each later one, and no wait
+    id is used twice.
+    """
+    return _derived_ulid(run, ulid, "external", "next")
+
+
+def _derived_ulid(run: RunRow, *parts: str) -> str:
+    text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
 

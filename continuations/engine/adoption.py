@@ -29,6 +29,7 @@ from continuations.core.events import (
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
+from continuations.core.waits import frame_digest
 from continuations.engine.call_waits import (
     approval_digest,
     new_wait,
@@ -134,6 +135,9 @@ class _Adoption:
             wait = self._moved_wait(state, call, state.waits[old_id])
             calls[call.id] = replace(call, state=_with_wait_id(call, wait.id))
             waits[wait.id] = wait
+        for old in state.suspending.values():
+            wait = self._moved_suspension(state, old)
+            waits[wait.id] = wait
         state = RunState.from_rows(
             run=state.run,
             manifest=state.manifest,
@@ -150,12 +154,21 @@ class _Adoption:
         """Return a wait under an id of the adopted run, with its own digest."""
         run = state.run
         wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), run.id)
-        if wait.id == layout.known_wait_id(self.source.run, call):
+        if wait.rules.has_known_id:
+            # It follows from the run, and is new in this one.
             wait_id = layout.known_wait_id(run, call)
         moved = replace(wait, id=wait_id, run_id=run.id)
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)
         return replace(moved, digest=self._moved_digest(state, call, wait))
+
+    def _moved_suspension(self, state: RunState, wait: Wait) -> Wait:
+        """Return the wait of a frame or of the run under an id of the adopted run."""
+        wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), state.run.id)
+        digest = frame_digest(
+            run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=wait.frame_id
+        )
+        return replace(wait, id=wait_id, run_id=state.run.id, digest=digest)
 
     def _moved_digest(self, state: RunState, call: CallRow, wait: Wait) -> str:
         contracts = [call.contract_digest or ""]

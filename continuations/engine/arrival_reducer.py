@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import jsontext
+from continuations.core import consequences, jsontext
 from continuations.core.calls import Parked, Proposed, Ready, Started
+from continuations.core.decisions import Answer, Deny
 from continuations.core.events import (
     Answered,
     Approved,
@@ -25,6 +26,7 @@ from continuations.core.events import (
     OutcomeUnknown,
     RepeatAllowed,
     RunStopped,
+    SuspensionEnded,
 )
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
@@ -37,7 +39,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.parked_calls import ParkedCalls
 from continuations.engine.signal_delivery import without_signal
-from continuations.ledger import early_answers, layout
+from continuations.ledger import early_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
-    from continuations.core.events import CallEvent
+    from continuations.core.events import CallEvent, Event
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
@@ -88,7 +90,9 @@ class ArrivalReducer:
 
     def _decision_events(
         self, state: RunState, wait: Wait, decision: Decision
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
+        if wait.subject != "call":
+            return (SuspensionEnded(wait_id=wait.id),)
         call = state.calls[wait.call_id]
         if isinstance(call.state, Parked):
             parked = ParkedCalls(self.stack_binding, self.ports)
@@ -101,7 +105,7 @@ class ArrivalReducer:
                 text = value if isinstance(value, str) else decision.value or ""
                 return (Answered(call_id=call.id, content=text),)
             case "expire":
-                return (Expired(call_id=call.id, decision=decision),)
+                return (_expiry_event(call, wait, decision),)
             case _:
                 return (Denied(call_id=call.id, decision=decision),)
 
@@ -184,19 +188,17 @@ class ArrivalReducer:
     ) -> RunState:
         """Return the run without started calls: a worker died while they ran.
 
-        A call whose job was answered already has run: it is parked and not repeated.
-        Only after a loss of versions a person is asked.
+        A call whose job was answered already has run: it is parked and not repeated,
+        also if its outcome was unknown. After a loss of versions a person is asked.
 
         Repeatable calls become ready again. The outcome of the others is unknown, and a
         wait is opened for each. Raises `AgentChanged` if a repeatable call was not
         approved, and its tool is missing or has changed.
         """
+        for wait_id, call in early_answers.answered_calls(state, decisions).items():
+            state = advance(state, self._park_answered(state, call, wait_id))
         for call in list(state.calls.values()):
             if not isinstance(call.state, Started):
-                continue
-            early = self._event_of_early_answer(state, call, decisions)
-            if early is not None:
-                state = advance(state, early)
                 continue
             agent = self.stack_binding.find_agent(state, call.frame_id)
             if call.repeatable and agent is not None:
@@ -217,21 +219,27 @@ class ArrivalReducer:
             state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
         return state
 
-    def _event_of_early_answer(
-        self, state: RunState, call: CallRow, decisions: Mapping[str, Decision]
-    ) -> CallParked | None:
-        if call.stage or not decisions:
-            return None
-        if state.run.history_lost and not call.repeatable:
-            # A lost version may have given the answer to the tool's function.
-            return None
-        wait_id = layout.known_wait_id(state.run, call)
-        if wait_id not in decisions:
-            return None
+    def _park_answered(
+        self, state: RunState, call: CallRow, wait_id: str
+    ) -> CallParked:
         tool = self.stack_binding.tool(state, call)
         wait = early_answers.early_wait(state, call, wait_id)
         wait = replace(wait, continues=tool is not None and tool.continues)
         return CallParked(call_id=call.id, wait=wait)
+
+
+def _expiry_event(call: CallRow, wait: Wait, decision: Decision) -> CallEvent:
+    """Return what the deadline of an approval does; it never lets the call run."""
+    action = wait.on_deadline_json and consequences.consequence_of_deadline(wait)
+    match action:
+        case Answer(value=value):
+            text = value if isinstance(value, str) else jsontext.canonical(value)
+            return Answered(call_id=call.id, content=text)
+        case Deny(reason=reason):
+            denied = replace(decision, kind="deny", reason=reason)
+            return Denied(call_id=call.id, decision=denied)
+        case _:
+            return Expired(call_id=call.id, decision=decision)
 
 
 _NOT_AGAIN_NOTE = " So the call cannot be repeated as it was. Deny it, or answer it."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.decisions import Decision
+from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.async_catalog import AsyncCatalog
 from continuations.engine.batches import Flattened
-from continuations.errors import InvalidInput
+from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
@@ -15,7 +18,8 @@ from continuations.ledger.store_clock import StoreClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
-    from continuations.core.decisions import Decision, Verdict
+    from continuations.core.decisions import Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
@@ -32,38 +36,81 @@ class AsyncDecider(AsyncCatalog):
     """
 
     async def decide(
-        self, wait_id: str, verdict: Verdict, *, check_digest: DigestCheck | None = None
-    ) -> Decision:
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
+        door: Door = PYTHON,
+    ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
-        The run does not continue before the next `resume` or `sweep`.
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
 
         Args:
             wait_id: Id of the wait.
-            verdict: `Approve`, `Deny` or `Answer`.
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
             check_digest: Called with the wait's digest before anything is recorded, to
-                compare it with what the person saw. Its exceptions are raised.
+                compare it in another way. Its exceptions are raised.
+            door: The way by which the decision came, for the audit.
 
         Returns:
-            The recorded decision. A second, equal call returns the same decision.
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait. Nothing was recorded.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         now = self._ports.clock.now()
-        return await decisions.decide(
+        decide = partial(
+            decisions.decide,
             self._objects,
-            wait_id,
-            verdict,
+            verdict=verdict,
             now=now,
             decision_id=self._ports.ids.new_ulid(now),
             check_digest=check_digest,
+            shown=shown,
+            door=door,
+            groups_of=self._groups_of if self._ports.groups else None,
         )
+        while True:
+            try:
+                return await decide(wait_id)
+            except AlreadyDecided:
+                # A person who saw the digest of a wait decides no other wait.
+                next_id = None
+                if check_digest is None and shown is None:
+                    next_id = await self._next_wait_of_job(wait_id)
+                if next_id is None:
+                    raise
+                wait_id = next_id
+
+    async def _next_wait_of_job(self, wait_id: str) -> str | None:
+        from continuations.ledger import reopened_jobs
+
+        return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
+
+    async def _groups_of(self, name: str) -> tuple[str, ...]:
+        """Return the groups of a person, from the application's function."""
+        from continuations.authoring import callables
+        from continuations.ledger.voting import checked_groups
+
+        assert self._ports.groups is not None  # noqa: S101 - asked before
+        return checked_groups(await callables.call(self._ports.groups, name))
 
     def waiting(
         self, *, after: str = "", kinds: Collection[str] | None = None
@@ -116,13 +163,14 @@ class AsyncDecider(AsyncCatalog):
     async def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
 
-        A wait whose deadline has passed is returned until its expiry is recorded.
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
 
         Args:
             wait_id: Id of the wait.
 
         Returns:
-            The wait, with its arguments, schema, deadline and note.
+            The wait, with its arguments, schema, deadline, note and votes.
 
         Raises:
             WaitNotFound: There is no such wait.
@@ -133,6 +181,14 @@ class AsyncDecider(AsyncCatalog):
         """
         wait = await decisions.find_open_wait(self._objects, wait_id)
         recorded = await read_decision(self._objects, wait_id)
+        if recorded is None and wait is not None and wait.has_slots:
+            from continuations.ledger import wait_slots
+
+            after = await wait_slots.follow(self._objects, wait)
+            if isinstance(after, Decision):
+                recorded = await decisions.record_decision(self._objects, after)
+            else:
+                wait = after
         if recorded is not None:
             raise decision_errors.not_open_error(recorded)
         assert wait is not None  # noqa: S101 - it is open or decided
@@ -218,6 +274,7 @@ class AsyncDecider(AsyncCatalog):
         *,
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
     ) -> int:
         """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
 
@@ -235,6 +292,7 @@ class AsyncDecider(AsyncCatalog):
             by: Name of the sender, for the record.
             id: Your id of this signal. A repeated call with the same id, name and data
                 sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
 
         Returns:
             The number of the signal, from 1.
@@ -248,10 +306,15 @@ class AsyncDecider(AsyncCatalog):
         """
         layout.check_run_id(run_id)
         requests = self._run_requests(run_id)
-        return await requests.signal(name, data, by=by, signal_id=id)
+        return await requests.signal(name, data, by=by, signal_id=id, door=door)
 
     async def cancel(
-        self, run_id: str, *, reason: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Continuation:
         """End a run and close its open waits; idempotent.
 
@@ -264,6 +327,7 @@ class AsyncDecider(AsyncCatalog):
             run_id: Id of the run.
             reason: Why, for the record and for later deciders.
             by: Name of the person who cancels, for the record.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The newest state: cancelled, running in another process, or ended before.
@@ -274,7 +338,8 @@ class AsyncDecider(AsyncCatalog):
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
-        return await self._run_requests(run_id).cancel(by=by, reason=reason)
+        requests = self._run_requests(run_id)
+        return await requests.cancel(by=by, reason=reason, door=door)
 
 
 def wait_kinds(kinds: object) -> frozenset[str]:

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
-from continuations.engine.async_decider import AsyncDecider
+from continuations.engine.async_approvals import AsyncApprovals
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
     DEFAULT_PATIENCE,
     WorkerOptions,
     check_concurrency,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncDecider, Generic[Output]):
+class AsyncRunner(AsyncApprovals, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -57,13 +58,23 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
-            After that, `ModelError` is raised. 0: no repetition. A response without a
-            usable message costs the whole conversation, so after such responses the
-            request is repeated at most twice.
+            After that, the frame waits for its model: a sweep asks again, after a
+            minute at first. 0: no repetition. A response without a usable message costs
+            the whole conversation, so after such responses the request is repeated at
+            most twice.
+        max_model_failures: How many requests of one turn may fail in a row, each for
+            longer than `patience`. Then the run fails. `None`: no limit. The default
+            is reached after about two days.
         context_type: The class that `context=` must be an instance of. A call with
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
+        groups: A function or coroutine function that returns the groups of a person,
+            `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
+            whose approvers are groups.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -80,20 +91,30 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         max_attempts: int = 5,
         max_depth: int | None = None,
         patience: timedelta | float = DEFAULT_PATIENCE,
+        max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
+        groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
         super().__init__(
             agents,
             Objects(to_store(store)),
-            Ports.with_defaults(clock=clock, ids=ids, notify=notify),
+            Ports.with_defaults(
+                clock=clock,
+                ids=ids,
+                notify=notify,
+                callback_url=callback_url,
+                groups=groups,
+            ),
             WorkerOptions.validate(
                 lease=lease,
                 max_attempts=max_attempts,
                 max_depth=max_depth,
                 patience=patience,
+                max_model_failures=max_model_failures,
                 context_type=context_type,
             ),
         )
@@ -162,7 +183,10 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        return await worker.start_or_resume(state)
+        outcome = await worker.start_or_resume(state)
+        if not work:
+            self._objects.announce_work()
+        return outcome
 
     async def resume(
         self,
@@ -295,7 +319,7 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
     async def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         stop: asyncio.Event | None = None,
@@ -309,7 +333,9 @@ class AsyncRunner(AsyncDecider, Generic[Output]):
         runs are logged.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             stop: Set it to stop the loop.

@@ -19,9 +19,11 @@ from continuations.wire.fields import whole_milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.calls import CallRow
+    from continuations.core.quorum import Quorum
     from continuations.core.state import RunState
     from continuations.core.wait_rules import WaitKind
 
@@ -105,7 +107,23 @@ def new_wait(
         expiry_stops=policy is not None and policy.on_expired == "stop",
         note=note,
         stage=call.stage,
+        on_deadline_json=policy.deadline_action_json if policy else None,
+        quorum=_quorum(state, call, policy) if follows_policy else call.quorum,
+        remind_after=policy.reminder_seconds if policy else 0,
     )
+
+
+def _quorum(
+    state: RunState, call: CallRow, policy: ApprovalPolicy | None
+) -> Quorum | None:
+    """Return who may approve a call.
+
+    If the tool is missing, the rule of the call's last approval holds.
+    """
+    if policy is None:
+        return call.quorum
+    quorum = policy.quorum
+    return quorum and replace(quorum, requester=state.run.requester)
 
 
 def parked_wait(

@@ -1,4 +1,4 @@
-"""Deadlines of waits: whether they have passed, and expiry."""
+"""Deadlines of waits: whether they have passed, escalation and expiry."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from continuations.core.decisions import Decision
 from continuations.ledger.decisions import record_decision
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
@@ -22,32 +22,61 @@ def is_past_deadline(wait: Wait, now: datetime) -> bool:
     return wait.deadline is not None and now > wait.deadline
 
 
-def has_late_wait(state: RunState, now: datetime) -> bool:
-    """Return whether the deadline of an open wait has passed."""
-    return any(is_past_deadline(wait, now) for wait in state.waits.values())
+def late_waits(waits: Iterable[Wait], now: datetime) -> list[Wait]:
+    """Return the waits whose deadline has passed; each as its slots left it."""
+    return [wait for wait in waits if is_past_deadline(wait, now)]
+
+
+async def pass_slot_deadlines(
+    objects: Objects, waits: Iterable[Wait], ports: Ports, *, now: datetime
+) -> tuple[dict[str, Decision], list[Wait]]:
+    """Record what the passed deadlines of waits with slots do: expiry or escalation.
+
+    Each takes effect with its slot. A slot that came first counts instead: a vote that
+    ended the wait, or a later deadline.
+
+    Returns:
+        The recorded decisions by wait id, and the waits that were escalated.
+    """
+    late = [wait for wait in late_waits(waits, now) if wait.has_slots]
+    if not late:
+        return {}, []
+    from continuations.ledger import wait_slots  # noqa: PLC0415 - rarely needed
+
+    after = await asyncio.gather(
+        *(
+            wait_slots.pass_deadline(
+                objects, wait, now=now, slot_id=ports.ids.new_ulid(now)
+            )
+            for wait in late
+        )
+    )
+    ended = (each for each in after if isinstance(each, Decision))
+    decided = await asyncio.gather(*(record_decision(objects, each) for each in ended))
+    moved = [each for each in after if not isinstance(each, Decision)]
+    return {decision.wait_id: decision for decision in decided}, moved
 
 
 async def expire_waits(
-    objects: Objects, state: RunState, ports: Ports, *, now: datetime
+    objects: Objects, waits: Iterable[Wait], ports: Ports, *, now: datetime
 ) -> dict[str, Decision]:
-    """Record the expiry of the open waits whose deadline has passed.
+    """Record the expiry of waits without slots whose deadline has passed.
 
     Returns the decisions by wait id. A person's decision that was recorded first is
     returned instead of the expiry. A wait that only the clock ends has no record.
     """
-    expiries = expiries_of(state, ports, now)
-    recorded = [
-        expiry
-        for wait_id, expiry in expiries.items()
-        if state.waits[wait_id].rules.has_object
-    ]
+    late = [wait for wait in late_waits(waits, now) if not wait.has_slots]
+    expiries = expiries_of(late, ports, now)
+    recorded = [expiries[wait.id] for wait in late if wait.rules.has_object]
     first = await asyncio.gather(
         *(record_decision(objects, expiry) for expiry in recorded)
     )
     return {**expiries, **{decision.wait_id: decision for decision in first}}
 
 
-def expiries_of(state: RunState, ports: Ports, now: datetime) -> dict[str, Decision]:
+def expiries_of(
+    waits: Iterable[Wait], ports: Ports, now: datetime
+) -> dict[str, Decision]:
     """Return the expiry of each open wait whose deadline has passed, by wait id."""
     return {
         wait.id: Decision(
@@ -57,6 +86,5 @@ def expiries_of(state: RunState, ports: Ports, now: datetime) -> dict[str, Decis
             at=now,
             digest=wait.digest,
         )
-        for wait in state.waits.values()
-        if is_past_deadline(wait, now)
+        for wait in late_waits(waits, now)
     }

@@ -21,14 +21,15 @@ def with_inbox_messages(
     """Return the run with the messages that may be added now.
 
     Messages are added in the order of their numbers, and only while the root frame has
-    no open call. A provider rejects a user message between a call and its result.
+    no open call and no pending reply. A provider rejects a user message between a call
+    and its result, and a pending reply answers the messages that were sent.
     """
     for message in inbox_messages:
         if message.number <= state.run.last_inbox_number:
             continue
         if (
             state.run.status in ENDED_STATUSES
-            or state.frames[ROOT_FRAME_ID].open_call_ids
+            or not state.frames[ROOT_FRAME_ID].reads_messages
             or message.number != state.run.last_inbox_number + 1
         ):
             break

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
-from continuations.core.model_protocol import ModelReply
+from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
 from continuations.core.usage import Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
@@ -28,6 +29,10 @@ _MAX_ATTEMPTS = 100
 # Each of these repetitions costs the whole conversation.
 _MAX_BILLED_REPEATS = 2
 _PAUSE_CHECK_INTERVAL = 0.25
+_MAX_REPLY_ID_CHARS = 500
+
+# What a model returns: a reply, or when to look for it.
+ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
 
 
 class ModelRegistry:
@@ -35,9 +40,16 @@ class ModelRegistry:
 
     A request that failed and may succeed later is repeated for `patience` seconds. But
     after a response that has a usage, and so cost something, it is repeated only twice.
+
+    Attributes:
+        max_failures: How many requests of a turn may fail in a row, each for longer
+            than `patience`, before the run fails; `None` for no limit.
     """
 
-    def __init__(self, patience: float, clock: Clock) -> None:
+    def __init__(
+        self, patience: float, clock: Clock, max_failures: int | None = None
+    ) -> None:
+        self.max_failures = max_failures
         self._patience = patience
         self._clock = clock
         self._by_name: dict[str, Model] = {}
@@ -49,9 +61,12 @@ class ModelRegistry:
         request: ModelRequest,
         should_pause: ShouldPause = never_pause,
         *,
+        pending_reply: str | None = None,
         may_request: Callable[[], bool] = lambda: True,
-    ) -> ModelReply:
-        """Return the reply of an agent's model; raises only `ModelError`.
+    ) -> ModelAnswer:
+        """Return the answer of an agent's model; raises only `ModelError`.
+
+        With the id of a pending reply, the model is polled and not asked.
 
         No retry begins once `should_pause` returns True. A retry waits until
         `may_request` returns True: a process that was frozen between two requests must
@@ -64,7 +79,7 @@ class ModelRegistry:
         costs: list[Usage] = []
         while True:
             try:
-                reply = await self._request_once(agent, request)
+                reply = await self._request_once(agent, request, pending_reply)
             except ModelError as error:
                 if isinstance(error.usage, Usage):
                     costs.append(error.usage)
@@ -112,11 +127,23 @@ class ModelRegistry:
         ).begin()
 
     async def _request_once(
-        self, agent: AgentProtocol, request: ModelRequest
-    ) -> ModelReply:
-        model = self._model_of(agent, request)
+        self, agent: AgentProtocol, request: ModelRequest, pending_reply: str | None
+    ) -> ModelAnswer:
+        model: Any = self._model_of(agent, request)
+        can_poll = hasattr(model, "poll")
+        if pending_reply is not None and not can_poll:
+            msg = (
+                f"run {request.run_id}: agent {agent.name!r} waits for a pending reply,"
+                " and its model has no method poll(). Restore the model, then resume "
+                "the run."
+            )
+            raise ModelError(msg, run_id=request.run_id)
         try:
-            reply = await model.reply(request)
+            answer = (
+                await model.reply(request)
+                if pending_reply is None
+                else await model.poll(pending_reply, request)
+            )
         except ModelError as error:
             error.run_id = request.run_id
             raise
@@ -128,8 +155,10 @@ class ModelRegistry:
                 f"{type(error).__name__}. Correct the cause, then resume the run."
             )
             raise ModelError(msg, run_id=request.run_id) from error
-        if _is_assistant_reply(reply):
-            return reply
+        if _is_reply(answer) or (can_poll and _is_pending(answer)):
+            return answer
+        if pending_reply is not None and _is_lost(answer):
+            return answer
         msg = (
             f"run {request.run_id}: the model of agent {agent.name!r} did not return a "
             "ModelReply with an assistant message. Correct the model, then resume the "
@@ -153,6 +182,33 @@ class ModelRegistry:
         return self._by_name[agent.model]
 
 
-def _is_assistant_reply(value: object) -> bool:
-    # An application's own model may return anything.
+# An application's own model may return anything.
+
+
+def _is_reply(value: object) -> TypeGuard[ModelReply]:
     return isinstance(value, ModelReply) and value.message.role == "assistant"
+
+
+def _is_pending(value: Any) -> TypeGuard[PendingReply]:
+    if not isinstance(value, PendingReply) or not _has_usage(value):
+        return False
+    fields: tuple[Any, Any] = (value.id, value.poll_after)
+    match fields:
+        case (str() as reply_id, timedelta() as poll_after):
+            fits = 0 < len(reply_id) <= _MAX_REPLY_ID_CHARS
+            return fits and poll_after >= timedelta()
+        case _:
+            return False
+
+
+def _is_lost(value: Any) -> TypeGuard[LostReply]:
+    is_lost = isinstance(value, LostReply) and _has_usage(value)
+    return is_lost and _is_text(value.reason)
+
+
+def _has_usage(value: Any) -> bool:
+    return isinstance(value.usage, Usage)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -11,18 +11,26 @@ from continuations.authoring.call_gate import current_gate
 from continuations.authoring.errors import OutputInvalid
 from continuations.core import output_retries
 from continuations.core.events import ModelReplied
-from continuations.core.model_protocol import ModelRequest, ToolSpec
+from continuations.core.model_protocol import (
+    LostReply,
+    ModelRequest,
+    PendingReply,
+    ToolSpec,
+)
 from continuations.engine.error_reports import describe_error
-from continuations.errors import TranscriptInvalid
+from continuations.engine.model_delays import ModelDelays
+from continuations.errors import ModelError, TranscriptInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.events import ModelDelayed
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
+    from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
 
 _log = logging.getLogger("continuations")
@@ -36,11 +44,12 @@ class ModelTurn:
 
     model_registry: ModelRegistry
     run_options: RunOptions
+    ports: Ports
 
     async def ask(
         self, state: RunState, frame: FrameRow, agent: AgentProtocol
-    ) -> ModelReplied:
-        """Ask a frame's model behind the current gate.
+    ) -> ModelReplied | ModelDelayed:
+        """Ask a frame's model, or poll its pending reply, behind the current gate.
 
         Raises `ModelError` and `TranscriptInvalid`.
         """
@@ -62,12 +71,23 @@ class ModelTurn:
             run_id=state.run.id,
         )
         gate = current_gate()
-        reply = await self.model_registry.get_reply(
-            agent,
-            request,
-            self.run_options.should_pause,
-            may_request=lambda: gate.is_open,
-        )
+        delays = ModelDelays(self.ports, self.model_registry.max_failures)
+        try:
+            reply = await self.model_registry.get_reply(
+                agent,
+                request,
+                self.run_options.should_pause,
+                pending_reply=frame.pending_reply,
+                may_request=lambda: gate.is_open,
+            )
+        except ModelError as error:
+            if not error.retryable:
+                raise
+            return delays.after_error(state, frame, error)
+        if isinstance(reply, PendingReply):
+            return delays.until_reply(state, frame, reply)
+        if isinstance(reply, LostReply):
+            return delays.after_loss(state, frame, reply)
         problem = _output_problem(agent, reply.message)
         return ModelReplied(
             frame_id=frame.id,

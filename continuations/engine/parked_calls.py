@@ -18,13 +18,14 @@ from continuations.core.events import (
     Expired,
     Reopened,
 )
+from continuations.core.waits import next_known_wait_ulid
 from continuations.engine.call_waits import (
     parked_wait,
     renewed_wait,
     with_parked_digest,
 )
 from continuations.errors import AgentChanged, DecisionRefused, InvalidInput
-from continuations.ledger import verdict_checks
+from continuations.ledger import layout, verdict_checks
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -154,7 +155,11 @@ class ParkedCalls:
         keeps_deadline: bool = False,
     ) -> Wait:
         now = self.ports.clock.now()
-        renewed = renewed_wait(wait, now, self.ports.ids.new_ulid(now), note)
+        ulid = self.ports.ids.new_ulid(now)
+        if wait.rules.has_known_id:
+            last = layout.parse_wait_id(wait.id).ulid
+            ulid = next_known_wait_ulid(state.run, last)
+        renewed = renewed_wait(wait, now, ulid, note)
         if keeps_deadline:
             renewed = replace(renewed, deadline=wait.deadline)
         return with_parked_digest(state, call, renewed)

@@ -205,7 +205,7 @@ class Performer:
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
-        turn = ModelTurn(self.model_registry, self.run_options)
+        turn = ModelTurn(self.model_registry, self.run_options, self.ports)
         return await turn.ask(state, frame, agent)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
@@ -274,16 +274,21 @@ class Performer:
         deadline = None
         if tool.timeout is not None:
             deadline = self.ports.clock.now() + timedelta(seconds=tool.timeout)
-        return ToolContext(
+        make_wait_id = partial(layout.known_wait_id, state.run, call)
+        context = ToolContext(
             run_id=state.run.id,
             call_id=call.id,
             idempotency_key=parked_calls.idempotency_key(state.run, call),
             fence=fence,
             attempt=max(call.attempts, 1),
             deadline=deadline,
-            make_wait_id=partial(layout.known_wait_id, state.run, call),
+            make_wait_id=make_wait_id,
             context=self.run_options.context,
         )
+        url_of = self.ports.callback_url
+        if url_of is None:
+            return context
+        return replace(context, make_callback_url=lambda: url_of(make_wait_id()))
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)

@@ -17,13 +17,15 @@ from continuations.errors import InvalidInput
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from continuations.core.waits import Wait
     from continuations.ledger.claims import Clock
 
     Notify = Callable[[Wait], Awaitable[None] | None]
+    Groups = Callable[[str], Awaitable[Collection[str]] | Collection[str]]
     Sleep = Callable[[float], Awaitable[None]]
+    CallbackUrl = Callable[[str], str]
 
 # CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
 # there CLOCK_MONOTONIC includes that time.
@@ -73,18 +75,29 @@ class Ports:
         clock: The wall clock and the elapsed clock.
         ids: Makes new ids.
         notify: Called with each new wait once it is stored, or `None`.
+        groups: Returns the groups of a person, or `None`.
         sleep: Waits for a number of seconds. A clock with a method `sleep` brings its
             own, so that a test does not wait.
+        callback_url: Returns the URL to which another system sends the result of a
+            wait, or `None`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     ids: IdGenerator = field(default_factory=SystemIdGenerator)
     notify: Notify | None = None
+    groups: Groups | None = None
     sleep: Sleep = asyncio.sleep
+    callback_url: CallbackUrl | None = None
 
     @classmethod
     def with_defaults(
-        cls, *, clock: Clock | None, ids: IdGenerator | None, notify: Notify | None
+        cls,
+        *,
+        clock: Clock | None,
+        ids: IdGenerator | None,
+        notify: Notify | None,
+        callback_url: CallbackUrl | None = None,
+        groups: Groups | None = None,
     ) -> Ports:
         """Return ports, with the machine's for each `None`; raises `InvalidInput`."""
         for name, port, methods in (
@@ -104,9 +117,24 @@ class Ports:
                 f"got {type(notify).__name__}."
             )
             raise InvalidInput(msg)
+        if callback_url is not None and not callable(callback_url):
+            msg = (
+                "callback_url must be a function that returns the URL for a wait id, "
+                f"got {type(callback_url).__name__}. Pass Links(...).callback_url."
+            )
+            raise InvalidInput(msg)
+        if groups is not None and not callable(groups):
+            msg = (
+                "groups must be a function or coroutine function that takes the name "
+                "of a person and returns the names of their groups, got "
+                f"{type(groups).__name__}."
+            )
+            raise InvalidInput(msg)
         return cls(
             clock=clock or SystemClock(),
             ids=ids or SystemIdGenerator(),
             notify=notify,
+            groups=groups,
             sleep=getattr(clock, "sleep", asyncio.sleep),
+            callback_url=callback_url,
         )

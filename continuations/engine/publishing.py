@@ -138,6 +138,18 @@ class Publisher:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
+    async def announce_moved(self, state: RunState, moved: Iterable[Wait]) -> None:
+        """Tell people about waits with new approvers and a new deadline.
+
+        The marker of the old deadline goes last. So after a crash a sweep tells them.
+        """
+        moved = tuple(moved)
+        await notify_waits(self.ports.notify, moved)
+        old = filter(
+            None, (markers.deadline_marker(state.waits[wait.id]) for wait in moved)
+        )
+        await self._delete(state.run.id, [marker.key for marker in old])
+
     async def release_unfinished(
         self,
         journal: StoreJournal,
@@ -187,7 +199,9 @@ class Publisher:
         self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
     ) -> None:
         """Delete the markers that the committed version makes unnecessary."""
-        deadlines = filter(None, map(markers.deadline_marker, closed_waits))
+        closed_waits = tuple(closed_waits)
+        moved = map(arrived.current, closed_waits)
+        deadlines = filter(None, map(markers.deadline_marker, (*closed_waits, *moved)))
         keys = {
             *arrived.marker_keys,
             *(marker.key for marker in deadlines),

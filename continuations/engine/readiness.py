@@ -10,6 +10,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.signal_delivery import with_signals
+from continuations.ledger.early_answers import answered_calls
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
@@ -20,12 +21,13 @@ def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
     """Return whether arrivals, or signals that are kept, let the run progress."""
     if state.run.status in ENDED_STATUSES:
         return False
-    decided = state.waits.keys() & arrived.decisions.keys()
+    decided = any(wait_id in state.waits for wait_id in arrived.decisions)
+    decided = decided or bool(answered_calls(state, arrived.decisions))
     signalled = with_signals(state, arrived.signals) is not state
     signalled = signalled or bool(awaited_signals(state))
     reads = with_inbox_messages(state, arrived.inbox_messages) is not state
     is_cancelled = arrived.cancel_request is not None
-    return bool(decided) or signalled or reads or is_cancelled
+    return decided or signalled or reads or is_cancelled
 
 
 def is_runnable(state: RunState) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
@@ -33,8 +33,9 @@ from continuations.core.events import (
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
-from continuations.engine import side_task
+from continuations.engine.action_tasks import ActionTasks
 from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.model_delays import ModelGaveUp
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
     ContinuationsError,
@@ -45,8 +46,6 @@ from continuations.errors import (
 from continuations.ledger.arrivals import Arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from continuations.core.actions import Action, VerifyOutcome
     from continuations.core.events import Event
     from continuations.core.state import RunState
@@ -106,9 +105,7 @@ class RunLoop:
         self._progress = self._progress_saved = 0
         # An action is launched when the event with this number is saved.
         self._event_to_await: dict[Action, int] = {}
-        self._action_tasks: dict[Action, asyncio.Task[Event]] = {}
-        # The gates of the tools that were launched and have not returned.
-        self._gates: dict[Action, CallGate] = {}
+        self._actions = ActionTasks()
         self._commit_task: asyncio.Task[CancelRequest | None] | None = None
         self._commit_count = 0
 
@@ -123,10 +120,15 @@ class RunLoop:
             while await self._step():
                 pass
         except asyncio.CancelledError:
-            await self._finish_calls()
+            await self._actions.finish(self.state, self._commit_task)
+            # An error of the store or a lost claim shows again at the release.
+            with suppress(ContinuationsError):
+                self._collect_results()
             raise
         finally:
-            await self._cancel_tasks()
+            self.call_interrupted = await self._actions.cancel_all(
+                self.state, self._commit_task
+            )
             self._take_back_starts()
 
     async def _step(self) -> bool:
@@ -135,7 +137,7 @@ class RunLoop:
         self._paused = self._paused or self._should_pause()
         await self._apply_local_actions()
         blocked = self._launch_actions()
-        if not blocked and not self._action_tasks and self._commit_task is None:
+        if not blocked and not self._actions and self._commit_task is None:
             return False
         dirty = self._last_event_to_save > self._last_event_saved
         if self._commit_task is None and (blocked or dirty):
@@ -171,8 +173,13 @@ class RunLoop:
             self._last_event_to_save += 1
             self._progress += 1
 
-    def _budget_is_used_up(self) -> bool:
-        """Return whether the budget is used up; then `failure` is set."""
+    def _budget_ends(self, frame_id: str) -> bool:
+        """Return whether no model may be asked any more; then `failure` is set.
+
+        A pending reply is paid for, so it may be polled.
+        """
+        if self.state.frames[frame_id].pending_reply is not None:
+            return self.failure is not None
         budget, usage = self.state.run.budget, self.state.run.usage
         limit = budget and budget.reached_limit(usage)
         if limit:
@@ -192,13 +199,11 @@ class RunLoop:
         """Launch the actions that may run; return whether one needs a commit first."""
         blocked = False
         for action in plan(self.state):
-            if action in self._action_tasks or isinstance(
-                action, ExamineCall | RecordStart
-            ):
+            if action in self._actions or isinstance(action, ExamineCall | RecordStart):
                 continue
             if isinstance(action, AskModel) and (self.model_error or self.look_error):
                 continue
-            if isinstance(action, AskModel) and self._budget_is_used_up():
+            if isinstance(action, AskModel) and self._budget_ends(action.frame_id):
                 continue
             # A call whose start is recorded must run: else its outcome is unknown.
             if self._paused and not isinstance(action, RunTool):
@@ -208,7 +213,7 @@ class RunLoop:
                 blocked = True
                 continue
             del self._event_to_await[action]
-            self._action_tasks[action] = asyncio.create_task(self._perform(action))
+            self._actions.launch(action, self._perform(action))
         return blocked
 
     async def _perform(self, action: AskModel | RunTool | VerifyOutcome) -> Event:
@@ -219,7 +224,7 @@ class RunLoop:
         """
         gate = CallGate(lambda: self._journal.can_start_action)
         if isinstance(action, RunTool):
-            self._gates[action] = gate
+            self._actions.gates[action] = gate
         else:
             gate.enter()
         try:
@@ -276,7 +281,7 @@ class RunLoop:
         return cancel_request
 
     async def _wait_for_tasks(self) -> None:
-        waiting: set[asyncio.Task[object]] = {*self._action_tasks.values()}
+        waiting: set[asyncio.Task[Any]] = {*self._actions.tasks}
         timeout = None
         if self._commit_task is not None:
             waiting.add(self._commit_task)
@@ -290,22 +295,22 @@ class RunLoop:
             self._commit_task = asyncio.create_task(self._save())
 
     def _collect_results(self) -> None:
-        for action, task in list(self._action_tasks.items()):
-            if not task.done():
-                continue
-            del self._action_tasks[action]
+        for action, task in self._actions.pop_done():
             try:
                 event = task.result()
             except CallNotBegun:
                 # It is launched again after the claim is renewed.
-                self._gates.pop(action, None)
+                self._actions.gates.pop(action, None)
             except ModelError as error:
-                self.model_error = self.model_error or error
+                if isinstance(error, ModelGaveUp):
+                    self.failure = error.failure
+                else:
+                    self.model_error = self.model_error or error
                 if error.usage is not None:
                     # The caller commits it, with the state that releases the claim.
                     self.state = advance(self.state, ModelFailed(usage=error.usage))
             else:
-                self._gates.pop(action, None)
+                self._actions.gates.pop(action, None)
                 self._apply(event)
         self.cancel_request = self.cancel_request or self.late_arrivals.cancel_request
         # Last: the error of a commit must not lose the result of a call.
@@ -327,56 +332,6 @@ class RunLoop:
 
     # The end ------------------------------------------------------------------
 
-    async def _finish_calls(self) -> None:
-        """Wait some seconds for the commit and for calls that may not be repeated.
-
-        Everything else can be done again, so it is given up at once.
-        """
-        self._close_gates()
-        finishing = {
-            action: task
-            for action, task in self._action_tasks.items()
-            if self._cannot_be_repeated(action)
-        }
-        given_up = [
-            task
-            for action, task in self._action_tasks.items()
-            if action not in finishing
-        ]
-        await _cancel(given_up)
-        self._action_tasks = {
-            action: task
-            for action, task in self._action_tasks.items()
-            if action in finishing or _has_result(task)
-        }
-        tasks: set[asyncio.Task[object]] = {*finishing.values()}
-        if self._commit_task is not None:
-            tasks.add(self._commit_task)
-        if tasks:
-            await asyncio.wait(tasks, timeout=side_task.INTERRUPT_GRACE_SECONDS)
-        # An error of the store or a lost claim shows again when the claim is released.
-        with suppress(ContinuationsError):
-            self._collect_results()
-
-    def _close_gates(self) -> None:
-        for gate in self._gates.values():
-            gate.close()
-
-    def _cannot_be_repeated(self, action: Action) -> bool:
-        if not isinstance(action, RunTool) or action not in self._gates:
-            return False
-        call = self.state.calls[action.call_id]
-        return self._gates[action].has_begun and not call.repeatable
-
-    async def _cancel_tasks(self) -> None:
-        """Cancel all tasks; the next process settles calls that were in progress."""
-        self._close_gates()
-        self.call_interrupted = any(map(self._cannot_be_repeated, self._action_tasks))
-        tasks: list[asyncio.Task[object]] = [*self._action_tasks.values()]
-        if self._commit_task is not None:
-            tasks.append(self._commit_task)
-        await _cancel(tasks)
-
     def _take_back_starts(self) -> None:
         """Record that the calls which have not begun are ready, and not started."""
         if self.state.run.status in ENDED_STATUSES:
@@ -384,17 +339,5 @@ class RunLoop:
         for call in list(self.state.calls.values()):
             if not isinstance(call.state, Started):
                 continue
-            gate = self._gates.get(RunTool(call.id))
-            if not (gate and gate.has_begun):
+            if not self._actions.has_begun(RunTool(call.id)):
                 self.state = advance(self.state, RepeatAllowed(call_id=call.id))
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[object]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _has_result(task: asyncio.Task[Event]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None

@@ -23,6 +23,7 @@ from continuations.wire.continuation import Continuation
 from continuations.wire.records import CancelRequest, InboxMessage, Signal
 
 if TYPE_CHECKING:
+    from continuations.core.doors import Door
     from continuations.core.run import RunRow
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
@@ -72,7 +73,13 @@ class RunRequests:
             raise _ended_error(run, "messages")
 
     async def signal(
-        self, name: str, data: object, *, by: str | None, signal_id: str | None
+        self,
+        name: str,
+        data: object,
+        *,
+        by: str | None,
+        signal_id: str | None,
+        door: Door,
     ) -> int:
         """Record a signal and return its number.
 
@@ -90,6 +97,8 @@ class RunRequests:
             name=checked_name,
             data=data_json,
             by=by,
+            door=door.name,
+            authentication=door.authentication,
         )
         posted = await run_signals.post(
             self.objects, run, signal, nonce=ulid, may_repeat=signal_id is not None
@@ -105,7 +114,9 @@ class RunRequests:
             raise _ended_error(run, "signals")
         return run
 
-    async def cancel(self, *, by: str | None, reason: str | None) -> Continuation:
+    async def cancel(
+        self, *, by: str | None, reason: str | None, door: Door
+    ) -> Continuation:
         """Record a cancel request and end the run, unless another process holds it.
 
         A process that may not write versions only records the request.
@@ -116,7 +127,12 @@ class RunRequests:
             return Continuation(newest.state, newest.number)
         now = self.ports.clock.now()
         request = CancelRequest(
-            id=self.ports.ids.new_ulid(now), at=now, by=by, reason=reason
+            id=self.ports.ids.new_ulid(now),
+            at=now,
+            by=by,
+            reason=reason,
+            door=door.name,
+            authentication=door.authentication,
         )
         await inbox.record_cancel_request(self.objects, self.run_id, request)
         while True:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import deadlines
-from continuations.engine.publishing import publish_again
+from continuations.engine.publishing import notify_waits, publish_again
 from continuations.engine.readiness import arrivals_unblock, needs_worker
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
@@ -122,10 +122,40 @@ class RunSweep:
         state = newest.state
         if state.run.status in ENDED_STATUSES:
             return False
-        late = deadlines.has_late_wait(state, self.clock.now())
-        if late or needs_worker(state):
+        now, open_waits = self.clock.now(), state.waits.values()
+        plain = (wait for wait in open_waits if not wait.has_slots)
+        if deadlines.late_waits(plain, now) or needs_worker(state):
             return True
-        return arrivals_unblock(state, await read_arrivals(self.objects, state))
+        arrived = await read_arrivals(self.objects, state)
+        late = deadlines.late_waits(map(arrived.current, open_waits), now)
+        return bool(late) or arrivals_unblock(state, arrived)
+
+    async def _finish_moving(
+        self, due_markers: list[Marker], newest: LoadedVersion
+    ) -> None:
+        """Announce waits with a later deadline, and delete the markers of the old ones.
+
+        The process that moved the deadline stopped before it did that. The marker of
+        the new deadline precedes its slot, so it exists.
+        """
+        state = newest.state
+        if state.run.status in ENDED_STATUSES:
+            return
+        by_ulid = {
+            layout.parse_wait_id(wait.id).ulid: wait
+            for wait in state.waits.values()
+            if wait.has_slots
+        }
+        due = [m for m in due_markers if m.reason == "e" and m.target in by_ulid]
+        left = [m for m in due if await self.objects.keys(m.key, limit=1)]
+        if not left:
+            return
+        arrived = await read_arrivals(self.objects, state)
+        for marker in left:
+            wait = arrived.current(by_ulid[marker.target])
+            if wait.deadline is not None and self.clock.now() < wait.deadline:
+                await notify_waits(self.worker.ports.notify, [wait])
+                await self.objects.delete(marker.key)
 
     async def _repair(self, due_markers: list[Marker], before: LoadedVersion) -> None:
         """Delete wait objects and markers that are done."""
@@ -138,6 +168,7 @@ class RunSweep:
             # a wait object again after the decision, and died before it deleted it.
             decided = await list_decided_wait_ids(self.objects, state.run.id)
             await waits.delete(self.objects, decided)
+        await self._finish_moving(due_markers, newest)
         await self._delete_unneeded(due_markers, newest)
 
     def _is_published(self, due_markers: list[Marker], version: LoadedVersion) -> bool:

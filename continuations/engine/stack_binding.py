@@ -183,9 +183,11 @@ def _parent_frame_id(state: RunState, frame_id: str) -> str | None:
 
 
 def _frames_above(state: RunState, wait: Wait) -> set[str]:
-    """Return the frame of a wait's call, and every frame above it."""
+    """Return the frame of a wait, and every frame above it."""
     above: set[str] = set()
-    frame_id: str | None = state.calls[wait.call_id].frame_id
+    frame_id: str | None = wait.frame_id or None
+    if wait.call_id:
+        frame_id = state.calls[wait.call_id].frame_id
     while frame_id is not None:
         above.add(frame_id)
         frame_id = _parent_frame_id(state, frame_id)

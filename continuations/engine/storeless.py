@@ -25,7 +25,11 @@ from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.worker_options import DEFAULT_PATIENCE, check_max_depth
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_PATIENCE,
+    check_max_depth,
+)
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.decisions import build_decision
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
+    from continuations.ledger.claims import Clock
 
 
 def run(
@@ -48,6 +53,7 @@ def run(
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
@@ -61,17 +67,23 @@ def run(
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         budget: Limits for the model usage of the whole run.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
-            or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
+            is invalid, or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     running = run_async(
-        agent, input, context=context, max_depth=max_depth, budget=budget
+        agent,
+        input,
+        context=context,
+        max_depth=max_depth,
+        budget=budget,
+        clock=clock,
     )
     return portal.run_until_complete(running)
 
@@ -83,6 +95,7 @@ def resume(
     answers: Mapping[str, Verdict] | None = None,
     context: Any = None,
     max_depth: int | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run, without a store.
 
@@ -94,12 +107,14 @@ def resume(
         answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth` or `clock`
+            is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -110,7 +125,14 @@ def resume(
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     return portal.run_until_complete(
-        resume_async(data, agent, answers=answers, context=context, max_depth=max_depth)
+        resume_async(
+            data,
+            agent,
+            answers=answers,
+            context=context,
+            max_depth=max_depth,
+            clock=clock,
+        )
     )
 
 
@@ -121,6 +143,7 @@ async def run_async(
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
@@ -130,13 +153,14 @@ async def run_async(
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         budget: Limits for the model usage of the whole run.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth` or `budget` is invalid,
-            or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
+            is invalid, or the agent's instructions function raised.
         ModelError: A model did not reply. Its `continuation` can be resumed.
     """
     _check_agent(agent)
@@ -144,7 +168,7 @@ async def run_async(
     max_depth = check_max_depth(max_depth)
     messages = new_run.parse_input(input)
     instructions = await new_run.root_instructions(agent, input, context)
-    ports = Ports()
+    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     now = ports.clock.now()
     ulid = ports.ids.new_ulid(now)
     state = new_run.initial_state(
@@ -168,6 +192,7 @@ async def resume_async(
     answers: Mapping[str, Verdict] | None = None,
     context: Any = None,
     max_depth: int | None = None,
+    clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run; see `resume`.
 
@@ -177,12 +202,14 @@ async def resume_async(
         answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
+        clock: The clocks of this machine, for tests.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `data`, `agent`, `answers`, `context` or `max_depth` is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth` or `clock`
+            is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -196,7 +223,7 @@ async def resume_async(
     _check_agent(agent)
     check_context(context, agent)
     max_depth = check_max_depth(max_depth)
-    ports = Ports()
+    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
@@ -207,7 +234,7 @@ async def resume_async(
     if state.run.status not in ENDED_STATUSES:
         decided = {
             **decisions,
-            **deadlines.expiries_of(state, ports, ports.clock.now()),
+            **deadlines.expiries_of(state.waits.values(), ports, ports.clock.now()),
         }
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
     if not plan(state):
@@ -257,7 +284,8 @@ async def _run_loop(
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
     stack_binding = StackBinding(AgentRegistry([agent]))
-    models = ModelRegistry(DEFAULT_PATIENCE.total_seconds(), ports.clock)
+    patience = DEFAULT_PATIENCE.total_seconds()
+    models = ModelRegistry(patience, ports.clock, DEFAULT_MODEL_FAILURES)
     performer = Performer(stack_binding, ports, models, run_options, max_depth)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()

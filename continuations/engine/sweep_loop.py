@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.worker_options import check_concurrency, is_number
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from continuations.engine.sweeping import Sweeper
     from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
 
 _log = logging.getLogger("continuations")
+
+# The time from a look that began work to the next one, in seconds; without work it
+# grows by the factor, up to `interval`.
+_FIRST_PAUSE = 1.0
+_PAUSE_GROWTH = 1.25
+_SHORTEST_PAUSE = 0.001
 
 
 async def run_sweep_loop(
@@ -22,11 +32,13 @@ async def run_sweep_loop(
 ) -> None:
     """Resume due runs until `stop` is set; then wait for the runs in progress."""
     pool = _WorkerPool(sweeper, stop, max_concurrent_runs)
+    pace = _Pace(interval)
     try:
-        while not stop.is_set():
-            await pool.start_due_runs()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), interval)
+        with _woken_by_work(sweeper.objects) as has_work:
+            while not stop.is_set():
+                has_work.clear()
+                look = await pool.start_due_runs()
+                await _first_of((stop, has_work), pace.seconds_after(look))
         await pool.join()
     finally:
         # A caller that cancels the loop cancels its runs; they release their claims.
@@ -46,6 +58,71 @@ def check_loop_options(
         raise InvalidInput(msg)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The result of one look for due runs.
+
+    Attributes:
+        began_work: Whether work on a run began.
+        seconds_to_next: Time until the next marker is due, `None` if it is not known.
+    """
+
+    began_work: bool
+    seconds_to_next: float | None = None
+
+
+class _Pace:
+    """The time from one look to the next: short after work, longer without.
+
+    Another process may make a marker that is due now. Only a look finds it.
+    """
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._pause = min(_FIRST_PAUSE, longest)
+
+    def seconds_after(self, look: _Look) -> float:
+        """Return how long to sleep after a look."""
+        if look.began_work:
+            self._pause = min(_FIRST_PAUSE, self._longest)
+        pause = self._pause
+        self._pause = min(pause * _PAUSE_GROWTH, self._longest)
+        if look.seconds_to_next is None:
+            return pause
+        return min(pause, max(look.seconds_to_next, _SHORTEST_PAUSE))
+
+
+@contextmanager
+def _woken_by_work(objects: Objects) -> Generator[asyncio.Event]:
+    """Yield an event that is set when this process makes work for a worker."""
+    has_work = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    before = objects.on_work
+
+    def wake() -> None:
+        # A decision may come from another thread, also while the loop is closed.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(has_work.set)
+        if before is not None:
+            before()
+
+    objects.on_work = wake
+    try:
+        yield has_work
+    finally:
+        objects.on_work = before
+
+
+async def _first_of(events: tuple[asyncio.Event, ...], seconds: float) -> None:
+    """Wait until one of the events is set, at most some seconds."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+
+
 class _WorkerPool:
     """The runs that this process works on, each in its own task."""
 
@@ -57,7 +134,7 @@ class _WorkerPool:
         self._max_concurrent_runs = max_concurrent_runs
         self._tasks_by_run: dict[str, asyncio.Task[None]] = {}
 
-    async def start_due_runs(self) -> None:
+    async def start_due_runs(self) -> _Look:
         """Start a task for each due run, waiting for a free slot before each.
 
         Runs that another process holds are due too; their tasks end at once.
@@ -66,15 +143,18 @@ class _WorkerPool:
             due = await self._sweeper.due_runs()
         except ContinuationsError:
             _log.exception("the due runs could not be listed")
-            return
-        for run_id, run_markers in due.items():
+            return _Look(began_work=False)
+        began_work = False
+        for run_id, run_markers in due.markers_by_run.items():
             if run_id in self._tasks_by_run:
                 continue
             await self._wait_for_free_slot()
             if self._stop.is_set():
-                return
+                break
+            began_work = True
             task = asyncio.create_task(self._process_run(run_id, run_markers))
             self._tasks_by_run[run_id] = task
+        return _Look(began_work, due.seconds_to_next)
 
     async def _wait_for_free_slot(self) -> None:
         """Wait until another run may start, or the loop is stopped."""

@@ -70,6 +70,14 @@ class SweepResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DueRuns:
+    """The due markers of each run, and the time until the next marker is due."""
+
+    markers_by_run: dict[str, list[Marker]]
+    seconds_to_next: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sweeper:
     """Finds the due runs of a store and looks at each of them."""
 
@@ -92,7 +100,7 @@ class Sweeper:
             finally:
                 free_slots.release()
 
-        due = await self.due_runs()
+        due = (await self.due_runs()).markers_by_run
         try:
             async with asyncio.TaskGroup() as group:
                 for run_id, run_markers in due.items():
@@ -110,8 +118,8 @@ class Sweeper:
             },
         )
 
-    async def due_runs(self) -> dict[str, list[Marker]]:
-        """Return the due markers of each run that this process does not leave alone.
+    async def due_runs(self) -> DueRuns:
+        """Return the due runs that this process does not leave alone.
 
         The order is random: no run always comes after all others, also if a process
         has time for only a few of them.
@@ -120,11 +128,12 @@ class Sweeper:
         if self.memory.should_check_dates():
             await redate_misdated(self.objects, self.clock, seed)
         by_run: dict[str, list[Marker]] = {}
-        async for marker in markers.list_due(self.objects, self.clock):
+        found = await markers.read_due(self.objects, self.clock)
+        for marker in found.due:
             by_run.setdefault(marker.run_id, []).append(marker)
         due = [item for item in by_run.items() if self.memory.may_look_at(*item)]
         random.Random(seed).shuffle(due)  # noqa: S311 - not for secrets
-        return dict(due)
+        return DueRuns(dict(due), found.seconds_to_next)
 
     async def try_run(self, run_id: str, due_markers: list[Marker]) -> RunReport:
         """Look at one run; report everything that it raises.

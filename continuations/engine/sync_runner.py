@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.sync_decider import Decider
-from continuations.engine.worker_options import DEFAULT_PATIENCE
+from continuations.engine.sync_approvals import Approvals
+from continuations.engine.worker_options import DEFAULT_MODEL_FAILURES, DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
-class Runner(Decider, Generic[Output]):
+class Runner(Approvals, Generic[Output]):
     """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is
@@ -49,13 +49,23 @@ class Runner(Decider, Generic[Output]):
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
-            After that, `ModelError` is raised. 0: no repetition. A response without a
-            usable message costs the whole conversation, so after such responses the
-            request is repeated at most twice.
+            After that, the frame waits for its model: a sweep asks again, after a
+            minute at first. 0: no repetition. A response without a usable message costs
+            the whole conversation, so after such responses the request is repeated at
+            most twice.
+        max_model_failures: How many requests of one turn may fail in a row, each for
+            longer than `patience`. Then the run fails. `None`: no limit. The default
+            is reached after about two days.
         context_type: The class that `context=` must be an instance of. A call with
             another object raises `InvalidInput` before any work. Default: any object.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
+        groups: A function or coroutine function that returns the groups of a person,
+            `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
+            whose approvers are groups.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -75,8 +85,11 @@ class Runner(Decider, Generic[Output]):
         max_attempts: int = 5,
         max_depth: int | None = None,
         patience: timedelta | float = DEFAULT_PATIENCE,
+        max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
+        groups: Groups | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
@@ -87,8 +100,11 @@ class Runner(Decider, Generic[Output]):
             max_attempts=max_attempts,
             max_depth=max_depth,
             patience=patience,
+            max_model_failures=max_model_failures,
             context_type=context_type,
             notify=notify,
+            callback_url=callback_url,
+            groups=groups,
             clock=clock,
             ids=ids,
         )
@@ -289,7 +305,7 @@ class Runner(Decider, Generic[Output]):
     def serve_forever(
         self,
         *,
-        interval: float = 1.0,
+        interval: float = 10.0,
         max_concurrent_runs: int = 8,
         context: Any = None,
         handle_signals: bool = True,
@@ -302,7 +318,9 @@ class Runner(Decider, Generic[Output]):
         the store and of runs are logged. Do not call it where an event loop is running.
 
         Args:
-            interval: Seconds between two looks for due runs.
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work it looks each second at first.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             handle_signals: With False, no handlers are installed. Outside the main

@@ -229,7 +229,16 @@ class Worker:
         after = with_inbox_messages(after, arrived.inbox_messages)
         after = with_confirmed_reply(after)
         now = self._store_clock.now()
-        late = deadlines.has_late_wait(after, now)
+        ended, moved = await deadlines.pass_slot_deadlines(
+            self.objects,
+            map(arrived.current, after.waits.values()),
+            self.ports,
+            now=now,
+        )
+        await self._publisher.announce_moved(after, moved)
+        after = reducer.with_decisions(after, ended)
+        late = deadlines.late_waits(after.waits.values(), now)
+        late = [wait for wait in late if not wait.has_slots]
         if after is state and not late and not awaited_signals(after):
             return state
         # After everything that can raise: the next steps write to the store.
@@ -238,7 +247,7 @@ class Worker:
             self.objects, after, arrived.signals, self.ports, now=now
         )
         after = reducer.with_decisions(after, taken)
-        expired = await deadlines.expire_waits(self.objects, after, self.ports, now=now)
+        expired = await deadlines.expire_waits(self.objects, late, self.ports, now=now)
         return await self._ender.close_waits_if_ended(
             state, reducer.with_decisions(after, expired)
         )

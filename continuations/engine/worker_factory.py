@@ -39,7 +39,9 @@ class WorkerFactory:
     ) -> None:
         self._root_agents = _agent_list(agents)
         self._agent_registry = AgentRegistry(self._root_agents)
-        self._model_registry = ModelRegistry(options.patience, ports.clock)
+        self._model_registry = ModelRegistry(
+            options.patience, ports.clock, options.max_model_failures
+        )
         self._objects = objects
         self._ports = ports
         self._options = options

@@ -16,6 +16,8 @@ MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
 # A process that waits costs money: a longer outage is for the next sweep.
 MAX_PATIENCE = 3_600.0
 DEFAULT_PATIENCE = timedelta(seconds=30)
+# With the delays between them, these are about two days.
+DEFAULT_MODEL_FAILURES = 50
 # No call starts in the second half of a claim, nor in the time by which the clock check
 # is uncertain. A sixth of the claim must remain.
 _RESOLUTIONS_IN_LEASE = 3
@@ -31,6 +33,8 @@ class WorkerOptions:
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         patience: How many seconds a failed model request is repeated. After a response
             without a usable message it is repeated at most twice.
+        max_model_failures: How many requests of one turn may fail in a row, each for
+            longer than `patience`, before the run fails; `None` for no limit.
         context_type: The class of the application's object, or `None` for any.
     """
 
@@ -39,6 +43,7 @@ class WorkerOptions:
     max_depth: int | None
     patience: float
     context_type: Any = None
+    max_model_failures: int | None = None
 
     @classmethod
     def validate(
@@ -49,6 +54,7 @@ class WorkerOptions:
         max_depth: object,
         patience: object,
         context_type: Any = None,
+        max_model_failures: object = None,
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
@@ -58,6 +64,12 @@ class WorkerOptions:
             raise InvalidInput(msg)
         if not is_count(max_attempts):
             msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
+            raise InvalidInput(msg)
+        if max_model_failures is not None and not is_count(max_model_failures):
+            msg = (
+                "max_model_failures must be an integer, at least 1, or None for no "
+                f"limit, got {max_model_failures!r}."
+            )
             raise InvalidInput(msg)
         if not is_context_class(context_type):
             msg = (
@@ -71,6 +83,7 @@ class WorkerOptions:
             max_depth=check_max_depth(max_depth),
             patience=_patience_seconds(patience),
             context_type=context_type,
+            max_model_failures=max_model_failures,
         )
 
     def check_lease(self, time_resolution: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""Arrivals: the decisions, signals, inbox messages and cancel request of a run."""
+"""Arrivals: decisions, signals, slots, inbox messages and cancel request of a run."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from asyncio import gather
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from continuations.errors import Corrupt
+from continuations.core.decisions import Decision
+from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.objects import NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
     decode_inbox_message,
     decode_signal,
+    encode_decision,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from continuations.core.decisions import Decision
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest, InboxMessage, Signal
 
@@ -30,9 +32,13 @@ _LATE_KEYS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """The arrivals that a run has not processed yet; decisions by wait id."""
+    """The arrivals that a run has not processed yet; decisions by wait id.
+
+    `followed` has the open waits that have slots, as their slots left them.
+    """
 
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
+    followed: Mapping[str, Wait] = field(default_factory=dict[str, "Wait"])
     signals: tuple[Signal, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
     cancel_request: CancelRequest | None = None
@@ -47,10 +53,15 @@ class Arrivals:
             keys.append(self.cancel_request.marker)
         return tuple(key for key in keys if key is not None)
 
+    def current(self, wait: Wait) -> Wait:
+        """Return an open wait as its slots left it."""
+        return self.followed.get(wait.id, wait)
+
     def followed_by(self, late: Arrivals) -> Arrivals:
         """Return these arrivals and later ones."""
         return Arrivals(
             decisions={**self.decisions, **late.decisions},
+            followed={**self.followed, **late.followed},
             signals=(*self.signals, *late.signals),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
             cancel_request=self.cancel_request or late.cancel_request,
@@ -61,6 +72,9 @@ async def read_arrivals(
     objects: Objects, state: RunState, keys: tuple[str, ...] | None = None
 ) -> Arrivals:
     """Read the arrivals since a version.
+
+    If the slots of a wait end it, and its decision is missing after a crash, the
+    decision is recorded.
 
     Args:
         objects: The store.
@@ -93,7 +107,13 @@ async def read_arrivals(
         and number > run.last_signal_number
     )
     cancelled = layout.cancel_request_key(run.id) in keys
-    decisions, signals, messages, cancel_request = await gather(
+    undecided = state.waits.keys() - digests.keys()
+    followed = {
+        wait_id: slot_keys
+        for wait_id, slot_keys in _slot_keys(keys, run.id).items()
+        if wait_id in undecided
+    }
+    decisions, signals, messages, cancel_request, waits = await gather(
         gather(
             *(
                 _read_matching_decision(objects, run.id, wait_id, accepted)
@@ -109,13 +129,88 @@ async def read_arrivals(
         gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
+        gather(
+            *(
+                _follow(objects, state.waits[wait_id], slot_keys)
+                for wait_id, slot_keys in followed.items()
+            )
+        ),
     )
+    _check_quorums(state, decisions)
+    ended = [each for each in waits if isinstance(each, Decision)]
     return Arrivals(
-        decisions={each.wait_id: each for each in decisions if each is not None},
+        decisions={each.wait_id: each for each in (*decisions, *ended) if each},
+        followed={each.id: each for each in waits if not isinstance(each, Decision)},
         signals=tuple(signals),
         inbox_messages=tuple(messages),
         cancel_request=cancel_request,
     )
+
+
+def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> None:
+    """Raise `Corrupt` if fewer persons made a decision than its wait needs."""
+    for decision in decisions:
+        wait = state.waits.get(decision.wait_id) if decision is not None else None
+        if decision is None or wait is None or wait.quorum is None:
+            continue
+        from continuations.core.slots import is_met_by  # noqa: PLC0415 - rarely needed
+
+        if not is_met_by(wait, decision):
+            msg = (
+                f"The decision of wait {wait.id} is not valid: fewer persons made it "
+                f"than the {wait.votes_needed} that the wait needs. No call was run. "
+                "Find out who wrote it; cancel the run if in doubt."
+            )
+            raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
+
+
+def _slot_keys(keys: tuple[str, ...], run_id: str) -> dict[str, list[str]]:
+    """Return the keys of slots by wait id."""
+    by_wait: dict[str, list[str]] = {}
+    for key in keys:
+        parsed = layout.parse_slot_key(key, run_id)
+        if parsed is not None:
+            by_wait.setdefault(parsed[0], []).append(key)
+    return by_wait
+
+
+async def _follow(
+    objects: Objects, wait: Wait, slot_keys: list[str]
+) -> Wait | Decision:
+    """Return a wait as its slots left it, or its decision, which is then recorded."""
+    from continuations.ledger import wait_slots  # noqa: PLC0415 - rarely needed
+
+    after = await wait_slots.follow_keys(objects, wait, slot_keys)
+    if not isinstance(after, Decision):
+        return after
+    try:
+        return await create_decision(objects, after)
+    except NotFound:
+        msg = f"run {wait.run_id} was not read: it was erased meanwhile."
+        raise RunNotFound(msg, run_id=wait.run_id, wait_id=wait.id) from None
+
+
+async def create_decision(objects: Objects, proposed: Decision) -> Decision:
+    """Record a decision; return it, or the one that was recorded first.
+
+    Raises:
+        NotFound: The run was erased meanwhile.
+        Corrupt, FormatError: The first decision cannot be read.
+    """
+    run_id = layout.parse_wait_id(proposed.wait_id).run_id
+    key = layout.decision_key(proposed.wait_id)
+    try:
+        await objects.create(key, encode_decision(proposed, run_id))
+    except AlreadyExists:
+        return await _read_first_decision(objects, proposed)
+    return proposed
+
+
+async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
+    first = await read_decision(objects, proposed.wait_id)
+    if first is None:
+        raise NotFound(layout.decision_key(proposed.wait_id))
+    return first
 
 
 async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
@@ -164,7 +259,10 @@ async def read_cancel_request(objects: Objects, run_id: str) -> CancelRequest | 
 
 
 async def _read_matching_decision(
-    objects: Objects, run_id: str, wait_id: str, accepted: tuple[str, ...]
+    objects: Objects,
+    run_id: str,
+    wait_id: str,
+    accepted: tuple[str, ...],
 ) -> Decision:
     decision = await read_decision(objects, wait_id)
     if decision is None or decision.digest not in accepted:

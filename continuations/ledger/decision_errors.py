@@ -48,6 +48,21 @@ def check_call_is_over(wait: Wait, proposed: Decision) -> None:
     raise DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
+def check_shown(wait_id: str, digest: str, shown: object) -> None:
+    """Raise `DecisionRefused` if a person saw another digest than that of the wait."""
+    if shown is None or shown == digest:
+        return
+    what = "the digest in shown is not the wait's, so you saw something else"
+    if type(shown) is not str:
+        what = f"shown must be a digest, got {type(shown).__name__}"
+    msg = (
+        f"wait {wait_id} was not decided: {what}. Nothing was recorded. Look at the "
+        "wait again, and pass its digest as shown."
+    )
+    run_id = layout.parse_wait_id(wait_id).run_id
+    raise DecisionRefused(msg, run_id=run_id, wait_id=wait_id)
+
+
 def not_open_error(recorded: Decision) -> ContinuationsError:
     """Return the error for a reader of a wait that has a recorded decision."""
     return closed_wait_error(recorded, "is not open")
@@ -67,7 +82,8 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
         return Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":
         return _expired_error(wait_id, failure)
-    by = f" by {recorded.by}" if recorded.by else ""
+    deciders = ", ".join(recorded.voters) or recorded.by
+    by = f" by {deciders}" if deciders else ""
     told = "No other decision was recorded. " if failure == NOT_DECIDED else ""
     msg = (
         f"wait {wait_id} {failure}: it was {_PARTICIPLES[recorded.kind]}{by} at "

@@ -35,29 +35,32 @@ from continuations.ledger import (
     verdict_checks,
     waits,
 )
-from continuations.ledger.arrivals import read_decision
+from continuations.ledger.arrivals import create_decision, read_decision
 from continuations.ledger.decision_errors import (
     NOT_DECIDED,
     check_call_is_over,
     check_in_time,
+    check_shown,
     closed_wait_error,
     refused_error,
 )
-from continuations.ledger.objects import AlreadyExists
-from continuations.wire.records import encode_decision
+from continuations.ledger.objects import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from continuations.core.decisions import DecisionKind
+    from continuations.core.doors import Door
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
+    from continuations.ledger.voting import GroupsOf
 
     DigestCheck = Callable[[str], None]
 
 
-async def decide(
+async def decide(  # noqa: PLR0913 - all by keyword
     objects: Objects,
     wait_id: str,
     verdict: Verdict,
@@ -65,17 +68,23 @@ async def decide(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
-) -> Decision:
-    """Record a decision for a wait; return the recorded decision.
+    shown: str | None = None,
+    groups_of: GroupsOf | None = None,
+    door: Door | None = None,
+) -> Decision | Vote:
+    """Record a decision for a wait; return the recorded decision, or the vote.
 
-    To repeat a recorded decision is a success. A crash leaves the wait open, or the
+    A wait that several persons decide is open after a vote that does not end it. To
+    repeat a recorded decision is a success. A crash leaves the wait open, or the
     decision recorded; then the next resume or sweep finds it. `check_digest` is called
     with the digest of the wait before the decision is recorded or compared, and may
-    raise.
+    raise. `shown` is the digest that the person saw, which must be that of the wait.
+    `groups_of` returns the groups of a person, if an approver is a group.
 
     Raises:
         WaitNotFound: The wait does not exist.
-        DecisionRefused: The verdict does not fit; nothing was recorded, decide again.
+        DecisionRefused: The verdict does not fit, or the person may not decide the
+            wait; nothing was recorded, decide again.
         AlreadyDecided: Another decision is recorded; the error contains it.
         WaitExpired: The deadline has passed.
         Cancelled: The run was cancelled, has failed or was repaired.
@@ -91,11 +100,24 @@ async def decide(
             now=now,
             decision_id=decision_id,
             check_digest=check_digest,
+            shown=shown,
         )
     if check_digest is not None:
         check_digest(wait.digest)
+    check_shown(wait_id, wait.digest, shown)
+    if wait.has_slots:
+        wait, ended = await _follow_slots(objects, wait)
+        if ended:
+            return await _decide_closed_wait(
+                objects, wait_id, verdict, now=now, decision_id=decision_id
+            )
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
+        proposed = replace(_through(door, proposed), shown=shown)
+        if wait.quorum is not None:
+            from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
+
+            proposed = await voting.checked_voter(wait, proposed, groups_of)
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded
@@ -106,10 +128,49 @@ async def decide(
         return await _decide_closed_wait(
             objects, wait_id, verdict, now=now, decision_id=decision_id
         )
+    if wait.takes_votes:
+        return await _vote(objects, wait, proposed)
     recorded = await record_decision(objects, proposed)
     if recorded.id != proposed.id and proposed.marker is not None:
         await objects.delete(proposed.marker)
     return _recorded_or_raise(recorded, proposed)
+
+
+async def _follow_slots(objects: Objects, wait: Wait) -> tuple[Wait, bool]:
+    """Return a wait as its slots left it, and whether it has a decision.
+
+    If its slots made a decision that is missing after a crash, it is recorded.
+    """
+    from continuations.ledger import wait_slots  # noqa: PLC0415 - rarely needed
+
+    # After a crash, a decided wait may still have its object: a vote would be lost.
+    if await read_decision(objects, wait.id) is not None:
+        await _remove_from_list(objects, wait.id)
+        return wait, True
+    after = await wait_slots.follow(objects, wait)
+    if isinstance(after, Decision):
+        await record_decision(objects, after)
+        return wait, True
+    return after, False
+
+
+async def _vote(objects: Objects, wait: Wait, proposed: Decision) -> Decision | Vote:
+    """Cast a vote whose marker exists; return it, or the decision that it made."""
+    from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
+
+    result = await voting.cast_vote(objects, wait, proposed)
+    if not isinstance(result, Decision):
+        return result
+    recorded = await record_decision(objects, result)
+    await voting.delete_unneeded_markers(objects, wait, proposed, recorded)
+    return _recorded_or_raise(recorded, proposed)
+
+
+def _through(door: Door | None, proposed: Decision) -> Decision:
+    """Return a decision with the door through which it came."""
+    if door is None:
+        return proposed
+    return replace(proposed, door=door.name, authentication=door.authentication)
 
 
 async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
@@ -166,13 +227,20 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
 
 async def record_decision(objects: Objects, proposed: Decision) -> Decision:
     """Create a decision or read the first one, and remove the object of the wait."""
-    name = layout.parse_wait_id(proposed.wait_id)
-    key = layout.decision_key(proposed.wait_id)
     try:
-        await objects.create(key, encode_decision(proposed, name.run_id))
+        recorded = await create_decision(objects, proposed)
+    except NotFound:
+        msg = (
+            f"wait {proposed.wait_id} was not decided: its run was erased meanwhile. "
+            "Nothing was recorded."
+        )
+        raise WaitNotFound(msg, wait_id=proposed.wait_id) from None
+    except FormatError:
+        # A damaged decision must not prevent the cancellation of a run. A person who
+        # decides must get the error.
+        if proposed.kind != "cancel":
+            raise
         recorded = proposed
-    except AlreadyExists:
-        recorded = await _read_first_decision(objects, proposed)
     await _remove_from_list(objects, proposed.wait_id)
     return recorded
 
@@ -181,24 +249,6 @@ async def _remove_from_list(objects: Objects, wait_id: str) -> None:
     """Delete the object of a decided wait; a sweep does it if the store cannot."""
     with suppress(StoreError):
         await objects.delete(layout.wait_key(wait_id))
-
-
-async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
-    try:
-        first = await read_decision(objects, proposed.wait_id)
-    except FormatError:
-        # A damaged decision must not prevent the cancellation of a run. A person who
-        # decides must get the error.
-        if proposed.kind == "cancel":
-            return proposed
-        raise
-    if first is None:
-        msg = (
-            f"wait {proposed.wait_id} was not decided: its run was erased meanwhile. "
-            "Nothing was recorded."
-        )
-        raise WaitNotFound(msg, wait_id=proposed.wait_id)
-    return first
 
 
 async def close_wait(
@@ -282,6 +332,7 @@ async def _decide_closed_wait(
     now: datetime,
     decision_id: str,
     check_digest: DigestCheck | None = None,
+    shown: str | None = None,
 ) -> Decision:
     """Compare a verdict with the recorded decision of a wait."""
     recorded = await read_decision(objects, wait_id)
@@ -293,6 +344,7 @@ async def _decide_closed_wait(
         raise WaitNotFound(msg, wait_id=wait_id)
     if check_digest is not None:
         check_digest(recorded.digest)
+    check_shown(wait_id, recorded.digest, shown)
     proposed = None
     if type(verdict) in VERDICT_KINDS and verdict_checks.has_valid_decider(verdict):
         with suppress(jsontext.NotJson):

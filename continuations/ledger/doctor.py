@@ -194,6 +194,8 @@ def with_new_wait_ids(
             note=notes[wait.id] + (wait.note or ""),
         )
         waits_by_id[renamed.id] = renamed
+        if not wait.call_id:
+            continue
         call = calls[wait.call_id]
         assert isinstance(call.state, WAITING_STATES)  # noqa: S101 - it has a wait
         calls[call.id] = replace(call, state=type(call.state)(renamed.id))

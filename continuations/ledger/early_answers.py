@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.calls import open_wait_id
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import early_wait_ulids, frame_path
 from continuations.core.waits import Wait, early_answer_digest
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
@@ -47,8 +48,27 @@ def accepted_digests(
     return accepted
 
 
+def answered_calls(state: RunState, decided_ids: Collection[str]) -> dict[str, CallRow]:
+    """Return the calls that have an early answer, by the id of the answered wait.
+
+    The decision of a person about an unknown outcome counts first. After a loss of
+    versions, an answer may belong to a stage that was lost: then a person is asked.
+    """
+    unknown = [wait_id for wait_id in decided_ids if wait_id not in state.waits]
+    if not any(map(layout.is_known_early, unknown)):
+        return {}
+    answered: dict[str, CallRow] = {}
+    for call in early_wait_ulids(state).values():
+        wait_id = layout.known_wait_id(state.run, call)
+        is_lost = state.run.history_lost and not call.repeatable
+        is_decided = open_wait_id(call.state) in decided_ids
+        if wait_id in unknown and not is_lost and not is_decided:
+            answered[wait_id] = call
+    return answered
+
+
 def wait_of_started_call(state: RunState, wait_id: str) -> Wait | None:
-    """Return the wait with this id that a started call may open, or `None`.
+    """Return the wait with this id that a call may open that began, or `None`.
 
     The tool has not returned, so the rest of its wait is not known.
     """

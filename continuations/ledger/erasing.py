@@ -21,7 +21,7 @@ from continuations.errors import (
     RunBusy,
     RunErased,
 )
-from continuations.ledger import layout, markers, run_index, waits
+from continuations.ledger import index_layout, layout, markers, run_index, waits
 from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.objects import AlreadyExists
@@ -131,11 +131,11 @@ class Eraser:
 
     def _late_keys(self, loaded: LoadedVersion | None) -> set[str]:
         """Return the keys by which the run and its waits are listed, without labels."""
-        keys = {layout.live_key(self.run_id)}
+        keys = {index_layout.live_key(self.run_id)}
         if loaded is not None:
             open_waits = loaded.state.waits.values()
             keys |= {layout.wait_key(each.id) for each in open_waits}
-            keys.add(layout.ended_key(self.run_id, loaded.at))
+            keys.add(index_layout.ended_key(self.run_id, loaded.at))
         return keys
 
     async def finish(self, due_markers: Iterable[Marker]) -> ErasedRun:
@@ -182,7 +182,7 @@ class Eraser:
 
     def _is_own_key(self, key: str) -> bool:
         return key.startswith(
-            (layout.WAITS_PREFIX, layout.INDEX_PREFIX)
+            (layout.WAITS_PREFIX, index_layout.INDEX_PREFIX)
         ) and key.endswith((f"@{self.run_id}", f"/{self.run_id}"))
 
     async def _keys_beside(self, number: int) -> set[str]:
@@ -214,7 +214,7 @@ class Eraser:
 
     async def _list_keys_beside(self) -> set[str]:
         wait_ids = await waits.list_ids_of_run(self.objects, self.run_id)
-        index = self.objects.all_keys(layout.INDEX_PREFIX)
+        index = self.objects.all_keys(index_layout.INDEX_PREFIX)
         suffix = f"/{self.run_id}"
         return {
             *map(layout.wait_key, wait_ids),

@@ -1,22 +1,22 @@
-"""All object keys; no other module builds one (docs/object-layout.md).
+"""All object keys but those of the index (docs/object-layout.md).
+
+`index_layout` builds the keys of the index. No other module builds a key.
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
+    runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/stop                               the cancel request of the run
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
-    index/live/{run}                                 a run that has not ended
-    index/ended/{day}/{run}                          a run that ended on this day
-    index/label/{name}={value}/{run}                 a run with this label
 
-Decisions, signals, inbox messages and the cancel request are the *arrivals* of a run.
-The byte order of a run's keys is: decisions, signals, inbox messages, cancel request,
-versions. So one listing of a run shows all arrivals and the newest version. A listing
-of two keys that begins after `in/n` shows the cancel request, if any, and the newest
-version. Signals sort after decisions: a listing that shows the decision of a wait by a
-signal also shows the signal.
+Decisions, signals, slots, inbox messages and the cancel request are the *arrivals* of a
+run. The byte order of a run's keys is: decisions, signals, slots, inbox messages,
+cancel request, versions. So one listing of a run shows all arrivals and the newest
+version. A listing of two keys that begins after `in/n` shows the cancel request, if
+any, and the newest version. Signals sort after decisions: a listing that shows the
+decision of a wait by a signal also shows the signal.
 
 Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock.
 
@@ -39,7 +39,6 @@ from continuations.errors import Corrupt, InvalidId, WaitNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"
 MARKERS_PREFIX = "markers/"
-INDEX_PREFIX = "index/"
-ENDED_PREFIX = "index/ended/"
 
 # `\Z` and not `$`, which would accept a newline at the end.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")
@@ -123,8 +120,13 @@ def newest_version_number(keys: Iterable[str], run_id: str) -> int:
 
 
 def arrivals_prefix(run_id: str) -> str:
-    """Return the prefix of decisions, inbox messages and the cancel request."""
+    """Return the prefix of all arrivals: decisions, signals, slots, messages."""
     return f"{run_prefix(run_id)}in/"
+
+
+def is_arrival_key(key: str) -> bool:
+    """Return whether a key is one of the arrivals of a run."""
+    return key.startswith("runs/") and "/in/" in key
 
 
 def decision_key(wait_id: str) -> str:
@@ -172,6 +174,30 @@ def signal_number(key: str) -> int | None:
     return int(number) if prefix == "e" and _NUMBER.match(number) else None
 
 
+def slots_prefix(wait_id: str) -> str:
+    """Return the prefix of the slots of a wait."""
+    parts = parse_wait_id(wait_id)
+    return f"{arrivals_prefix(parts.run_id)}f-{parts.kind}-{parts.ulid}-"
+
+
+def slot_key(wait_id: str, number: int) -> str:
+    """Return the key of a slot."""
+    return f"{slots_prefix(wait_id)}{number:010d}"
+
+
+def parse_slot_key(key: str, run_id: str) -> tuple[str, int] | None:
+    """Return the wait id and number in the key of a slot, or `None` for another key."""
+    last_segment = key.rsplit("/", 1)[1]
+    name, _, number = last_segment.rpartition("-")
+    if not last_segment.startswith("f-") or not _NUMBER.match(number):
+        return None
+    wait_id = f"{name[2:]}@{run_id}"
+    with suppress(WaitNotFound):
+        parse_wait_id(wait_id)
+        return wait_id, int(number)
+    return None  # this library did not write the key
+
+
 def cancel_request_key(run_id: str) -> str:
     """Return the key of the cancel request; the word in the key is `stop`."""
     return f"{arrivals_prefix(run_id)}stop"
@@ -180,34 +206,6 @@ def cancel_request_key(run_id: str) -> str:
 def key_before_cancel_request(run_id: str) -> str:
     """Return a key after which a listing begins with the cancel request."""
     return f"{arrivals_prefix(run_id)}n"
-
-
-# Index of runs ----------------------------------------------------------------
-
-
-def live_key(run_id: str) -> str:
-    """Return the key that lists a run which has not ended."""
-    return f"{INDEX_PREFIX}live/{run_id}"
-
-
-def ended_key(run_id: str, ended_at: datetime) -> str:
-    """Return the key that lists a run which has ended."""
-    return f"{ENDED_PREFIX}{ended_at:%Y-%m-%d}/{run_id}"
-
-
-def key_after_ended(moment: datetime) -> str:
-    """Return a key that sorts after every run that ended on this day or before."""
-    return f"{ENDED_PREFIX}{moment:%Y-%m-%d}/~"
-
-
-def indexed_run_id(key: str) -> str:
-    """Return the run that a key of the index lists."""
-    return key.rpartition("/")[2]
-
-
-def label_key(run_id: str, name: str, value: str) -> str:
-    """Return the key that lists a run with a label."""
-    return f"{INDEX_PREFIX}label/{name}={value}/{run_id}"
 
 
 # Waits ----------------------------------------------------------------------

@@ -7,6 +7,7 @@ it guards is no longer open.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from continuations.ledger.objects import AlreadyExists
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from continuations.core.state import RunState
@@ -105,16 +105,29 @@ async def create_with_time(objects: Objects, marker: Marker) -> datetime | None:
     return time or await objects.created_at(marker.key)
 
 
-async def list_due(objects: Objects, clock: StoreClock) -> AsyncIterator[Marker]:
-    """Iterate over the markers that are due by the store's time, the oldest first."""
+@dataclass(frozen=True, slots=True)
+class DueMarkers:
+    """The markers that are due, and when the next one will be.
+
+    Attributes:
+        due: The due markers, the oldest first.
+        seconds_to_next: Time until the next marker is due, `None` without a marker.
+    """
+
+    due: tuple[Marker, ...]
+    seconds_to_next: float | None
+
+
+async def read_due(objects: Objects, clock: StoreClock) -> DueMarkers:
+    """Return the markers that are due by the store's time, and when the next one is."""
+    due: list[Marker] = []
     async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
-        last = layout.key_after_due_markers(to_milliseconds(clock.now()))
-        for key in keys:
-            if key > last:
-                return
-            marker = layout.parse_marker(key)
-            if marker is not None:
-                yield marker
+        now_ms = to_milliseconds(clock.now())
+        for marker in filter(None, map(layout.parse_marker, keys)):
+            if marker.due_ms > now_ms:
+                return DueMarkers(tuple(due), (marker.due_ms - now_ms) / 1000)
+            due.append(marker)
+    return DueMarkers(tuple(due), None)
 
 
 async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:

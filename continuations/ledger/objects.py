@@ -20,6 +20,7 @@ from continuations.errors import (
     StoreUnavailable,
     StoreUnsafe,
 )
+from continuations.ledger import layout
 from continuations.ledger.recent_versions import RecentVersions
 from continuations_storage import errors as storage
 from continuations_storage.contract import (
@@ -33,7 +34,7 @@ from continuations_storage.contract import (
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
     from datetime import datetime, timedelta
     from typing import Any, TypeVar, Unpack
 
@@ -125,6 +126,8 @@ class Objects:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.recent_versions = RecentVersions()
+        # Called when this process made work for a worker. It must not raise.
+        self.on_work: Callable[[], None] | None = None
 
     @property
     def time_resolution(self) -> timedelta:
@@ -138,7 +141,15 @@ class Objects:
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object if its key is absent; raises `AlreadyExists`."""
-        return await _translate_errors(self.store.create(key, body))
+        created = await _translate_errors(self.store.create(key, body))
+        if layout.is_arrival_key(key):
+            self.announce_work()
+        return created
+
+    def announce_work(self) -> None:
+        """Tell a worker loop of this process that it has work."""
+        if self.on_work is not None:
+            self.on_work()
 
     async def created_at(self, key: str) -> datetime | None:
         """Return the store's time of the create of a key, if the store can tell it.

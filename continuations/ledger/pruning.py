@@ -13,7 +13,7 @@ from continuations.errors import (
     InvalidInput,
     RunErased,
 )
-from continuations.ledger import layout
+from continuations.ledger import index_layout
 from continuations.ledger.erasing import ErasedRun, Eraser
 from continuations.ledger.versions import Versions
 from continuations_storage.contract import is_last_page
@@ -64,7 +64,7 @@ class Pruner:
         free = Semaphore(_PARALLEL_RUNS)
 
         async def try_run(key: str) -> None:
-            run_id = layout.indexed_run_id(key)
+            run_id = index_layout.indexed_run_id(key)
             async with free:
                 try:
                     if not await self._ended_before(key, run_id, older_than):
@@ -87,9 +87,9 @@ class Pruner:
         after = ""
         while True:
             page = await self.clock.list_keys(
-                self.objects, layout.ENDED_PREFIX, after, _PAGE_LIMIT
+                self.objects, index_layout.ENDED_PREFIX, after, _PAGE_LIMIT
             )
-            last = layout.key_after_ended(self.clock.now() - older_than)
+            last = index_layout.key_after_ended(self.clock.now() - older_than)
             yield [key for key in page if key < last]
             if is_last_page(page, _PAGE_LIMIT) or page[-1] >= last:
                 return
@@ -106,5 +106,5 @@ class Pruner:
             header is not None
             and header.status in ENDED_STATUSES
             and header.at <= self.clock.now() - older_than
-            and layout.ended_key(run_id, header.at) == key
+            and index_layout.ended_key(run_id, header.at) == key
         )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased
-from continuations.ledger import layout
+from continuations.ledger import index_layout
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 def keys_of(run: RunRow, at: datetime) -> list[str]:
     """Return every key that may list a run whose newest version was written `at`."""
     return [
-        layout.live_key(run.id),
-        layout.ended_key(run.id, at),
-        *(layout.label_key(run.id, name, value) for name, value in run.labels),
+        index_layout.live_key(run.id),
+        index_layout.ended_key(run.id, at),
+        *(index_layout.label_key(run.id, name, value) for name, value in run.labels),
     ]
 
 
 async def create_live(objects: Objects, run: RunRow) -> None:
     """Create the keys of a live run; the caller looks at its status afterwards."""
     await gather(
-        _create(objects, layout.live_key(run.id)), *_label_creates(objects, run)
+        _create(objects, index_layout.live_key(run.id)), *_label_creates(objects, run)
     )
 
 
@@ -57,8 +57,8 @@ async def move_to_ended(
     """
     run = version.state.run
     await gather(
-        _create(objects, layout.ended_key(run.id, version.at)),
-        objects.delete(layout.live_key(run.id)),
+        _create(objects, index_layout.ended_key(run.id, version.at)),
+        objects.delete(index_layout.live_key(run.id)),
         *(_label_creates(objects, run) if with_labels else ()),
     )
 
@@ -75,7 +75,7 @@ async def withdraw_if_ended(objects: Objects, written: LoadedVersion) -> None:
         await gather(*map(objects.delete, keys_of(run, written.at)))
         raise
     if header is None or header.status in ENDED_STATUSES:
-        await objects.delete(layout.live_key(run.id))
+        await objects.delete(index_layout.live_key(run.id))
 
 
 async def mend(objects: Objects, version: LoadedVersion) -> None:
@@ -97,7 +97,7 @@ async def mend(objects: Objects, version: LoadedVersion) -> None:
 def _label_creates(
     objects: Objects, run: RunRow
 ) -> Iterable[Coroutine[Any, Any, None]]:
-    keys = (layout.label_key(run.id, name, value) for name, value in run.labels)
+    keys = (index_layout.label_key(run.id, name, value) for name, value in run.labels)
     return (_create(objects, key) for key in keys)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, is_label
 from continuations.errors import FormatError, InvalidInput, RunErased, StoreError
-from continuations.ledger import layout
+from continuations.ledger import index_layout, layout
 from continuations.ledger.objects import NotFound
 from continuations.ledger.versions import Versions
 from continuations.wire.versions import decode_header, decode_version
@@ -152,11 +152,11 @@ async def list_runs(
 async def _cursors(
     objects: Objects, section: str, after: str
 ) -> AsyncIterator[list[str]]:
-    prefix = layout.INDEX_PREFIX + section
-    last = f"{layout.INDEX_PREFIX}{after}" if after else ""
+    prefix = index_layout.INDEX_PREFIX + section
+    last = f"{index_layout.INDEX_PREFIX}{after}" if after else ""
     while True:
         page = await objects.keys(prefix, last, _PARALLEL_READS)
-        yield [key.removeprefix(layout.INDEX_PREFIX) for key in page]
+        yield [key.removeprefix(index_layout.INDEX_PREFIX) for key in page]
         if is_last_page(page, _PARALLEL_READS):
             return
         last = page[-1]
@@ -172,7 +172,7 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
         # A process that was frozen created the key. This one may have no right to
         # delete it.
         with suppress(StoreError):
-            await objects.delete(layout.INDEX_PREFIX + cursor)
+            await objects.delete(index_layout.INDEX_PREFIX + cursor)
         return None
     except FormatError:
         return RunSummary(run_id=run_id, status="unreadable", cursor=cursor)
@@ -180,8 +180,8 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
         return None
     header, run = found
     has_ended = header.status in ENDED_STATUSES
-    ended_key = layout.ended_key(run_id, header.at)
-    own_key = layout.INDEX_PREFIX + cursor
+    ended_key = index_layout.ended_key(run_id, header.at)
+    own_key = index_layout.INDEX_PREFIX + cursor
     # A repair brings an ended run back to life, and it may end on another day.
     if section == "ended" and not (has_ended and own_key == ended_key):
         return None

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from continuations.core.messages import Message
 from continuations.core.model_protocol import (
+    LostReply,
     Model,
     ModelReply,
     ModelRequest,
     OutputSchema,
+    PendingReply,
+    PollableModel,
     ToolSpec,
 )
 
-__all__ = ["Message", "Model", "ModelReply", "ModelRequest", "OutputSchema", "ToolSpec"]
+__all__ = [
+    "LostReply",
+    "Message",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
+    "OutputSchema",
+    "PendingReply",
+    "PollableModel",
+    "ToolSpec",
+]

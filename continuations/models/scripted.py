@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.model_protocol import ModelReply
+from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
 from continuations.errors import InvalidInput, ModelError
 
 if TYPE_CHECKING:
@@ -38,9 +39,30 @@ class ToolCall:
 
 
 # A final text, calls, a whole message, a whole reply, or an exception to raise.
-ScriptedReply: TypeAlias = (
+ReadyReply: TypeAlias = (
     str | ToolCall | Sequence[ToolCall] | Mapping[str, Any] | ModelReply | BaseException
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LaterReply:
+    """A reply in a script that is not ready at once, as in a batch.
+
+    The model returns a `PendingReply` first. The id says how often the reply was
+    polled, so that any process can go on.
+
+    Attributes:
+        reply: The reply, or a `LostReply`.
+        polls: The poll that returns it, from 1.
+        poll_after: The `poll_after` of each `PendingReply`.
+    """
+
+    reply: ReadyReply | LostReply
+    polls: int = 1
+    poll_after: timedelta = timedelta(minutes=1)
+
+
+ScriptedReply: TypeAlias = ReadyReply | LaterReply
 ReplyFunction: TypeAlias = (
     "Callable[[ModelRequest], ScriptedReply | Awaitable[ScriptedReply]]"
 )
@@ -63,12 +85,14 @@ class ScriptedModel:
             - A mapping of agent names to lists or functions.
 
             A reply is a text, a `ToolCall` or a list of them, an assistant message as
-            a mapping, a `ModelReply`, or an exception. An exception is raised each
-            time that its turn is requested; use a function to raise it only once.
+            a mapping, a `ModelReply`, a `LaterReply`, or an exception. An exception is
+            raised each time that its turn is requested; use a function to raise it only
+            once.
         name: The name of the model. Default: `scripted`.
 
     Attributes:
         requests: All requests of this process, in order, also the refused ones.
+        polls: The ids of all polls of this process, in order.
 
     Raises:
         InvalidInput: `script` is a text, or none of these. A text would be read letter
@@ -82,6 +106,7 @@ class ScriptedModel:
         self._script = script
         self._name = name
         self.requests: list[ModelRequest] = []
+        self.polls: list[str] = []
 
     def __repr__(self) -> str:
         return f"ScriptedModel(name={self._name!r})"
@@ -91,9 +116,35 @@ class ScriptedModel:
         """The name of the model."""
         return self._name
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
         """Return the scripted reply for the conversation; see `Model.reply`."""
         self.requests.append(request)
+        turn, scripted = await self._next_reply(request)
+        if isinstance(scripted, LaterReply):
+            return PendingReply(id=f"reply-{turn}-0", poll_after=scripted.poll_after)
+        return self._made_reply(request, scripted, turn)
+
+    async def poll(
+        self, reply_id: str, request: ModelRequest
+    ) -> ModelReply | PendingReply | LostReply:
+        """Return a `LaterReply` of the script, if it is ready."""
+        self.polls.append(reply_id)
+        turn, scripted = await self._next_reply(request)
+        name, _, polled = reply_id.rpartition("-")
+        if not isinstance(scripted, LaterReply) or name != f"reply-{turn}":
+            text = f"reply {turn + 1} of the script is no LaterReply {reply_id!r}"
+            raise self._model_error(request, text)
+        count = int(polled) + 1
+        if count < scripted.polls:
+            return PendingReply(
+                id=f"reply-{turn}-{count}", poll_after=scripted.poll_after
+            )
+        if isinstance(scripted.reply, LostReply):
+            return scripted.reply
+        return self._made_reply(request, scripted.reply, turn)
+
+    async def _next_reply(self, request: ModelRequest) -> tuple[int, ScriptedReply]:
+        """Return the turn of a conversation, from 0, and its reply in the script."""
         violation = transcript.find_violation(request.messages)
         if violation is not None:
             text = f"the conversation is not valid: {violation}"
@@ -107,6 +158,11 @@ class ScriptedModel:
         )
         if inspect.isawaitable(scripted):
             scripted = await scripted
+        return turn, scripted
+
+    def _made_reply(
+        self, request: ModelRequest, scripted: ScriptedReply, turn: int
+    ) -> ModelReply:
         try:
             return _to_reply(scripted, turn)
         except (MalformedMessage, jsontext.NotJson) as error:
@@ -178,8 +234,12 @@ def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
 
 
 def _message_data(
-    scripted: str | ToolCall | Sequence[ToolCall] | Mapping[str, Any], turn: int
+    scripted: str | ToolCall | LaterReply | Sequence[ToolCall] | Mapping[str, Any],
+    turn: int,
 ) -> Mapping[str, Any]:
+    if isinstance(scripted, LaterReply):
+        msg = "a LaterReply must not contain another one"
+        raise MalformedMessage(msg)
     if isinstance(scripted, Mapping):
         return scripted
     if isinstance(scripted, str):

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.decisions import Decision
 from continuations.wire import report
 from continuations.wire.report import utc_text
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
+    from continuations.core.audit import AuditLine
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
     from continuations.engine.sweeping import SweepResult
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_TEXT_CHARS",
+    "audit_line_json",
+    "decide_json",
     "decision_json",
     "erased_run_json",
     "indented_json",
@@ -137,8 +141,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `groups` is present if the groups of the person are known, `arguments` if the
-    arguments were edited, `value` if the decision is an answer.
+    `groups` is present if the groups of the person are known, `voters` if several
+    persons decided, `shown` if the digest is known that the person saw, `arguments` if
+    the arguments were edited, and `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -151,11 +156,50 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     }
     if decision.groups:
         form["groups"] = list(decision.groups)
+    if decision.voters:
+        form["voters"] = list(decision.voters)
+    if decision.shown is not None:
+        form["shown"] = decision.shown
     for name in ("arguments", "value"):
         text: str | None = getattr(decision, name)
         if text is not None:
             form[name] = jsontext.parse(text)
     return form
+
+
+def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
+    """Return the response to a decision (`recorded_decision` or `recorded_vote`)."""
+    if isinstance(result, Decision):
+        return {"decision": decision_json(result), "woken": woken}
+    return {"vote": report.vote_json(result), "woken": woken}
+
+
+def audit_line_json(line: AuditLine) -> dict[str, Any]:
+    """Return a line of an audit as JSON values (`audit_line`).
+
+    `identity` is null if no door established who acted.
+    """
+    identity = None
+    if line.groups or line.authentication is not None:
+        identity = {
+            "name": line.by,
+            "groups": list(line.groups),
+            "authentication": line.authentication,
+        }
+    return {
+        "at": utc_text(line.at),
+        "run": line.run,
+        "wait": line.wait,
+        "kind": line.kind,
+        "verdict": line.verdict,
+        "by": line.by,
+        "identity": identity,
+        "door": line.door,
+        "digest": line.digest,
+        "shown": line.shown,
+        "reason": line.reason,
+        "rule": line.rule,
+    }
 
 
 def run_json(

@@ -15,7 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
-from continuations.present import wait_schemas
+from continuations.present import audit_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.schema_parts import (
     BOOLEAN,
@@ -292,6 +292,27 @@ def _signal_definitions() -> Json:
     }
 
 
+def _callback_definitions() -> Json:
+    result = {"value": described(_ANY_JSON, "The result of the job.")}
+    error = {"error": described(TEXT, "Why the job failed. The agent gets this text.")}
+    return {
+        "job_result": {
+            "description": "The result of a job of another system, or its error.",
+            "oneOf": [
+                object_form("The job succeeded.", result),
+                object_form("The job failed.", error),
+            ],
+        },
+        "reported_result": object_form(
+            "The result of a job is recorded.",
+            {
+                "status": {"const": "recorded"},
+                "woken": described(BOOLEAN, "Whether a worker was told at once."),
+            },
+        ),
+    }
+
+
 _PROBLEM: Json = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
@@ -315,11 +336,13 @@ def definitions() -> dict[str, Any]:
     return {
         **wait_schemas.wait_definitions(),
         **wait_schemas.decision_definitions(),
+        **audit_schemas.audit_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),
         **_request_definitions(),
         **_signal_definitions(),
+        **_callback_definitions(),
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.core.decisions import DECISION_KINDS
+from continuations.core.decisions import DECISION_KINDS, VERDICT_KINDS
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.present.schema_parts import (
     BOOLEAN,
@@ -35,7 +35,12 @@ _ARGUMENTS: Json = described(
 )
 _WAIT: Json = {
     **_WAIT_NOTICE,
-    "call_id": TEXT,
+    "call_id": described(
+        TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
+    ),
+    "frame_id": described(
+        TEXT_OR_NULL, "The frame that waits; null if a call or the run does."
+    ),
     "arguments": _ARGUMENTS,
     "schema": described(OBJECT, "The JSON Schema of the arguments."),
     "digest": described(TEXT, "The digest that a decision is bound to."),
@@ -60,8 +65,20 @@ _WAIT: Json = {
     "stage": described(COUNT, "1 if the tool's on_answer function was called."),
     "on_deadline": {
         "type": ["object", "null"],
-        "description": "What the deadline does: an answer, a denial or a failure.",
+        "description": "What the deadline does: an answer, a denial, a failure or an "
+        "escalation to other approvers.",
     },
+    "approvers": described(
+        array(TEXT), "Who may decide: persons, and `group:NAME`. Empty: everybody."
+    ),
+    "not_requester": described(BOOLEAN, "The requester of the run may not decide."),
+    "votes_needed": described(
+        COUNT, "How many persons must give the same verdict. One denial is enough."
+    ),
+    "votes": described(
+        array(ref("vote")),
+        "The votes that count so far. Only the form of a single wait has them.",
+    ),
 }
 _WAIT_STATE: Json = described(
     {"enum": ["open", "expired"]},
@@ -78,11 +95,37 @@ _DECISION: Json = {
 }
 
 
+_VOTE: Json = {
+    "id": TEXT,
+    "wait_id": TEXT,
+    "kind": enum(frozenset(VERDICT_KINDS.values())),
+    "at": TIME,
+    "by": TEXT,
+    "reason": TEXT_OR_NULL,
+    "digest": described(TEXT, "The digest of the wait that the vote is for."),
+    "votes_needed": COUNT,
+    "still_needed": described(
+        COUNT, "How many further persons must give the same verdict."
+    ),
+}
+_PERSON_AND_VALUES: Json = {
+    "groups": described(array(TEXT), "The groups of the person."),
+    "shown": described(TEXT, "The digest that the person saw, if known."),
+    "arguments": described(OBJECT, "The edited arguments."),
+    "value": {"description": "The value of an answer."},
+}
+_SHOWN: Json = described(
+    TEXT,
+    "The digest of the wait that the person saw. If the wait has another digest, "
+    "nothing is recorded.",
+)
+
+
 def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
     return object_form(
         f'A decision of kind "{kind}".',
         {"decision": {"const": kind}, **required},
-        optional,
+        {"shown": _SHOWN, **(optional or {})},
     )
 
 
@@ -135,11 +178,25 @@ def decision_definitions() -> Json:
             "The one recorded decision of a wait.",
             _DECISION,
             {
-                "groups": described(array(TEXT), "The groups of the person."),
-                "arguments": described(OBJECT, "The edited arguments."),
-                "value": {"description": "The value of an answer."},
+                **_PERSON_AND_VALUES,
+                "voters": described(
+                    array(TEXT), "All persons who gave this verdict, if several."
+                ),
             },
         ),
+        "vote": object_form(
+            "One vote for a wait that several persons decide.",
+            _VOTE,
+            _PERSON_AND_VALUES,
+        ),
+        "recorded_vote": object_form(
+            "The response to a vote after which the wait is still open.",
+            {"vote": ref("vote"), "woken": {"const": False}},
+        ),
+        "decide_response": {
+            "description": "The response to a decision or a vote.",
+            "oneOf": [ref("recorded_decision"), ref("recorded_vote")],
+        },
         "recorded_decision": object_form(
             "The response to a decision.",
             {

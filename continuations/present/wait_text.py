@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
 
 
@@ -52,6 +54,9 @@ def wait_facts(wait: Wait) -> dict[str, str]:
         "Approval valid for": None if wait.valid_for is None else f"{wait.valid_for} s",
         "If denied": "the run stops" if wait.denial_stops else None,
         "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
+        "Approvers": ", ".join(wait.approvers) or None,
+        "Not": _excluded(wait),
+        "Votes": _votes(wait),
         "Answer": _answer_type(wait),
     }
     return {label: fact for label, fact in facts.items() if fact is not None}
@@ -66,8 +71,38 @@ def _on_deadline(wait: Wait) -> str | None:
             return f"the call fails: {error}"
         case Deny():
             return "the call is refused"
+        case Escalate(to=to):
+            return f"{', '.join(to)} decide"
         case None:
             return None
+
+
+def _excluded(wait: Wait) -> str | None:
+    """Return who may not decide."""
+    if wait.quorum is None or not wait.quorum.not_requester:
+        return None
+    return f"the requester ({wait.quorum.requester or 'unknown'})"
+
+
+def _votes(wait: Wait) -> str | None:
+    """Return the votes so far, and how many are needed; `None` for a single decider."""
+    if wait.votes_needed == 1 and not wait.votes:
+        return None
+    voted = "; ".join(map(_vote_text, wait.votes))
+    count = f"{wait.votes_needed} needed"
+    return f"{voted}; {count}" if voted else count
+
+
+def _vote_text(vote: Vote) -> str:
+    edited = "" if vote.arguments is None else " with edited arguments"
+    value = "" if vote.value is None else f" {vote.value}"
+    return f"{vote.by}: {vote.kind}{value}{edited}"
+
+
+def votes_text(vote: Vote) -> str:
+    """Return how far a wait is after a vote: `1 of 2 votes`."""
+    count = vote.votes_needed - vote.still_needed
+    return f"{count} of {vote.votes_needed} votes"
 
 
 def _answer_type(wait: Wait) -> str | None:

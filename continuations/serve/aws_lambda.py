@@ -55,6 +55,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import Door
 from continuations.engine.ports import SystemClock
 from continuations.errors import (
     ClockOff,
@@ -148,7 +149,8 @@ def handler(
         base_path: The base path of a custom domain, which is removed from every path;
             see `HttpApi`.
         **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
-            `notify`, `clock` and `ids`.
+            `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
+            is `links.callback_url`.
 
     Returns:
         The handler.
@@ -157,6 +159,7 @@ def handler(
         InvalidInput: An option is invalid.
     """
     time_left = TimeLeft(margin)
+    options.setdefault("callback_url", getattr(links, "callback_url", None))
     clock = options.get("clock") or SystemClock()
     runner = LambdaRunner(
         agents, store=store, context=context, time_left=time_left, options=options
@@ -261,7 +264,10 @@ class Handler:
                 return await self._outcome_response(outcome)
             case CancelEvent():
                 run = await self._runner.cancel(
-                    event.run_id, reason=event.reason, by=event.by
+                    event.run_id,
+                    reason=event.reason,
+                    by=event.by,
+                    door=Door("lambda event"),
                 )
                 return await run_response(self._runner.store, self._clock, run)
             case SweepEvent():

@@ -33,7 +33,7 @@ _log = logging.getLogger("continuations")
 def worker_lifespan(
     runner: AsyncRunner,
     *,
-    interval: float = 1.0,
+    interval: float = 10.0,
     max_concurrent_runs: int = 8,
     context: Any = None,
     grace: float | None = None,
@@ -45,7 +45,9 @@ def worker_lifespan(
 
     Args:
         runner: The runner whose due runs are resumed.
-        interval: Seconds between two looks for due runs.
+        interval: Longest time between two looks for due runs, in seconds. The loop
+            also looks when the next marker is due, and when this runner records a
+            decision, message or signal. After work it looks each second at first.
         max_concurrent_runs: Maximum number of runs at the same time, at least 1.
         context: Your object for the tools, `ctx.context`. It is never stored.
         grace: See `worker_loop`.
@@ -75,7 +77,7 @@ def worker_lifespan(
 async def worker_loop(
     runner: AsyncRunner,
     *,
-    interval: float = 1.0,
+    interval: float = 10.0,
     max_concurrent_runs: int = 8,
     context: Any = None,
     grace: float | None = None,
@@ -88,7 +90,9 @@ async def worker_loop(
 
     Args:
         runner: The runner whose due runs are resumed.
-        interval: Seconds between two looks for due runs.
+        interval: Longest time between two looks for due runs, in seconds. The loop
+            also looks when the next marker is due, and when this runner records a
+            decision, message or signal. After work it looks each second at first.
         max_concurrent_runs: Maximum number of runs at the same time, at least 1.
         context: Your object for the tools, `ctx.context`. It is never stored.
         grace: How long the end of the block waits for calls in progress, in seconds.

@@ -52,7 +52,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
         ids: The source of ids. Default: a new one.
         context: Your object for the tools, `ctx.context`.
         options: Further options of the `Runner`. `patience` is 0 by default, so that
-            an error of a model is raised at once.
+            a model that fails is not asked again before the next attempt is due.
 
     Attributes:
         clock: The clock.

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations import InvalidInput, ModelError, Usage
-from continuations.models.interface import Message, ModelReply
+from continuations.models.interface import (
+    LostReply,
+    Message,
+    ModelReply,
+    PendingReply,
+)
 from continuations.testing.json_difference import Difference, first_difference
 from continuations.testing.recording_file import Exchange, RecordingFile, digest_of
 from continuations.testing.secret_removal import SecretRemover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from os import PathLike
 
     from continuations.models.interface import Model, ModelRequest
@@ -88,8 +93,25 @@ class RecordedModel:
         is_new = self._record and not self._file.exchanges
         return self._model.name if is_new else self._file.model
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
-        """Return the recorded reply to a request; see `Model.reply`."""
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Return the recorded reply to a request; see `Model.reply`.
+
+        While recording, a `PendingReply` is returned. It is not recorded: the reply of
+        a later `poll` is.
+        """
+        answer = await self._answer(request, lambda model: model.reply(request))
+        assert not isinstance(answer, LostReply)  # noqa: S101 - only a poll returns it
+        return answer
+
+    async def poll(
+        self, reply_id: str, request: ModelRequest
+    ) -> ModelReply | PendingReply | LostReply:
+        """Return a pending reply, or the recorded reply to its request."""
+        return await self._answer(request, lambda model: model.poll(reply_id, request))
+
+    async def _answer(
+        self, request: ModelRequest, ask: Callable[[Any], Awaitable[Any]]
+    ) -> ModelReply | PendingReply | LostReply:
         given = self._cleaned_request(request)
         exchange = self._find(given)
         if exchange is None:
@@ -101,7 +123,10 @@ class RecordedModel:
                     f"it is a recording of {self.name}, and the model is "
                     f"{self._model.name}. Delete the file and record it again",
                 )
-            reply = _reply_json(await self._model.reply(request))
+            answer = await ask(self._model)
+            if isinstance(answer, PendingReply | LostReply):
+                return answer
+            reply = _reply_json(answer)
             cleaned = self._secret_remover.clean(reply)
             exchange = self._add(request, Exchange.of(request.agent, given, cleaned))
         try:

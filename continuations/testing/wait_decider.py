@@ -12,7 +12,7 @@ from continuations.testing.expectation import fail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations import Decision, Runner, Verdict, Wait
+    from continuations import Decision, Runner, Verdict, Vote, Wait
 
 _DECIDER = "tester"
 
@@ -54,7 +54,7 @@ class WaitDecider(ABC):
 
     def decide(
         self, verdict: Verdict, tool: str | None = None, *, kind: str | None = None
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Decide a wait; the run continues at the next `resume` or `sweep`.
 
         Args:
@@ -63,7 +63,7 @@ class WaitDecider(ABC):
             kind: Kind of the wait. `None`: any kind.
 
         Returns:
-            The recorded decision. Errors are those of `Runner.decide`.
+            The recorded decision or vote. Errors are those of `Runner.decide`.
 
         Raises:
             AssertionError: There is no such wait, or there are several.
@@ -78,7 +78,7 @@ class WaitDecider(ABC):
         kind: str | None = None,
         by: str = _DECIDER,
         arguments: Mapping[str, Any] | None = None,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Approve a call that waits.
 
         Args:
@@ -88,7 +88,7 @@ class WaitDecider(ABC):
             arguments: Arguments instead of those of the wait. `None`: no edit.
 
         Returns:
-            The recorded decision. Errors are those of `Runner.decide`.
+            The recorded decision or vote. Errors are those of `Runner.decide`.
 
         Raises:
             AssertionError: There is no such wait, or there are several.
@@ -103,7 +103,7 @@ class WaitDecider(ABC):
         kind: str | None = None,
         by: str = _DECIDER,
         reason: str | None = None,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Deny a call that waits.
 
         Args:
@@ -113,7 +113,7 @@ class WaitDecider(ABC):
             reason: Why. The model reads it.
 
         Returns:
-            The recorded decision. Errors are those of `Runner.decide`.
+            The recorded decision or vote. Errors are those of `Runner.decide`.
 
         Raises:
             AssertionError: There is no such wait, or there are several.
@@ -128,7 +128,7 @@ class WaitDecider(ABC):
         *,
         kind: str | None = None,
         by: str = _DECIDER,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Give a wait its value: an answer, the data of an event, a job's result.
 
         Args:
@@ -138,7 +138,7 @@ class WaitDecider(ABC):
             by: The person or program that answers.
 
         Returns:
-            The recorded decision. Errors are those of `Runner.decide`.
+            The recorded decision or vote. Errors are those of `Runner.decide`.
 
         Raises:
             AssertionError: There is no such wait, or there are several.
@@ -153,7 +153,7 @@ class WaitDecider(ABC):
         *,
         kind: str | None = None,
         by: str = _DECIDER,
-    ) -> Decision:
+    ) -> Decision | Vote:
         """Say that an awaited event does not come, or that a job failed.
 
         Args:
@@ -163,7 +163,7 @@ class WaitDecider(ABC):
             by: The person or program that says so.
 
         Returns:
-            The recorded decision. Errors are those of `Runner.decide`.
+            The recorded decision or vote. Errors are those of `Runner.decide`.
 
         Raises:
             AssertionError: There is no such wait, or there are several.

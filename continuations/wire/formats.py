@@ -22,7 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal` and `version header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `slot` and `version
+header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -43,6 +44,8 @@ from continuations.wire.fields import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from continuations.core.quorum import Quorum
 
 FORMATS = {
     1: "2026-11: the first",
@@ -81,6 +84,35 @@ def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     return text
 
 
+def _write_quorum(quorum: Quorum) -> object:
+    return omit_empty(
+        approvers=list(quorum.approvers),
+        votes=quorum.votes,
+        not_requester=quorum.not_requester,
+        requester=quorum.requester,
+    )
+
+
+def _read_quorum(fields: FieldReader, name: str) -> Quorum | None:
+    return fields.nested_or_none(name, _read_quorum_fields)
+
+
+def _read_quorum_fields(value: object, where: str) -> Quorum:
+    from continuations.core.quorum import Quorum  # noqa: PLC0415 - rarely needed
+
+    fields = FieldReader(value, where)
+    quorum = Quorum(
+        approvers=fields.texts("approvers"),
+        votes=fields.number("votes"),
+        not_requester=fields.flag("not_requester"),
+        requester=fields.text_or_none("requester"),
+    )
+    fields.check_all_read()
+    if quorum.votes < 1:
+        raise invalid_object(where, "it must need a vote")
+    return quorum
+
+
 def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
     stored = fields.mapping(name)
     if not all(is_label(*item) for item in stored.items()):
@@ -102,6 +134,8 @@ def _read_signal(value: object, where: str) -> KeptSignal:
 
 
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
+# A missing text is empty.
+OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
 TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
 # A missing number is 0.
@@ -114,6 +148,7 @@ JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
+QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
 
@@ -166,6 +201,14 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "quorum", QUORUM),
+        NewField(3, "remind_after", NUMBER),
+    ),
+    "frame": (
+        NewField(3, "failed_requests", NUMBER),
+        NewField(3, "pending_reply", TEXT),
+        NewField(3, "polls", NUMBER),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -174,10 +217,27 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
     ),
-    "decision": (NewField(3, "signal", NUMBER), NewField(3, "groups", TEXTS)),
+    "decision": (
+        NewField(3, "signal", NUMBER),
+        NewField(3, "groups", TEXTS),
+        NewField(3, "shown", TEXT),
+        NewField(3, "voters", TEXTS),
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+        NewField(3, "rule", TEXT),
+    ),
+    "cancellation": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
+    "signal": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "quorum", QUORUM),
     ),
 }
 
@@ -190,27 +250,28 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_WAITS_OF_TOOLS = ("event", "external", "question", "timer")
+_NEW_KINDS = ("event", "external", "question", "timer", "model")
 
 
-def _has_wait_of_tool(wait: Mapping[str, object]) -> bool:
-    return wait.get("kind") in _WAITS_OF_TOOLS
+def _has_new_kind(wait: Mapping[str, object]) -> bool:
+    return wait.get("kind") in _NEW_KINDS
 
 
-def _decides_wait_of_tool(decision: Mapping[str, object]) -> bool:
-    return str(decision.get("wait")).partition("-")[0] in _WAITS_OF_TOOLS
+def _decides_new_kind(decision: Mapping[str, object]) -> bool:
+    return str(decision.get("wait")).partition("-")[0] in _NEW_KINDS
 
 
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "decision": (
         NewValue(2, _answers_an_approval),
-        NewValue(3, _decides_wait_of_tool),
+        NewValue(3, _decides_new_kind),
     ),
-    "wait": (NewValue(3, _has_wait_of_tool),),
-    # Earlier formats have no signals.
+    "wait": (NewValue(3, _has_new_kind),),
+    # Earlier formats have no signals and no slots.
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),
     "tombstone header": (NewValue(3, lambda _: True),),
+    "slot": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

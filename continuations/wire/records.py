@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire.envelope import decode_object, encode_object
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class CancelRequest:
     """The one request to cancel a run.
 
-    `marker` is the key of the marker object that was created for the request.
+    `marker` is the key of the marker object that was created for the request. `door`
+    and `authentication` are those of a decision.
     """
 
     id: str
@@ -40,6 +41,8 @@ class CancelRequest:
     by: str | None = None
     reason: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class Signal:
     """One signal to a run; numbers start at 1 without gaps.
 
     `data` is JSON text. `marker` is the key of the marker object that was created for
-    the signal.
+    the signal. `door` and `authentication` are those of a decision.
     """
 
     id: str
@@ -72,6 +75,8 @@ class Signal:
     data: str
     by: str | None = None
     marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
 
 
 def encode_wait(wait: Wait) -> bytes:
@@ -81,7 +86,7 @@ def encode_wait(wait: Wait) -> bytes:
 
 def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
     """Decode a wait of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    wait = _decode_record(data, name, "wait", run_id, read_wait)
+    wait = decode_record(data, name, "wait", run_id, read_wait)
     if wait.run_id != run_id:
         raise _other_run_error(name, wait.run_id, run_id)
     return wait
@@ -89,7 +94,13 @@ def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
 
 def encode_decision(decision: Decision, run_id: str) -> bytes:
     """Return the bytes of a decision."""
-    body = omit_empty(
+    body = decision_fields(decision)
+    return encode_object({"kind": "decision", "run": run_id}, body)
+
+
+def decision_fields(decision: Decision) -> dict[str, object]:
+    """Return the stored fields of a decision, for its own object and for votes."""
+    return omit_empty(
         id=decision.id,
         wait=decision.wait_id,
         kind=decision.kind,
@@ -102,12 +113,11 @@ def encode_decision(decision: Decision, run_id: str) -> bytes:
         marker=decision.marker,
         **fields_of("decision", decision),
     )
-    return encode_object({"kind": "decision", "run": run_id}, body)
 
 
 def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
     """Decode a decision of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "decision", run_id, _read_decision)
+    return decode_record(data, name, "decision", run_id, read_decision)
 
 
 def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
@@ -125,7 +135,7 @@ def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
 
 def decode_cancel_request(data: bytes, name: str, run_id: str) -> CancelRequest:
     """Decode a cancel request of `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "cancellation", run_id, _read_cancel_request)
+    return decode_record(data, name, "cancellation", run_id, _read_cancel_request)
 
 
 def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
@@ -144,7 +154,7 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
 
 def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
     """Decode an inbox message of `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "message", run_id, _read_inbox_message)
+    return decode_record(data, name, "message", run_id, _read_inbox_message)
 
 
 def encode_signal(signal: Signal, run_id: str) -> bytes:
@@ -164,12 +174,13 @@ def encode_signal(signal: Signal, run_id: str) -> bytes:
 
 def decode_signal(data: bytes, name: str, run_id: str) -> Signal:
     """Decode a signal to `run_id`; raises `FormatError` or `Corrupt`."""
-    return _decode_record(data, name, "signal", run_id, _read_signal)
+    return decode_record(data, name, "signal", run_id, _read_signal)
 
 
-def _decode_record(
+def decode_record(
     data: bytes, name: str, kind: str, run_id: str, read: Callable[[object, str], T]
 ) -> T:
+    """Decode a record of the run `run_id`; raises `FormatError` or `Corrupt`."""
     opened = decode_object(data, name)
     header = FieldReader(opened.header, f"the header of {name}")
     header.one_of("kind", frozenset({kind}))
@@ -194,7 +205,7 @@ def wait_fields(wait: Wait) -> dict[str, object]:
     return omit_empty(
         id=wait.id,
         run=wait.run_id,
-        call=wait.call_id,
+        call=wait.call_id or None,
         kind=wait.kind,
         path=list(wait.path),
         tool=wait.tool,
@@ -215,11 +226,13 @@ def wait_fields(wait: Wait) -> dict[str, object]:
 def read_wait(value: object, where: str) -> Wait:
     """Return the wait that the stored fields describe; raises `FormatError`."""
     fields = FieldReader(value, where)
+    kind = fields.one_of("kind", WAIT_KINDS)
+    of_call = "call" in WAIT_RULES[kind].subjects
     wait = Wait(
         id=fields.text("id"),
         run_id=fields.text("run"),
-        call_id=fields.text("call"),
-        kind=fields.one_of("kind", WAIT_KINDS),
+        call_id=fields.text("call") if of_call else "",
+        kind=kind,
         path=fields.texts("path"),
         tool=fields.text("tool"),
         arguments_json=fields.json_object("arguments"),
@@ -235,10 +248,13 @@ def read_wait(value: object, where: str) -> Wait:
         **read_fields("wait", fields),
     )
     fields.check_all_read()
+    if wait.subject not in wait.rules.subjects or (of_call and wait.frame_id):
+        raise invalid_object(where, f"a wait of kind {wait.kind} has another subject")
     return wait
 
 
-def _read_decision(value: object, where: str) -> Decision:
+def read_decision(value: object, where: str) -> Decision:
+    """Return the decision that the fields describe; raises `FormatError`."""
     fields = FieldReader(value, where)
     decision = Decision(
         id=fields.text("id"),

@@ -17,6 +17,7 @@ from continuations.core import jsontext
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.quorum import Vote
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
 
@@ -60,7 +61,8 @@ def wait_json(wait: Wait) -> dict[str, Any]:
     return {
         "id": wait.id,
         "run_id": wait.run_id,
-        "call_id": wait.call_id,
+        "call_id": wait.call_id or None,
+        "frame_id": wait.frame_id or None,
         "kind": wait.kind,
         "path": list(wait.path),
         "tool": wait.tool,
@@ -81,4 +83,37 @@ def wait_json(wait: Wait) -> dict[str, Any]:
         "event_key": wait.event_key,
         "stage": wait.stage,
         "on_deadline": wait.on_deadline_json and jsontext.parse(wait.on_deadline_json),
+        "approvers": list(wait.approvers),
+        "not_requester": wait.quorum is not None and wait.quorum.not_requester,
+        "votes_needed": wait.votes_needed,
+        "votes": [vote_json(vote) for vote in wait.votes],
     }
+
+
+def vote_json(vote: Vote) -> dict[str, Any]:
+    """Return a vote as JSON values (`vote`).
+
+    `groups` is present if the groups of the person are known, `shown` if the digest is
+    known that the person saw, `arguments` if the arguments were edited, and `value` if
+    the verdict is an answer.
+    """
+    form: dict[str, Any] = {
+        "id": vote.id,
+        "wait_id": vote.wait_id,
+        "kind": vote.kind,
+        "at": utc_text(vote.at),
+        "by": vote.by,
+        "reason": vote.reason,
+        "digest": vote.digest,
+        "votes_needed": vote.votes_needed,
+        "still_needed": vote.still_needed,
+    }
+    if vote.groups:
+        form["groups"] = list(vote.groups)
+    if vote.shown is not None:
+        form["shown"] = vote.shown
+    for name in ("arguments", "value"):
+        text: str | None = getattr(vote, name)
+        if text is not None:
+            form[name] = jsontext.parse(text)
+    return form

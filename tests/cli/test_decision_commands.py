@@ -52,6 +52,20 @@ def test_second_decision_error_names_the_first_decider(
     assert 1 == len(late.err.splitlines())
 
 
+@pytest.mark.parametrize("command", ["approve", "deny", "answer", "fail"])
+def test_shown_digest_of_another_wait_decides_nothing(
+    command: str, cli: CommandLine, runner: Runner
+) -> None:
+    wait = start_waiting_run(runner)
+    value = ["7"] if command in ("answer", "fail") else []
+
+    other = cli(command, wait, *value, "--shown", "0" * 64)
+
+    assert 5 == other.exit_code
+    assert "you saw something else" in other.err
+    assert 0 == cli("approve", wait, "--shown", runner.wait(wait).digest).exit_code
+
+
 def test_a_denial_reaches_the_model(cli: CommandLine, runner: Runner) -> None:
     wait = start_waiting_run(runner)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations import Door
+from continuations.cli.decision_input import resolve_actor
 from continuations.cli.program import program
 from tests.cli.command_line import RUNNERS
 from tests.present.schema_check import assert_matches_schema
@@ -84,6 +86,27 @@ def test_sweep_send_signal_and_cancel_print_forms(
     assert_matches_schema("run", cancelled)
     assert ("suspended", 1) == (swept["resumed"][0]["status"], sent["number"])
     assert "cancelled" == cancelled["status"]
+
+
+def test_audit_prints_json_lines_with_the_door(
+    cli: CommandLine, runner: Runner
+) -> None:
+    """A name of --by is not checked; the user of the process is."""
+    for run_id in ("j1", "j2"):
+        runner.start("go", run_id=run_id)
+    first, second = (wait.id for wait in runner.waiting())
+    cli("deny", first, "--by", "kim", "--reason", "no")
+    cli("approve", second)
+
+    [named] = (json.loads(line) for line in cli("audit", "j1").out.splitlines())
+    [own] = (json.loads(line) for line in cli("audit", "j2").out.splitlines())
+
+    assert_matches_schema("audit_line", named)
+    assert ("cli", "kim", None) == (named["door"], named["by"], named["identity"])
+    assert ("deny", "no", first) == (named["verdict"], named["reason"], named["wait"])
+    assert own["identity"] is None
+    assert Door("cli", "login") == resolve_actor(None).door
+    assert 2 == cli("audit", first).exit_code
 
 
 def test_cancel_of_an_ended_run_prints_it_and_exits_with_1(cli: CommandLine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.calls import (
@@ -142,6 +142,20 @@ def make_wait(call: str, wait_id: str = "w1", kind: WaitKind = "approval") -> Wa
         schema_json='{"type":"object"}',
         digest="d1",
         created_at=MOMENT,
+    )
+
+
+def make_frame_wait(frame: str, wait_id: str = "w1") -> Wait:
+    """Return a wait of a frame for its model."""
+    return replace(
+        make_wait("", wait_id, "model"),
+        frame_id=frame,
+        path=("hr",),
+        tool="hr",
+        arguments_json="{}",
+        schema_json="{}",
+        deadline=MOMENT + timedelta(minutes=1),
+        note="The provider limits requests.",
     )
 
 

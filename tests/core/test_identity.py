@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Answer, Approve, Deny, Identity, Runner, tool
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    Identity,
+    Runner,
+    tool,
+)
 from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import decision_json
@@ -65,6 +74,7 @@ def test_decision_records_name_and_groups_of_an_identity() -> None:
     runner.decide(wait_id, Approve(by=kim))
     repeated = runner.decide(wait_id, Approve(by="kim"))
 
+    assert isinstance(repeated, Decision)
     assert ("kim", ("finance",)) == (repeated.by, repeated.groups)
     assert ["finance"] == decision_json(repeated)["groups"]
 
@@ -74,6 +84,7 @@ def test_decision_by_a_name_has_no_groups() -> None:
 
     decision = runner.decide(wait_id, Deny(by="kim"))
 
+    assert isinstance(decision, Decision)
     assert ("kim", ()) == (decision.by, decision.groups)
     assert "groups" not in decision_json(decision)
 

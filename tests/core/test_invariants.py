@@ -16,6 +16,7 @@ from tests.core.rows import (
     STATES,
     apply_events,
     approval_requested_event,
+    make_frame_wait,
     make_wait,
     nested_agents,
     new_state,
@@ -57,6 +58,37 @@ def test_new_finished_and_deep_runs_satisfy_the_invariants() -> None:
 
 
 INVALID: dict[str, tuple[Callable[[], RunState], str]] = {
+    "wait of a missing frame": (
+        lambda: with_rows(NESTED, waits={"w1": make_frame_wait("f9")}),
+        "belongs to no frame",
+    ),
+    "wait of a frame with open calls": (
+        lambda: with_rows(NESTED, waits={"w1": make_frame_wait(ROOT_FRAME_ID)}),
+        "belongs to no frame",
+    ),
+    "two waits of one frame": (
+        lambda: with_rows(
+            NESTED,
+            waits={w: make_frame_wait("f5", w) for w in ("w1", "w2")},
+        ),
+        "two waits suspend one frame",
+    ),
+    "kind of a frame for a call": (
+        lambda: with_rows(
+            WAITING, waits={"w1": replace(make_wait("c3"), kind="model")}
+        ),
+        "does not fit its subject",
+    ),
+    "kind of a call for a frame": (
+        lambda: with_rows(
+            NESTED, waits={"w1": replace(make_frame_wait("f5"), kind="timer")}
+        ),
+        "does not fit its subject",
+    ),
+    "kind of a call for the run": (
+        lambda: with_rows(NESTED, waits={"w1": replace(make_wait("c3"), call_id="")}),
+        "does not fit its subject",
+    ),
     "no root frame": (
         lambda: with_rows(NESTED, frames={ROOT_FRAME_ID: None}),
         "root frame is missing",

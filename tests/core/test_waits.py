@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -10,7 +11,7 @@ from continuations.core.calls import STATE_TYPES
 from continuations.core.decisions import VERDICT_KINDS
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES, WaitKind
 from continuations.core.waits import call_digest
-from tests.core.rows import make_wait
+from tests.core.rows import make_frame_wait, make_wait
 
 PARTS = {
     "run_nonce": "n",
@@ -60,13 +61,14 @@ def test_arguments_and_schema_are_copies() -> None:
 
 def test_wait_kinds_match_the_type() -> None:
     tools = {"question", "event", "timer", "external"}
-    assert {"approval", "unknown"} | tools == WAIT_KINDS == set(get_args(WaitKind))
+    others = {"approval", "unknown", "model"}
+    assert others | tools == WAIT_KINDS == set(get_args(WaitKind))
 
 
 def test_every_kind_of_wait_has_rules_with_known_states_and_verdicts() -> None:
     assert WAIT_RULES.keys() == WAIT_KINDS
     for rules in WAIT_RULES.values():
-        assert rules.call_state in STATE_TYPES
+        assert rules.call_state in STATE_TYPES or "call" not in rules.subjects
         assert set(rules.verdicts) <= set(VERDICT_KINDS.values())
         assert not rules.allows_edits or "approve" in rules.verdicts
 
@@ -94,6 +96,17 @@ def test_the_first_verdict_that_is_offered_never_repeats_a_call() -> None:
 
     assert "approve" == first.pop("approval")
     assert {"answer"} == set(first.values())
+
+
+def test_wait_names_one_subject() -> None:
+    waits = [
+        make_wait("c3"),
+        make_frame_wait("f1"),
+        replace(make_wait("c3"), call_id=""),
+    ]
+
+    assert ["call", "frame", "run"] == [wait.subject for wait in waits]
+    assert [3, 1, 0] == [wait.sort_key()[1] for wait in waits]
 
 
 def test_wait_has_the_rules_of_its_kind() -> None:

@@ -28,6 +28,7 @@ from continuations import (
     Answer,
     Approve,
     ContinuationsError,
+    Decision,
     Deny,
     Failed,
     Finished,
@@ -45,7 +46,7 @@ from tests.stores import StoreWithoutTime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import Decision, Outcome, Wait
+    from continuations import Outcome, Wait
     from continuations.core.decisions import Verdict
     from continuations_storage import Store
 
@@ -67,6 +68,7 @@ def wait_to_json(wait: Wait) -> dict[str, Any]:
         "tool": wait.tool,
         "arguments": wait.arguments,
         "note": wait.note,
+        "stage": wait.stage,
         "deadline": wait.deadline and wait.deadline.isoformat(),
     }
 
@@ -172,9 +174,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
         case "resume", [run_id]:
             return outcome_to_json(make_runner().resume(run_id))
         case "decide", [wait_id, verdict]:
-            return decision_to_json(
-                make_runner().decide(wait_id, parse_verdict(verdict))
-            )
+            decision = make_runner().decide(wait_id, parse_verdict(verdict))
+            assert isinstance(decision, Decision)
+            return decision_to_json(decision)
         case "tool-results", [run_id, task]:
             return {
                 "tool_results": " ".join(

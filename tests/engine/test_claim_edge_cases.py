@@ -15,6 +15,7 @@ from continuations import (
     Cancelled,
     ClockOff,
     ContinuationsError,
+    Decision,
     Failed,
     Finished,
     Runner,
@@ -202,6 +203,7 @@ def test_every_version_names_the_marker_that_guards_it(*, listings: bool) -> Non
     store = store_with_time(clock, in_listings=listings)
     runner = make_payment_runner(store=store, clock=clock)
     made = runner.decide(start_and_get_wait(runner).id, Approve())
+    assert isinstance(made, Decision)
     before = runner.look("r1").version
     last = runner.resume("r1").continuation.version
 

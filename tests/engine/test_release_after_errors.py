@@ -31,7 +31,11 @@ from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
     from continuations import Model, Wait
-    from continuations.models.interface import ModelReply, ModelRequest
+    from continuations.models.interface import (
+        ModelReply,
+        ModelRequest,
+        PendingReply,
+    )
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
@@ -113,7 +117,7 @@ def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> Non
 
         name = "slow"
 
-        async def reply(self, request: ModelRequest) -> ModelReply:
+        async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
             if request.agent == "child":
                 await asyncio.sleep(60)
             return await replies.reply(request)

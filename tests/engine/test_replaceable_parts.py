@@ -25,7 +25,7 @@ from continuations_storage import MemoryStore
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.models.interface import ModelReply, ModelRequest
+    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 
 
 class RecordingStore:
@@ -68,7 +68,7 @@ class RetryingModel:
         self.fails = fails
         self.asked = 0
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
         """Ask until the model replies."""
         while True:
             self.asked += 1
@@ -152,13 +152,13 @@ def test_version_header_names_format_run_number_and_base() -> None:
 
 
 def test_model_error_leaves_a_resumable_run() -> None:
-    """The error has the status, and the run is suspended."""
+    """The error has the status, and the run is suspended without a wait."""
     down = True
 
     def sometimes(_: ModelRequest) -> str:
         if down:
-            msg = "the limit is reached"
-            raise ModelError(msg, status=429, retryable=True)
+            msg = "the key is refused"
+            raise ModelError(msg, status=401)
         return "Done."
 
     agent = Agent("a", model=ScriptedModel(sometimes))
@@ -167,7 +167,7 @@ def test_model_error_leaves_a_resumable_run() -> None:
         runner.start("go", run_id="r")
 
     error = caught.value
-    assert (429, True, "r") == (error.status, error.retryable, error.run_id)
+    assert (401, False, "r") == (error.status, error.retryable, error.run_id)
     assert "suspended" == runner.look("r").status
     down = False
     assert isinstance(runner.resume("r"), Finished)

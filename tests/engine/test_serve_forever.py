@@ -22,6 +22,8 @@ from continuations import (
 )
 from continuations.engine.run_sweep import RunReport
 from continuations.engine.sweep_loop import run_sweep_loop
+from continuations.engine.sweeping import DueRuns
+from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, refused
 from tests.engine import agent_builders
@@ -239,11 +241,13 @@ def test_run_in_progress_waits_for_no_second_slot() -> None:
             self.looks = self.tries = 0
             self.looked_again = asyncio.Event()
 
-        async def due_runs(self) -> dict[str, list[Any]]:
+        objects = Objects(MemoryStore())
+
+        async def due_runs(self) -> DueRuns:
             self.looks += 1
             if self.looks == 3:
                 self.looked_again.set()
-            return {"r1": []}
+            return DueRuns({"r1": []}, None)
 
         async def try_run(self, run_id: str, due_markers: list[Any]) -> RunReport:
             del run_id, due_markers

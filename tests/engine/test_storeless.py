@@ -17,12 +17,15 @@ from continuations import (
     FormatError,
     InvalidInput,
     Suspended,
+    ToolWait,
     WaitNotFound,
     resume,
     run,
+    sleep,
     tool,
 )
 from tests import effect_log
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.scripts import call
@@ -198,3 +201,25 @@ def test_to_json_contains_messages_and_waits(environment: RunEnvironment) -> Non
     assert outcome.continuation.root.messages == result["frames"][0]["messages"]
     assert [["boss", "pay"]] == [wait["path"] for wait in result["waits"]]
     assert [] == environment.effects()
+
+
+def test_timer_ends_at_its_time_on_the_clock_of_a_test() -> None:
+    """Without a store, `resume` applies the timers and deadlines first."""
+
+    @tool
+    def nap() -> ToolWait[str]:
+        """Wait for an hour."""
+        return sleep(3600)
+
+    clock = ManualClock()
+    agent = agent_builders.make_boss({"go": [[call("nap")], "end"]}, nap)
+    asleep = run(agent, "go", clock=clock)
+    assert isinstance(asleep, Suspended)
+
+    clock.seconds = 3599
+    assert isinstance(resume(asleep.continuation, agent, clock=clock), Suspended)
+    clock.seconds = 3601
+    assert isinstance(resume(asleep.continuation, agent, clock=clock), Finished)
+
+    with pytest.raises(InvalidInput, match=r"^clock must have the method now\(\)"):
+        run(agent, "go", clock=object())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -84,7 +84,8 @@ def scan(document: str, ctx: ToolContext) -> ToolWait[dict[str, Any]]:
 
 
 def agents() -> list[Agent]:
-    """Return boss > clerk with the tools that wait."""
+    """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
     clerk = Agent("clerk", tools=[laptop, question, nap, scan], model=model)
-    return [Agent("boss", tools=[clerk], model=model)]
+    hr = Agent("hr", tools=[clerk], model=model)
+    return [Agent("boss", tools=[hr, clerk], model=model)]

@@ -84,6 +84,22 @@ DECIDING = Area(
             names=("by",),
         ),
         Case(
+            "decide-what-was-not-shown",
+            DecisionRefused,
+            'runner.decide(wait.id, Approve(), shown="0" * 64)',
+            "runner.decide(wait.id, Approve(), shown=runner.wait(wait.id).digest)",
+            setup=_START,
+            names=("shown",),
+        ),
+        Case(
+            "decide-shown-type",
+            DecisionRefused,
+            "runner.decide(wait.id, Approve(), shown=wait)",
+            "runner.decide(wait.id, Approve(), shown=wait.digest)",
+            setup=_START,
+            names=("shown",),
+        ),
+        Case(
             "decide-reason",
             DecisionRefused,
             'runner.decide(wait.id, Deny(reason=["too much"]))',

@@ -14,8 +14,9 @@ _LINK = """
     links = Links(LINK_SECRET, base_url="https://runs.example", clock=clock)
     token = links.token(wait)
     form = {"content_type": "application/x-www-form-urlencoded"}
+    shown = b"&shown=" + wait.digest.encode()
 """
-_CLICK = 'http("POST", f"/d/{token}", content=b"decision=approve", **form)'
+_CLICK = 'http("POST", f"/d/{token}", content=b"decision=approve" + shown, **form)'
 
 
 def _decision(name: str, body: str, *names: str) -> Case:
@@ -447,7 +448,7 @@ LINKS = Area(
                     """
     from base64 import urlsafe_b64decode, urlsafe_b64encode
     claims = b"\\x02" + urlsafe_b64decode(token + "=" * (-len(token) % 4))[1:-16]
-    newer = urlsafe_b64encode(claims + links._key.mac(claims)).rstrip(b"=").decode()""",
+    newer = urlsafe_b64encode(claims + links._signer._key.mac(claims)).rstrip(b"=").decode()""",
                 ),
             )
         ),
@@ -486,7 +487,7 @@ LINKS = Area(
         Case(
             "link-click-on-a-lost-wait",
             "page 404",
-            'http("POST", f"/d/{other}", content=b"decision=approve", **form)',
+            'http("POST", f"/d/{other}", content=b"decision=approve" + shown, **form)',
             _CLICK,
             setup=f"""{_LINK}
     from dataclasses import replace
@@ -495,8 +496,8 @@ LINKS = Area(
         Case(
             "link-click-that-is-not-allowed",
             "page 403",
-            'http("POST", f"/d/{denying}", content=b"decision=approve", **form)',
-            'http("POST", f"/d/{denying}", content=b"decision=deny", **form)',
+            'http("POST", f"/d/{denying}", content=b"decision=approve" + shown, **form)',
+            'http("POST", f"/d/{denying}", content=b"decision=deny" + shown, **form)',
             setup=f"""{_LINK}
     denying = links.token(wait, allowed=["deny"])""",
         ),
@@ -504,11 +505,11 @@ LINKS = Area(
             "link-answer-no-json",
             "page 400",
             """
-                content = b"decision=answer&as=json&value=five"
+                content = b"decision=answer&as=json&value=five" + shown
                 http("POST", f"/d/{token}", content=content, **form)
             """,
             """
-                content = b"decision=answer&as=json&value=5"
+                content = b"decision=answer&as=json&value=5" + shown
                 http("POST", f"/d/{token}", content=content, **form)
             """,
             setup=_LINK,
@@ -518,11 +519,11 @@ LINKS = Area(
             "link-answer-in-another-form",
             "page 400",
             """
-                content = b"decision=answer&as=yaml&value=5"
+                content = b"decision=answer&as=yaml&value=5" + shown
                 http("POST", f"/d/{token}", content=content, **form)
             """,
             """
-                content = b"decision=answer&as=json&value=5"
+                content = b"decision=answer&as=json&value=5" + shown
                 http("POST", f"/d/{token}", content=content, **form)
             """,
             setup=_LINK,
@@ -531,28 +532,36 @@ LINKS = Area(
         Case(
             "link-click-malformed",
             "page 400",
-            'http("POST", f"/d/{token}", content=b"decision", **form)',
+            'http("POST", f"/d/{token}", content=b"decision" + shown, **form)',
             _CLICK,
             setup=_LINK,
         ),
         Case(
+            "link-click-without-the-digest",
+            "page 400",
+            'http("POST", f"/d/{token}", content=b"decision=approve", **form)',
+            _CLICK,
+            setup=_LINK,
+            names=("shown",),
+        ),
+        Case(
             "link-click-field-twice",
             "page 400",
-            'http("POST", f"/d/{token}", content=b"decision=deny&decision=deny", **form)',
+            'http("POST", f"/d/{token}", content=b"decision=deny&decision=deny" + shown, **form)',
             _CLICK,
             setup=_LINK,
         ),
         Case(
             "link-click-with-arguments",
             "page 400",
-            'http("POST", f"/d/{token}", content=b"decision=approve&arguments=5", **form)',
+            'http("POST", f"/d/{token}", content=b"decision=approve&arguments=5" + shown, **form)',
             _CLICK,
             setup=_LINK,
         ),
         Case(
             "link-click-after-a-decision",
             "page 409",
-            'http("POST", f"/d/{token}", content=b"decision=deny", **form)',
+            'http("POST", f"/d/{token}", content=b"decision=deny" + shown, **form)',
             'http("POST", "/runs/jane-1/resume")',
             setup=f'{_LINK}\n    runner.decide(wait.id, Approve(by="jo"))',
             names=("jo",),

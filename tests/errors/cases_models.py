@@ -213,6 +213,50 @@ OTHERS = Area(
             names=("clerk", "ModelReply"),
         ),
         Case(
+            "model-that-cannot-poll",
+            ModelError,
+            'other.resume("jane-1")',
+            'finished(runner.resume("jane-1"))',
+            setup="""
+                from continuations.models.scripted import LaterReply
+                class Local:
+                    name = "local"
+                    async def reply(self, request): raise NotImplementedError
+                later = ScriptedModel([LaterReply("done")])
+                runner = Runner(Agent("clerk", model=later), store=store, clock=clock)
+                other = Runner(Agent("clerk", model=Local()), store=store, clock=clock)
+                runner.start(TASK, run_id="jane-1")
+                clock.advance(100)
+            """,
+            names=("clerk", "poll"),
+        ),
+        Case(
+            "script-without-the-later-reply",
+            ModelError,
+            'other.resume("jane-1")',
+            'finished(runner.resume("jane-1"))',
+            setup="""
+                from continuations.models.scripted import LaterReply
+                def agent(reply): return Agent("clerk", model=ScriptedModel([reply]))
+                runner = Runner(agent(LaterReply("done")), store=store, clock=clock)
+                other = Runner(agent("done"), store=store, clock=clock)
+                runner.start(TASK, run_id="jane-1")
+                clock.advance(100)
+            """,
+            names=("reply-0-0",),
+        ),
+        Case(
+            "script-with-a-later-reply-in-another",
+            ModelError,
+            "await_(model.poll('reply-0-0', ModelRequest(messages=[user_message(TASK)])))",
+            "await_(ScriptedModel([LaterReply('x')]).poll('reply-0-0', ModelRequest(messages=[user_message(TASK)])))",
+            setup="""
+                from continuations.models.scripted import LaterReply
+                model = ScriptedModel([LaterReply(LaterReply("x"))])
+            """,
+            names=("LaterReply",),
+        ),
+        Case(
             "script-ends",
             ModelError,
             "run(clerk(script=[PAY_CALL]), TASK, context=None) and resume_it()",

@@ -80,6 +80,13 @@ OPTIONS = Area(
             names=("max_attempts",),
         ),
         Case(
+            "runner-max-model-failures",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", max_model_failures=0)',
+            'Runner(clerk(), store="memory:", max_model_failures=None)',
+            names=("max_model_failures",),
+        ),
+        Case(
             "runner-context-type",
             InvalidInput,
             'Runner(clerk(), store="memory:", context_type="Session")',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.errors import (
+    cases_approvals,
     cases_bytes,
     cases_command_line,
     cases_deciding,
@@ -10,6 +11,7 @@ from tests.errors import (
     cases_http,
     cases_index,
     cases_interop,
+    cases_jobs,
     cases_messages,
     cases_models,
     cases_people,
@@ -35,6 +37,7 @@ AREAS = (
     cases_deciding.DECIDING,
     cases_waits.DECIDING,
     cases_deciding.STORELESS,
+    cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
     cases_running.SENDING,
     cases_index.FINDING,
@@ -50,6 +53,7 @@ AREAS = (
     cases_http.REQUESTS,
     cases_http.PROBLEMS,
     cases_http.LINKS,
+    cases_jobs.CALLBACKS,
     cases_serving.OPTIONS,
     cases_serving.DELIVERY,
     cases_serving.LAMBDA,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.core import messages as chat_messages
-from continuations.core.decisions import Answer, Approve, Deny
+from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import (
@@ -387,6 +387,7 @@ def test_object_of_another_kind_is_corrupt() -> None:
         recorded = await decide(
             objects, wait.id, Deny(), now=MOMENT, decision_id=make_ulid(1)
         )
+        assert isinstance(recorded, Decision)
         await objects.create(
             layout.cancel_request_key(RUN), encode_decision(recorded, RUN)
         )

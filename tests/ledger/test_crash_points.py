@@ -88,7 +88,7 @@ async def drop_done_markers(store: MemoryStore) -> list[str]:
     newest = await Versions(objects, RUN).load_newest()
     standing: list[str] = []
     clock = StoreClock(FakeClock(seconds_after_start(10**6)))
-    async for marker in markers.list_due(objects, clock):
+    for marker in (await markers.read_due(objects, clock)).due:
         if markers.is_needed(marker, newest.number, newest.state):
             standing.append(marker.key)
         else:

@@ -73,13 +73,15 @@ async def decide_wait(
 ) -> Decision:
     """Decide wait 1, or another one."""
     given = cast("Verdict", verdict)
-    return await decide(
+    decision = await decide(
         objects,
         wait or make_wait_id(),
         given,
         now=now,
         decision_id=make_ulid(ulid_number, now),
     )
+    assert isinstance(decision, Decision)
+    return decision
 
 
 async def assert_undecided(objects: Objects, wait: str | None = None) -> None:

@@ -38,7 +38,7 @@ NONCE = make_ulid(7)
 async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
     """Return the markers that are due at a time."""
     clock = StoreClock(FakeClock(now))
-    return [marker async for marker in markers.list_due(objects, clock)]
+    return [*(await markers.read_due(objects, clock)).due]
 
 
 # Making and listing ---------------------------------------------------------
@@ -130,12 +130,11 @@ def test_every_due_marker_is_found_among_thousands() -> None:
             objects, markers.guard("later", 1, seconds_after_start(9), NONCE)
         )
 
-        seen = 0
-        async for marker in markers.list_due(objects, StoreClock(FakeClock())):
-            seen += 1
+        found = await markers.read_due(objects, StoreClock(FakeClock()))
+        for marker in found.due:
             await objects.delete(marker.key)
 
-        assert count == seen
+        assert (count, 9) == (len(found.due), found.seconds_to_next)
         assert 1 == len(await all_keys(objects))
 
     run_async(scenario())
@@ -166,7 +165,7 @@ def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) -> None:
             await markers.create(objects, marker)
         store.operations.clear()
 
-        found = [marker async for marker in markers.list_due(objects, clock)]
+        found = (await markers.read_due(objects, clock)).due
         assert len(found) == (PAGE_SIZE if seconds < 0 else 0)
         assert 0 == await redate_misdated(objects, clock, NONCE)
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 def call_model(model: ScriptedModel, *messages: Message, agent: str = "") -> ModelReply:
     request = ModelRequest(messages=messages or [user_message("go")], agent=agent)
-    return asyncio.run(model.reply(request))
+    reply = asyncio.run(model.reply(request))
+    assert isinstance(reply, ModelReply)
+    return reply
 
 
 def assistant_message(text: str) -> Message:

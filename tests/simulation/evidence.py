@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core.calls import CLOSED_STATES
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.waits import next_known_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import RebuiltVersion, Versions
@@ -204,6 +205,21 @@ class Evidence:
                 Version(number, create.at, create.process, rebuilt[number].state)
             )
         return history
+
+    def next_wait_of_job(self, wait_id: str) -> str | None:
+        """Return the id of the wait after one whose answer a tool rejected."""
+        name = layout.parse_wait_id(wait_id)
+        history = self.runs.get(name.run_id)
+        if (
+            history is None
+            or not history.versions
+            or not layout.is_known_early(wait_id)
+        ):
+            return None
+        run = history.versions[0].state.run
+        ulid = next_known_wait_ulid(run, name.ulid)
+        next_id = layout.build_wait_id(name.kind, ulid, name.run_id)
+        return next_id if next_id in self.decisions or next_id in self.waits else None
 
     def _decisions(self) -> dict[str, tuple[Decision, float]]:
         decisions: dict[str, tuple[Decision, float]] = {}

@@ -36,13 +36,26 @@ def one_decision(evidence: Evidence) -> str | None:
         if len(evidence.created[key]) > 1 or key in evidence.deleted:
             return f"the decision of {wait_id} was created twice, or deleted"
     for each in evidence.environment.decide_results:
-        recorded, _ = evidence.decisions.get(each.wait_id, (None, 0.0))
+        wait_id = _decided_wait_id(evidence, each)
+        recorded, _ = evidence.decisions.get(wait_id, (None, 0.0))
         if not _is_right_result(each, recorded):
             return (
                 f"{each.process} decided {each.wait_id} and got {each.result!r}, "
                 f"but the recorded decision is {recorded!r}"
             )
     return None
+
+
+def _decided_wait_id(evidence: Evidence, each: DecideResult) -> str:
+    """Return the id of the wait that was decided: a job has the id of its first one."""
+    result = each.result
+    decided = result.wait_id if isinstance(result, Decision | Cancelled) else None
+    if isinstance(result, AlreadyDecided) and isinstance(result.decision, Decision):
+        decided = result.decision.wait_id
+    wait_id: str | None = each.wait_id
+    while wait_id is not None and wait_id != decided:
+        wait_id = evidence.next_wait_of_job(wait_id)
+    return each.wait_id if wait_id is None else wait_id
 
 
 def _is_right_result(each: DecideResult, recorded: Decision | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from continuations import (
     ToolContext,
     WaitExpired,
 )
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, FrozenClock, NumberedIds
 from tests.testing.sample_agents import (
     make_asker,
@@ -22,6 +23,9 @@ from tests.testing.sample_agents import (
     make_clerk,
     make_sleeper,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_approved_call_runs_once_in_a_nested_agent() -> None:
@@ -151,11 +155,34 @@ def test_numbered_ids_differ_and_tell_their_time() -> None:
 
 
 def test_error_of_a_model_is_raised_at_once() -> None:
-    error = ModelError("the model is down.", retryable=True)
+    error = ModelError("the model refuses the key.")
     harness = AgentHarness(Agent("a", model=ScriptedModel([error])))
 
     with pytest.raises(ModelError):
         harness.start("Go")
+
+
+def test_model_that_is_down_is_asked_again_when_the_time_comes() -> None:
+    error = ModelError("the model is down.", retryable=True)
+    failures: Iterator[Any] = iter([error, "Done."])
+    harness = AgentHarness(Agent("a", model=ScriptedModel(lambda _: next(failures))))
+
+    paused = harness.run_to_pause("Go")
+    assert "Attempt 1 failed: the model is down." == paused.waits[0].note
+    harness.advance(minutes=2)
+
+    assert "Done." == harness.run_to_end().output
+
+
+def test_later_reply_is_polled_when_the_time_comes() -> None:
+    model = ScriptedModel([LaterReply("Done.", polls=3)])
+    harness = AgentHarness(Agent("a", model=model))
+    harness.run_to_pause("Go")
+
+    harness.advance(minutes=10)
+
+    assert "Done." == harness.run_to_end().output
+    assert (1, 3) == (len(model.requests), len(model.polls))
 
 
 def test_sweep_raises_the_error_of_a_run() -> None:

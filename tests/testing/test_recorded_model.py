@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from continuations import Agent, Finished, InvalidInput, ModelError, run
-from continuations.models.interface import Message, ModelRequest
+from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, RecordedModel
 from tests.testing.sample_agents import make_boss, make_clerk
@@ -18,13 +18,15 @@ from tests.testing.sample_agents import make_boss, make_clerk
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from continuations.models.interface import Model, ModelReply
+    from continuations.models.interface import Model
 
 
 def ask(model: Model, text: str, **options: Any) -> ModelReply:
     """Send one user message to a model."""
     said = Message.from_mapping({"role": "user", "content": text})
-    return asyncio.run(model.reply(ModelRequest(messages=[said], **options)))
+    reply = asyncio.run(model.reply(ModelRequest(messages=[said], **options)))
+    assert isinstance(reply, ModelReply)
+    return reply
 
 
 def no_model() -> Model:

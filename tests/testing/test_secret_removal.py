@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from continuations.models.interface import Message, ModelRequest, ToolSpec
+from continuations.models.interface import Message, ModelReply, ModelRequest, ToolSpec
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel
 from continuations.testing import RecordedModel
@@ -280,10 +280,12 @@ def test_key_of_a_real_client_is_not_written(
         monkeypatch.setenv("OPENAI_API_KEY", server.key)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         model = RecordedModel(path, lambda: OpenAIChat("gpt-5-mini"), record=True)
-        reply = asyncio.run(model.reply(request))
+        replies = [asyncio.run(model.reply(request))]
         key = server.key
+    replies.append(asyncio.run(RecordedModel(path).reply(request)))
 
-    assert "Hello." == reply.message.content
-    assert "Hello." == asyncio.run(RecordedModel(path).reply(request)).message.content
+    for reply in replies:
+        assert isinstance(reply, ModelReply)
+        assert "Hello." == reply.message.content
     assert key not in path.read_text()
     assert "uthorization" not in path.read_text()

@@ -23,6 +23,7 @@ from continuations import (
     Suspended,
     Tool,
     ToolContext,
+    Vote,
     Wait,
     open_store,
     resume,
@@ -142,7 +143,7 @@ def with_a_store() -> None:
         assert_type(wait.path, tuple[str, ...])
         assert_type(wait.arguments, dict[str, Any])
         decision = runner.decide(wait.id, Deny(by="kim", reason="no"))
-        assert_type(decision, Decision)
+        assert_type(decision, Decision | Vote)
         runner.decide(wait.id, Answer({"paid": True}, by="kim"))
     outcome = runner.resume("j", context=object())
     assert_type(outcome, Finished | Suspended | Failed)

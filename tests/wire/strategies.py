@@ -33,7 +33,7 @@ from continuations.core.run import (
     RunRow,
 )
 from continuations.core.usage import Usage
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import Wait
 from tests.core.rows import MOMENT, make_wait, run_row
 
@@ -87,13 +87,20 @@ FRAME = st.builds(
     turns=COUNT,
     max_turns=st.none() | COUNT,
     open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
+    failed_requests=COUNT,
+    pending_reply=st.none() | TEXT.filter(bool),
+    polls=COUNT,
 )
-WAIT = st.builds(
+WAIT_OF_CALL = st.builds(
     Wait,
     id=TEXT,
     run_id=TEXT,
-    call_id=TEXT,
-    kind=st.sampled_from(sorted(WAIT_KINDS)),
+    call_id=TEXT.filter(bool),
+    kind=st.sampled_from(
+        sorted(
+            kind for kind, rules in WAIT_RULES.items() if rules.subjects == ("call",)
+        )
+    ),
     path=st.lists(TEXT, max_size=3).map(tuple),
     tool=TEXT,
     arguments_json=OBJECT,
@@ -107,6 +114,13 @@ WAIT = st.builds(
     expiry_stops=st.booleans(),
     note=OPTIONAL_TEXT,
 )
+
+
+def _of_frame(wait: Wait) -> Wait:
+    return replace(wait, kind="model", call_id="", frame_id=wait.call_id)
+
+
+WAIT = WAIT_OF_CALL | WAIT_OF_CALL.map(_of_frame)
 USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
 RUN = st.builds(
     RunRow,

@@ -27,6 +27,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.slot_records import decode_slot, encode_slot
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
@@ -44,7 +45,10 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal or a message."""
+    """Do the same for a signal, a message or a slot."""
+    if decode_object_header(data, "golden")["kind"] == "slot":
+        slot = decode_slot(data, "golden", RUN)
+        return slot, lambda: encode_slot(slot, RUN)
     if decode_object_header(data, "golden")["kind"] == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
@@ -69,7 +73,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message":
+        case "signal" | "message" | "slot":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
@@ -65,6 +65,7 @@ class RunnerOptions(TypedDict, total=False):
     max_attempts: int
     max_depth: int | None
     notify: Notify | None
+    callback_url: CallbackUrl | None
     clock: Clock | None
     ids: IdGenerator | None
 

@@ -5,12 +5,14 @@
     {"decision": "answer", "value": …}
     {"decision": "fail", "error": "…"}
 
-A body never names the decider. Every other body is refused, and nothing is recorded.
+"shown" is the digest of the wait that the person saw. A form must have it; a JSON body
+may have it. A body never names the decider. Every other body is refused, and nothing is
+recorded.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny, Fail, Verdict
@@ -40,6 +42,13 @@ _REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
 }
 
 
+class PostedDecision(NamedTuple):
+    """A verdict from a body, and the digest that the person saw, if the body has it."""
+
+    verdict: Verdict
+    shown: str | None
+
+
 def parse_json_object(request: Request) -> Mapping[str, Any]:
     """Return the JSON object in a body; raise `RequestRefused` for anything else."""
     _check_content_type(request, JSON_TYPE)
@@ -54,9 +63,15 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
     return fields
 
 
-def verdict_from_json(request: Request, by: str | Identity) -> Verdict:
-    """Return the verdict in a JSON body; raise `RequestRefused` if it is invalid."""
+def decision_from_json(request: Request, by: str | Identity) -> PostedDecision:
+    """Return the decision in a JSON body; raise `RequestRefused` if it is invalid."""
     fields = parse_json_object(request)
+    shown = optional_text(fields, "shown")
+    own = {key: fields[key] for key in fields if key != "shown"}
+    return PostedDecision(_verdict_from_json(own, by), shown)
+
+
+def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict:
     kind = _decision_kind(fields)
     if kind == "approve":
         return Approve(by=by, arguments=_edited_arguments(fields))
@@ -67,9 +82,17 @@ def verdict_from_json(request: Request, by: str | Identity) -> Verdict:
     return Answer(fields["value"], by=by)
 
 
-def verdict_from_form(request: Request, by: str) -> Verdict:
-    """Return the verdict in the form of a page; raise `RequestRefused` if invalid."""
-    fields = _parse_form(request)
+def decision_from_form(request: Request, by: str) -> PostedDecision:
+    """Return the decision in the form of a page; raise `RequestRefused` if invalid."""
+    fields = {**_parse_form(request)}
+    shown = fields.pop("shown", None)
+    if not shown:
+        msg = 'The form has no "shown", the digest of the page. Open the page again.'
+        raise problems.malformed(msg)
+    return PostedDecision(_verdict_from_form(fields, by), _form_text("shown", shown))
+
+
+def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     if fields.get("as", "json") != "json":
         raise problems.malformed('"as" must be "json".')
     kind = _decision_kind({key: fields[key] for key in fields if key != "as"})

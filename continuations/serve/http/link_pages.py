@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import VERDICT_KINDS, Decision
+from continuations.core.doors import Door
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
 
+LINK = Door("link", "signed link")
 # The decider's name if the link has no actor.
 UNNAMED_LINK_HOLDER = "the holder of a signed link"
 
@@ -61,14 +63,18 @@ async def decide(context: RequestContext) -> Response:
     Raises `LinkInvalid` for a bad link and `RequestRefused` for a bad form.
     """
     link = _read_link(context)
-    verdict = decision_bodies.verdict_from_form(
+    posted = decision_bodies.decision_from_form(
         context.request, link.actor or UNNAMED_LINK_HOLDER
     )
-    if _verdict_kind(verdict) not in link.allowed:
+    if _verdict_kind(posted.verdict) not in link.allowed:
         raise problems.link_forbids()
     try:
-        decision = await context.runner.decide(
-            link.wait_id, verdict, check_digest=link.check_digest
+        result = await context.runner.decide(
+            link.wait_id,
+            posted.verdict,
+            shown=posted.shown,
+            check_digest=link.check_digest,
+            door=LINK,
         )
     except WaitNotFound:
         raise LinkInvalid from None
@@ -76,8 +82,10 @@ async def decide(context: RequestContext) -> Response:
         return pages.already_decided(problems.recorded_decision(error), status=409)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
-    woken = await context.wake(layout.parse_wait_id(decision.wait_id).run_id)
-    return pages.decision_recorded(decision, woken=woken)
+    if not isinstance(result, Decision):
+        return pages.vote_recorded(result)
+    woken = await context.wake(layout.parse_wait_id(result.wait_id).run_id)
+    return pages.decision_recorded(result, woken=woken)
 
 
 def _read_link(context: RequestContext) -> LinkPayload:

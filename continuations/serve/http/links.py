@@ -1,24 +1,26 @@
 """Signed links: a URL that proves the right to decide one wait.
 
-    https://host/d/{token}        token = base64url(claims + mac), without padding
+    https://host/d/{token}           a person decides on a page
+    https://host/callbacks/{token}   another system reports the result of its job
 
-    claims   1   format, 1
-             4   id of the key that signed the link
+`signing.py` has the form of a token. The body of a link's token is:
+
              4   expiry, in seconds since 1970
              1   allowed kinds of decision, one bit each
             16   fingerprint of the wait's digest
              1+n the wait's id
              1+m the actor; empty if the link has none
-    mac     16   HMAC-SHA256 of the claims, its left half (RFC 2104, section 5)
 
-Anyone who has a link can use it until it expires. Links are never logged.
+The body of a callback's token is the id of its wait. It is made before the wait has a
+digest, and it does not expire: the id of a job's wait cannot be guessed and is never
+used again.
+
+Anyone who has a link can use it until it expires. Tokens are never logged.
 """
 
 from __future__ import annotations
 
-import binascii
 import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,19 +33,22 @@ from continuations.core.decisions import VerdictKind
 from continuations.core.waits import Wait
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.serve.http.signing import (
+    Signer,
+    TokenInvalid,
+    pack_text,
+    unpack_text,
+)
 from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
 
-__all__ = ["LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
+__all__ = ["CallbackInvalid", "LinkInvalid", "LinkPayload", "Links", "VerdictKind"]
 
 VERDICT_KINDS: tuple[VerdictKind, ...] = get_args(VerdictKind)
 
-MIN_SECRET_BYTES = 32
-_FORMAT = 1
-_HEADER = Struct(">B4sIB16s")
-_MAC_BYTES = 16
+_HEADER = Struct(">IB16s")
 _MAX_TEXT_BYTES = 255
 _MAX_TIMESTAMP = 2**32 - 1
 _WEEK = timedelta(days=7)
@@ -57,6 +62,16 @@ class LinkInvalid(ContinuationsError):
         super().__init__(
             "The link is not valid or has expired. Nothing was decided. Ask for a new "
             "link."
+        )
+
+
+class CallbackInvalid(ContinuationsError):
+    """The URL of a callback is malformed or forged, or names no wait of this store."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The callback URL is not valid. Nothing was recorded. Send the result to "
+            "the URL that the tool got as ctx.callback_url."
         )
 
 
@@ -85,14 +100,14 @@ class LinkPayload:
 
 
 class Links:
-    """Make and read signed links.
+    """Make and read signed links, and the callback URLs of jobs.
 
     Args:
         secret: The secret that signs links, at least 32 random bytes
             (`openssl rand -hex 32`). Each use derives its own key from it.
         base_url: The public URL of the HTTP API, with its mount prefix.
         previous: The secret before the last rotation. Links that it signed remain
-            valid until they expire.
+            valid until they expire, and callback URLs until their jobs end.
         valid_for: How long a link is valid after the wait's deadline; without a
             deadline, from now. A link outlives the deadline so that a late reader sees
             why the call cannot be decided. 7 days by default.
@@ -112,8 +127,8 @@ class Links:
         valid_for: timedelta = _WEEK,
         clock: Clock | None = None,
     ) -> None:
-        self._key = _Key.of(secret)
-        self._keys = [self._key, *([_Key.of(previous)] if previous is not None else [])]
+        self._signer = Signer(secret, previous, purpose="signing links")
+        self._callback_signer = Signer(secret, previous, purpose="signing callbacks")
         self._base_url = _checked_url(base_url)
         check_type("valid_for", valid_for, timedelta, "a timedelta")
         self._valid_for = valid_for
@@ -121,8 +136,7 @@ class Links:
 
     def __repr__(self) -> str:
         """Name the base URL and the ids of the keys, never a key."""
-        ids = ", ".join(key.id.hex() for key in self._keys)
-        return f"<Links to {self._base_url}, keys {ids}>"
+        return f"<Links to {self._base_url}, keys {self._signer.key_ids}>"
 
     def link(
         self,
@@ -182,19 +196,16 @@ class Links:
             )
             raise InvalidInput(msg)
         head = _HEADER.pack(
-            _FORMAT,
-            self._key.id,
             _timestamp(until or self._default_until(wait)),
             sum(1 << VERDICT_KINDS.index(kind) for kind in set(kinds)),
             _fingerprint(wait.digest),
         )
-        claims = head + _pack_text(wait.id) + _pack_text(_checked_actor(actor))
-        return _encode_base64url(claims + self._key.mac(claims))
+        return self._signer.sign(
+            head + pack_text(wait.id) + pack_text(_checked_actor(actor))
+        )
 
     def read(self, token: str) -> LinkPayload:
         """Return the claims of a link.
-
-        The time does not depend on whether the key is known.
 
         Args:
             token: The last part of the link's path.
@@ -205,16 +216,47 @@ class Links:
         Raises:
             LinkInvalid: The token is not one valid token of these secrets.
         """
-        data = _decode_token(token)
-        claims, mac = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
-        key_id = claims[1:5]
-        key = next((key for key in self._keys if key.id == key_id), self._key)
-        if not hmac.compare_digest(key.mac(claims), mac):
-            raise LinkInvalid
-        payload = _decode_payload(claims)
+        try:
+            payload = _decode_payload(self._signer.read(token))
+        except TokenInvalid:
+            raise LinkInvalid from None
         if self._clock.now() >= payload.until:
             raise LinkInvalid
         return payload
+
+    def callback_url(self, wait_id: str) -> str:
+        """Return the URL to which another system sends the result of its job.
+
+        Pass this method to the runner, and its tools get the URL as
+        `ctx.callback_url`: `Runner(..., callback_url=links.callback_url)`. The URL
+        ends this wait only, by a result or an error.
+
+        Args:
+            wait_id: The id of the wait, `ctx.wait_id` of a tool.
+
+        Returns:
+            The URL.
+        """
+        return (
+            f"{self._base_url}/callbacks/{self._callback_signer.sign(wait_id.encode())}"
+        )
+
+    def read_callback(self, token: str) -> str:
+        """Return the id of the wait that a callback ends.
+
+        Args:
+            token: The part of the callback's path after `/callbacks/`.
+
+        Returns:
+            The id of the wait.
+
+        Raises:
+            CallbackInvalid: The token is not one valid token of these secrets.
+        """
+        try:
+            return self._callback_signer.read(token).decode()
+        except TokenInvalid:
+            raise CallbackInvalid from None
 
     def _default_until(self, wait: Wait) -> datetime:
         try:
@@ -223,51 +265,15 @@ class Links:
             return datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    id: bytes
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"<key {self.id.hex()}>"
-
-    @classmethod
-    def of(cls, secret: object) -> _Key:
-        """Return the key of a secret; errors do not contain the secret."""
-        data = secret.encode() if isinstance(secret, str) else secret
-        if not isinstance(data, bytes) or len(data) < MIN_SECRET_BYTES:
-            msg = (
-                f"secret must have at least {MIN_SECRET_BYTES} random bytes. Make one "
-                "with `openssl rand -hex 32`."
-            )
-            raise InvalidInput(msg)
-        # Derived keys, so that the secret may have other uses.
-        signing = hmac.digest(data, b"continuations: signing links", "sha256")
-        name = hmac.digest(data, b"continuations: naming the key", "sha256")
-        return cls(name[:4], signing)
-
-    def mac(self, payload: bytes) -> bytes:
-        """Return the message authentication code of a payload."""
-        return hmac.digest(self.secret, payload, "sha256")[:_MAC_BYTES]
-
-
 def _fingerprint(digest: str) -> bytes:
     return sha256(digest.encode()).digest()[:16]
 
 
-def _pack_text(text: str) -> bytes:
-    data = text.encode()
-    return bytes((len(data),)) + data
-
-
 def _decode_payload(payload: bytes) -> LinkPayload:
-    """Return the claims of a payload whose MAC is valid."""
-    format_number, _, until, bits, fingerprint = _HEADER.unpack_from(payload)
-    if format_number != _FORMAT:
-        # A later version of the SDK signed it with the same secret.
-        raise LinkInvalid
-    wait_id, rest = _unpack_text(payload[_HEADER.size :])
-    actor, _ = _unpack_text(rest)
+    """Return the claims of a payload that was signed."""
+    until, bits, fingerprint = _HEADER.unpack_from(payload)
+    wait_id, rest = unpack_text(payload[_HEADER.size :])
+    actor, _ = unpack_text(rest)
     return LinkPayload(
         wait_id=wait_id,
         allowed=tuple(
@@ -277,28 +283,6 @@ def _decode_payload(payload: bytes) -> LinkPayload:
         until=datetime.fromtimestamp(until, UTC),
         fingerprint=fingerprint,
     )
-
-
-def _unpack_text(data: bytes) -> tuple[str, bytes]:
-    end = 1 + data[0]
-    return data[1:end].decode(), data[end:]
-
-
-def _encode_base64url(data: bytes) -> str:
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decode_token(token: str) -> bytes:
-    if not token.isascii():
-        raise LinkInvalid
-    try:
-        data = urlsafe_b64decode(token + "=" * (-len(token) % 4))
-    except binascii.Error:
-        raise LinkInvalid from None
-    # The decoder ignores foreign characters and unused bits. Accept one spelling only.
-    if _encode_base64url(data) != token or len(data) < _HEADER.size + 2 + _MAC_BYTES:
-        raise LinkInvalid
-    return data
 
 
 def _timestamp(until: datetime) -> int:

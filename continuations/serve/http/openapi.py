@@ -34,11 +34,12 @@ _REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
 
 
 def _form_body(kind: str, **fields: _Json) -> _Json:
-    properties: _Json = {"decision": {"const": kind}, **fields}
+    shown = {**_TEXT, "description": "The digest of the wait that the page showed."}
+    properties: _Json = {"decision": {"const": kind}, "shown": shown, **fields}
     return {
         "type": "object",
         "properties": properties,
-        "required": ["decision", *_REQUIRED_FIELDS.get(kind, [])],
+        "required": ["decision", "shown", *_REQUIRED_FIELDS.get(kind, [])],
         "additionalProperties": False,
     }
 
@@ -115,6 +116,9 @@ _WAIT_ID_PARAMETER = _path_parameter(
     "wait_id", "The id of a wait; it contains an @.", WAIT_ID_PATTERN
 )
 _RUN_ID_PARAMETER = _path_parameter("run_id", "The id of a run.", RUN_ID_PATTERN)
+_CALLBACK_PARAMETER = _path_parameter(
+    "token", "The token of a callback URL.", "[A-Za-z0-9_-]+"
+)
 _TOKEN_PARAMETER = _path_parameter(
     "token", "The token of a signed link.", "[A-Za-z0-9_-]+"
 )
@@ -209,7 +213,7 @@ def _wait_paths() -> _Json:
                 "Decide a wait; the first decision is recorded",
                 {
                     "200": _json_response(
-                        "recorded_decision",
+                        "decide_response",
                         "The decision is recorded, now or by an equal earlier request.",
                     )
                 },
@@ -289,6 +293,20 @@ def _run_paths() -> _Json:
     }
 
 
+def _approval_paths() -> _Json:
+    return {
+        "/runs/{run_id}/audit": {
+            "get": _operation(
+                "auditRun",
+                "Show who decided what about a run, how and when",
+                {"200": _json_response("audit", "The recorded decisions.")},
+                *(400, 404, 410, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+            )
+        },
+    }
+
+
 def _signal_paths() -> _Json:
     return {
         "/signals": {
@@ -326,6 +344,19 @@ def _link_paths() -> _Json:
     return {"/d/{token}": {"get": show, "post": decide}}
 
 
+def _callback_paths() -> _Json:
+    report = _operation(
+        "reportResult",
+        "Record the result of a job at its callback URL",
+        {"200": _json_response("reported_result", "The result is recorded.")},
+        *(400, 404, 409, 410, 415, 422, 503),
+        parameters=(_CALLBACK_PARAMETER,),
+        body=_request_body("application/json", "job_result"),
+    )
+    del report["responses"]["401"]
+    return {"/callbacks/{token}": {"post": {**report, "security": []}}}
+
+
 def _service_paths() -> _Json:
     health = {"200": _json_response("health", "The process answers.")}
     content = {"application/json": {"schema": {"type": "object"}}}
@@ -358,7 +389,9 @@ def document() -> dict[str, Any]:
         "paths": {
             **_wait_paths(),
             **_run_paths(),
+            **_approval_paths(),
             **_signal_paths(),
+            **_callback_paths(),
             **_link_paths(),
             **_service_paths(),
         },

@@ -16,6 +16,7 @@ from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_text import (
     DECISION_WORDS,
+    votes_text,
     wait_facts,
 )
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations.core.decisions import Decision, VerdictKind
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
     from continuations.serve.http.problems import Problem
 
@@ -55,17 +57,9 @@ _HEADERS: Mapping[str, str] = {
 _FORM_FIELDS: Mapping[str, str] = {
     "deny": '<label>Reason (optional)<textarea name="reason" '
     'maxlength="4000" rows="2"></textarea></label>',
-    "answer": '<label>Result<textarea name="value" maxlength="4000" rows="3">'
-    "</textarea></label>",
     "fail": '<label>Error<textarea name="error" maxlength="4000" rows="2">'
     "</textarea></label>",
 }
-# The answer of a question that has a type other than text.
-_JSON_FIELD = (
-    '<input type="hidden" name="as" value="json">'
-    '<label>Answer, as JSON<textarea name="value" maxlength="4000" rows="3">'
-    "</textarea></label>"
-)
 
 
 def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
@@ -84,6 +78,15 @@ def decision_recorded(decision: Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
     text = "The run continues." if woken else "The run continues with the next sweep."
     return _page(200, "Your decision is recorded", _decision_html(decision, text))
+
+
+def vote_recorded(vote: Vote) -> Response:
+    """Return the page after a vote that did not end the wait."""
+    text = (
+        f"This wait has {votes_text(vote)} for this decision. It is open until the "
+        "others have voted, and nothing runs before."
+    )
+    return _page(200, "Your vote is recorded", _decision_html(vote, text))
 
 
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
@@ -108,10 +111,11 @@ def problem_page(problem: Problem) -> Response:
     return Response(status=page.status, headers=headers, body=page.body)
 
 
-def _decision_html(decision: Decision, text: str) -> str:
+def _decision_html(decision: Decision | Vote, text: str) -> str:
+    voters = getattr(decision, "voters", ())
     facts = {
         "Decision": DECISION_WORDS[decision.kind],
-        "By": decision.by,
+        "By": ", ".join(voters) or decision.by,
         "At": readable_time(decision.at),
         "Reason": decision.reason,
         "Wait": decision.wait_id,
@@ -133,14 +137,25 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
     fields = _FORM_FIELDS.get(verdict_kind, "")
-    if verdict_kind == "answer" and wait.answer_type_name not in (None, "string"):
-        fields = _JSON_FIELD
+    if verdict_kind == "answer":
+        as_json = wait.answer_type_name not in (None, "string")
+        fields = _value_field(words.value_label, as_json=as_json)
     # A form without an action posts to its own URL, under every mount prefix.
     return (
         '<form method="post">'
         f'<input type="hidden" name="decision" value="{verdict_kind}">'
+        f'<input type="hidden" name="shown" value="{_html_text(wait.digest)}">'
         f"<p>{escape(explanation)}</p>{fields}"
         f"<p><button>{escape(words.label)}</button></p></form>"
+    )
+
+
+def _value_field(label: str, *, as_json: bool) -> str:
+    note = '<input type="hidden" name="as" value="json">' if as_json else ""
+    label = f"{label}, as JSON" if as_json else label
+    return (
+        f'{note}<label>{escape(label)}<textarea name="value" maxlength="4000" '
+        'rows="3"></textarea></label>'
     )
 
 

@@ -21,7 +21,7 @@ from continuations.present.problems import (
     ProblemType,
     find_problem_type,
 )
-from continuations.serve.http.links import LinkInvalid
+from continuations.serve.http.links import CallbackInvalid, LinkInvalid
 from continuations.serve.http.request_response import json_response
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ _LINK_FORBIDS = ProblemType(
     403, "link-forbids", "This link does not allow this decision"
 )
 _NO_SUCH_PATH = ProblemType(404, "no-such-path", "This path does not exist")
+_CALLBACK_INVALID = ProblemType(
+    404, "callback-invalid", "This callback URL is not valid"
+)
 _LINK_INVALID = ProblemType(404, "link-invalid", "This link is not valid")
 _METHOD_NOT_ALLOWED = ProblemType(
     405, "method-not-allowed", "The path does not support this method"
@@ -108,6 +111,17 @@ def unsupported_media_type(expected: str) -> RequestRefused:
 def link_forbids() -> RequestRefused:
     """Return the refusal of a decision that the signed link does not allow."""
     return RequestRefused(Problem(type=_LINK_FORBIDS))
+
+
+def callback_too_late() -> RequestRefused:
+    """Return the refusal of a result for a job that has another one.
+
+    The holder of a callback URL may not read the recorded decision.
+    """
+    detail = "The job has another result already, which was not changed. Send no more."
+    return RequestRefused(
+        Problem(type=find_problem_type(errors.AlreadyDecided), detail=detail)
+    )
 
 
 def unidentified(detail: str = _UNIDENTIFIED_DETAIL) -> Problem:
@@ -147,6 +161,8 @@ def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
         return error.problem
     if isinstance(error, LinkInvalid):
         return Problem(type=_LINK_INVALID, detail=str(error))
+    if isinstance(error, CallbackInvalid):
+        return Problem(type=_CALLBACK_INVALID, detail=str(error))
     problem_type = find_problem_type(type(error))
     if problem_type.status >= SERVER_ERROR:
         return _server_problem(error, problem_type, operation)

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from continuations.core.decisions import Decision
+from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
+# The verifier of the API has identified the sender of every request.
+HTTP = Door("http", "verifier")
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
@@ -107,13 +111,18 @@ async def show_wait(context: RequestContext) -> Response:
 
 
 async def decide(context: RequestContext) -> Response:
-    """Record a decision, then give the run to the dispatcher."""
+    """Record a decision, then give the run to the dispatcher.
+
+    After a vote, the wait may still be open. Then no run is resumed.
+    """
     wait_id = context.path_params["wait_id"]
-    verdict = decision_bodies.verdict_from_json(context.request, context.identity)
-    decision = await context.runner.decide(wait_id, verdict)
-    woken = await context.wake(layout.parse_wait_id(wait_id).run_id)
-    form = {"decision": json_forms.decision_json(decision), "woken": woken}
-    return json_response(form)
+    posted = decision_bodies.decision_from_json(context.request, context.identity)
+    result = await context.runner.decide(
+        wait_id, posted.verdict, shown=posted.shown, door=HTTP
+    )
+    decided = isinstance(result, Decision)
+    woken = decided and await context.wake(layout.parse_wait_id(wait_id).run_id)
+    return json_response(json_forms.decide_json(result, woken=woken))
 
 
 async def start(context: RequestContext) -> Response:
@@ -172,6 +181,14 @@ async def list_runs(context: RequestContext) -> Response:
     return json_response({"runs": rows, "next": next_after})
 
 
+async def audit(context: RequestContext) -> Response:
+    """Show what was decided about a run."""
+    run_id = context.path_params["run_id"]
+    lines = await context.runner.audit(run_id)
+    shown = [json_forms.audit_line_json(line) for line in lines]
+    return json_response({"run_id": run_id, "lines": shown})
+
+
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
@@ -201,7 +218,10 @@ async def cancel(context: RequestContext) -> Response:
     decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
-        context.path_params["run_id"], reason=reason, by=context.identity_name
+        context.path_params["run_id"],
+        reason=reason,
+        by=context.identity_name,
+        door=HTTP,
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -223,6 +243,7 @@ async def signal(context: RequestContext) -> Response:
         fields.get("data"),
         by=context.identity_name,
         id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
     )
     woken = await context.wake(run_id)
     return json_response({"run_id": run_id, "number": number, "woken": woken})
@@ -245,6 +266,13 @@ async def decide_by_link(context: RequestContext) -> Response:
     from continuations.serve.http import link_pages  # noqa: PLC0415 - pages are rarely used
 
     return await link_pages.decide(context)
+
+
+async def report_result(context: RequestContext) -> Response:
+    """Record the result of a job at its callback URL."""
+    from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
+
+    return await callbacks.report(context)
 
 
 async def _outcome_response(
@@ -287,10 +315,12 @@ ROUTES = (
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
     Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
+    Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/signals", handlers={"POST": signal}),
     Route(path="/sweep", handlers={"POST": sweep}),
+    Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

@@ -291,13 +291,15 @@ def test_link_in_the_mail_decides_once(deployed: DeployedStack) -> None:
         assert 200 == deployed.http_request("GET", path)[0]
     assert ("r-2", "pay x") not in deployed.effects()
 
-    form = urlencode({"decision": "approve"}).encode()
+    page = deployed.http_request("GET", path)[1]
+    shown = page.partition('name="shown" value="')[2].partition('"')[0]
+    form = urlencode({"decision": "approve", "shown": shown}).encode()
     kind = {"content-type": "application/x-www-form-urlencoded"}
     assert 200 == deployed.http_request("POST", path, form, **kind)[0]
     assert deployed.wait_until_finished("r-2")
     # The same form again, and then another decision
     assert 200 == deployed.http_request("POST", path, form, **kind)[0]
-    other = urlencode({"decision": "deny"}).encode()
+    other = urlencode({"decision": "deny", "shown": shown}).encode()
     assert 409 == deployed.http_request("POST", path, other, **kind)[0]
     assert 1 == deployed.effects().count(("r-2", "pay x"))
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from continuations import ApprovalPolicy, AsyncRunner, ToolContext, tool
 from continuations.engine.ports import SystemClock
 from continuations.serve.http.api import HttpApi, Request, Response
-from continuations.serve.http.links import Links
+from continuations.serve.http.links import LinkInvalid, Links
 from tests import sample_app
 from tests.clocks import ManualClock
 from tests.effect_log import Effect
@@ -69,6 +69,7 @@ class ApiFixture:
         self.manual_clock = ManualClock()
         self.clock = self.manual_clock if self.store == "memory:" else SystemClock()
         self.effects: list[Effect] = []
+        self.digests: dict[str, str] = {}
         self.payment_started = asyncio.Event()
         self.payments_allowed = asyncio.Event()
         self.payments_allowed.set()
@@ -112,7 +113,9 @@ class ApiFixture:
     async def start_waiting_run(self, run_id: str = "jane-1") -> Wait:
         """Start a run; return its wait."""
         outcome = await self.runner.start("pay Jane", run_id=run_id)
-        return outcome.continuation.waits[0]
+        wait = outcome.continuation.waits[0]
+        self.digests[wait.id] = wait.digest
+        return wait
 
     async def request(
         self,
@@ -141,8 +144,17 @@ class ApiFixture:
         return await self.request("POST", f"/waits/{wait.id}/decision", body, by=by)
 
     async def submit_form(self, link: str, **fields: str) -> Response:
-        """Post the form of a link."""
-        return await self.api.handle(form_request(link, urlencode(fields)))
+        """Post the form of a link, as the page of the first state sends it."""
+        posted = {"shown": self.digest_of(link), **fields}
+        return await self.api.handle(form_request(link, urlencode(posted)))
+
+    def digest_of(self, link: str) -> str:
+        """Return the digest that the page of a link shows."""
+        try:
+            wait_id = self.links.read(path_of(link).rpartition("/")[2]).wait_id
+        except LinkInvalid:
+            wait_id = ""
+        return self.digests.get(wait_id, "the page of a bad link shows no digest")
 
     async def open_link(self, link: str, method: str = "GET") -> Response:
         """Open a link."""

@@ -40,6 +40,7 @@ PROTECTED_ROUTES = [
     ("POST", "/waits/x/decision"),
     ("POST", "/runs"),
     ("GET", "/runs/jane-1"),
+    ("GET", "/runs/jane-1/audit"),
     ("POST", "/runs/jane-1/resume"),
     ("POST", "/runs/jane-1/cancel"),
     ("POST", "/signals"),
@@ -124,6 +125,37 @@ def test_decider_is_the_verified_identity() -> None:
 
         assert 400 == forged.status
         assert "kim" == json_body(decided)["decision"]["by"]
+
+    run_async(scenario())
+
+
+def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
+    """A signed link, an API request, and the reason of a cancellation."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        by_api = await fixture.start_waiting_run()
+        by_link = await fixture.start_waiting_run("jane-2")
+        link = fixture.links.link(by_link, actor="lee")
+        await fixture.decide(by_api, APPROVE)
+        await fixture.submit_form(link, decision="approve")
+        await fixture.request("POST", "/runs/jane-2/cancel", {"reason": "late"})
+
+        [api] = json_body(await fixture.request("GET", "/runs/jane-1/audit"))["lines"]
+        lines = json_body(await fixture.request("GET", "/runs/jane-2/audit"))["lines"]
+
+        kim: Any = {"name": "kim", "groups": [], "authentication": "verifier"}
+        assert ("http", kim) == (api["door"], api["identity"])
+        assert by_api.digest == api["digest"]
+        [linked] = [line for line in lines if line["door"] == "link"]
+        assert "lee" == linked["by"]
+        assert "signed link" == linked["identity"]["authentication"]
+        [request] = [line for line in lines if line["kind"] == "run"]
+        assert ("cancel", "late", kim) == (
+            request["verdict"],
+            request["reason"],
+            request["identity"],
+        )
 
     run_async(scenario())
 

@@ -96,7 +96,7 @@ def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
         app = FastAPI()
         app.mount(prefix, asgi.app(fixture.api))
         link = fixture.links.link(wait).replace(BASE_URL, prefix)
-        form = {"decision": "approve"}
+        form = {"decision": "approve", "shown": wait.digest}
 
         async with client(app) as http:
             shown = await http.get(link)

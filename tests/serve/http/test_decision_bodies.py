@@ -14,8 +14,8 @@ from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.serve.http.api import Request
 from continuations.serve.http.decision_bodies import (
-    verdict_from_form,
-    verdict_from_json,
+    decision_from_form,
+    decision_from_json,
 )
 from continuations.serve.http.problems import RequestRefused
 from tests.serve.http.api_fixture import ApiFixture
@@ -39,7 +39,7 @@ def request(body: bytes, kind: str = "application/json") -> Request:
 
 def parse(body: object) -> Verdict:
     """Return the verdict of a JSON value."""
-    return verdict_from_json(request(json.dumps(body).encode()), "kim")
+    return decision_from_json(request(json.dumps(body).encode()), "kim").verdict
 
 
 def test_approve_deny_and_edit_bodies_are_parsed() -> None:
@@ -155,9 +155,9 @@ def test_arbitrary_json_is_rejected(value: Any) -> None:
 @given(st.binary())
 def test_arbitrary_bytes_are_rejected(body: bytes) -> None:
     with pytest.raises(RequestRefused):
-        verdict_from_json(request(body), "kim")
+        decision_from_json(request(body), "kim")
     with pytest.raises(RequestRefused):
-        verdict_from_form(request(body, "application/x-www-form-urlencoded"), "kim")
+        decision_from_form(request(body, "application/x-www-form-urlencoded"), "kim")
 
 
 @settings(deadline=None)
@@ -229,8 +229,9 @@ def test_arbitrary_decision_body_never_gets_a_5xx(body: dict[str, Any]) -> None:
 def test_content_type_is_checked(*, kind: str, accepted: bool) -> None:
     body = b'{"decision": "approve"}'
     if accepted:
-        assert Approve(by="kim") == verdict_from_json(request(body, kind), "kim")
+        posted = decision_from_json(request(body, kind), "kim")
+        assert (Approve(by="kim"), None) == posted
         return
     with pytest.raises(RequestRefused) as caught:
-        verdict_from_json(request(body, kind), "kim")
+        decision_from_json(request(body, kind), "kim")
     assert 415 == caught.value.problem.type.status

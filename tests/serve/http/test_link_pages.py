@@ -91,9 +91,10 @@ def test_submitted_form_decides_once_and_wakes_the_run() -> None:
 
         # When a person opens the link and submits the first form
         approve, deny, answer = ParsedPage(await fixture.open_link(link)).forms
-        assert {"decision": "approve"} == approve
-        assert {"decision": "deny", "reason": ""} == deny
-        assert {"decision": "answer", "value": ""} == answer
+        shown = {"shown": wait.digest}
+        assert {"decision": "approve", **shown} == approve
+        assert {"decision": "deny", "reason": "", **shown} == deny
+        assert {"decision": "answer", "value": "", **shown} == answer
         submitted = await fixture.submit_form(link, **approve)
 
         # Then the decision is recorded under the actor of the link
@@ -296,6 +297,7 @@ def test_link_can_answer_a_wait(kind: WaitKind, value: str) -> None:
         # Given an open wait
         fixture = ApiFixture()
         wait = make_wait(kind=kind)
+        fixture.digests[wait.id] = wait.digest
         objects = make_objects()
         await create(objects, [wait])
         runner = AsyncRunner([], store=objects.store, clock=fixture.clock)
@@ -342,9 +344,28 @@ def test_invalid_form_decides_nothing(text: str) -> None:
         wait = await fixture.start_waiting_run()
         link = fixture.links.link(wait)
 
-        refused = await fixture.api.handle(form_request(link, text))
+        whole = f"{text}&shown={wait.digest}"
+        refused = await fixture.api.handle(form_request(link, whole))
 
         assert 400 == refused.status
+        assert wait == await fixture.runner.wait(wait.id)
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize("shown", ["", "&shown=", "&shown=x", "&shown={}0"])
+def test_form_without_the_digest_of_its_page_decides_nothing(shown: str) -> None:
+    """A form proves what its page showed; a link alone proves nothing."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        link = fixture.links.link(wait)
+        text = "decision=approve" + shown.format(wait.digest)
+
+        refused = await fixture.api.handle(form_request(link, text))
+
+        assert (422 if "x" in shown or "{" in shown else 400) == refused.status
         assert wait == await fixture.runner.wait(wait.id)
 
     run_async(scenario())

@@ -7,6 +7,7 @@ import json
 import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import jsonschema_rs
 import pytest
@@ -34,6 +35,7 @@ from tests.serve.http.api_fixture import (
     form_request,
     verify_bearer,
 )
+from tests.serve.http.scanner import PAGES, Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,11 @@ REQUEST_BODIES = {
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
-SECURED = [each for each in OPERATIONS if each[1] not in ("/healthz", "/d/{token}")]
+SECURED = [
+    (method, path)
+    for method, path in OPERATIONS
+    if DOCUMENT["paths"][path][method].get("security") != []
+]
 
 
 def test_document_contains_exactly_the_routes_of_the_api() -> None:
@@ -182,7 +188,8 @@ class ResponseChecker:
         self, fixture: ApiFixture, link: str, text: str, **kind: str
     ) -> int:
         """Post a form, check the response, and return its status."""
-        request = form_request(link, text)
+        shown = urlencode({"shown": fixture.digest_of(link)})
+        request = form_request(link, f"{text}&{shown}")
         if kind:
             request = Request(method="POST", path=request.path, headers=kind)
         return self.check("post", "/d/{token}", await fixture.api.handle(request))
@@ -190,6 +197,16 @@ class ResponseChecker:
     async def open_link(self, fixture: ApiFixture, link: str) -> int:
         """Open a link, check the response, and return its status."""
         return self.check("get", "/d/{token}", await fixture.open_link(link))
+
+    async def report(
+        self, api: HttpApi, url: str, result: object, kind: str = "application/json"
+    ) -> int:
+        """Report the result of a job, check the response, and return its status."""
+        path, body = url.removeprefix(BASE_URL), json.dumps(result).encode()
+        headers = {"content-type": kind}
+        request = Request(method="POST", path=path, headers=headers, body=body)
+        response = await api.handle(request)
+        return self.check("post", "/callbacks/{token}", response)
 
     def check(self, method: str, path: str, response: Response) -> int:
         """Check a response against the document; return its status."""
@@ -239,6 +256,7 @@ async def request_everything(checker: ResponseChecker, fixture: ApiFixture) -> N
     link = fixture.links.link(wait)
     await checker.open_link(fixture, link)
     await checker.submit_form(fixture, link, "decision=approve")
+    await checker.report(fixture.api, fixture.links.callback_url(wait.id), PAGES)
 
 
 async def without_an_identity(checker: ResponseChecker) -> None:
@@ -307,6 +325,9 @@ class _RaisingRunner(AsyncRunner):
     async def erase(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def audit(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -317,6 +338,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "post", "/signals", SIGNAL)
+            await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
     busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
@@ -374,6 +396,9 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
     assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
+    audit = "/runs/{run_id}/audit"
+    assert 200 == await checker.request(fixture, "get", audit, names=names)
+    assert 404 == await checker.request(fixture, "get", audit, names=J)
     sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
     assert 200 == await checker.request(fixture, "post", "/signals", sent)
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
@@ -417,6 +442,21 @@ async def with_a_cancelled_run(checker: ResponseChecker) -> None:
     )
 
 
+async def with_a_job(checker: ResponseChecker) -> None:
+    scanner = Scanner(within=60, answer_type=dict[str, int])
+    await scanner.start()
+    [url] = scanner.urls
+    assert 415 == await checker.report(scanner.api, url, PAGES, "text/plain")
+    assert 400 == await checker.report(scanner.api, url, {})
+    assert 422 == await checker.report(scanner.api, url, {"value": 7})
+    assert 200 == await checker.report(scanner.api, url, PAGES)
+    assert 409 == await checker.report(scanner.api, url, {"error": "broken"})
+    late = Scanner(within=60)
+    await late.start()
+    late.clock.seconds += 61
+    assert 410 == await checker.report(late.api, late.urls[0], PAGES)
+
+
 SCENARIOS = (
     without_an_identity,
     with_large_bodies,
@@ -426,6 +466,7 @@ SCENARIOS = (
     with_invalid_ids,
     from_start_to_end,
     with_a_cancelled_run,
+    with_a_job,
 )
 
 

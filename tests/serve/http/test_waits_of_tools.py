@@ -73,7 +73,7 @@ class Desk:
     async def submit(self, wait: Wait, **fields: str) -> Response:
         """Submit the form of a signed link."""
         path = f"/d/{self.links.token(wait)}"
-        body = urlencode(fields).encode()
+        body = urlencode({"shown": wait.digest, **fields}).encode()
         return await self.send("POST", path, body, headers=FORM)
 
     async def results(self) -> list[str]:
@@ -96,7 +96,8 @@ def test_question_is_answered_with_text_by_a_link() -> None:
         page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
         assert "Which seat in A1?" in page.body
         answer, deny = ParsedPage(page).forms
-        assert {"decision", "value"} == set(answer)
+        assert {"decision", "shown", "value"} == set(answer)
+        assert "<label>Answer<textarea" in page.body
         assert "deny" == deny["decision"]
 
         assert 200 == (await desk.submit(wait, decision="answer", value="12")).status

@@ -149,7 +149,7 @@ def a_poison_run_ends_the_sweep() -> Patches:
 
     async def sweep(self: Sweeper, max_concurrent_runs: int) -> SweepResult:
         del max_concurrent_runs
-        due = await self.due_runs()
+        due = (await self.due_runs()).markers_by_run
         for run_id in sorted(due):
             await self.try_run(run_id, due[run_id])
         return SweepResult(runs_checked=len(due))

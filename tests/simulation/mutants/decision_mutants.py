@@ -87,7 +87,7 @@ def second_decider_gets_success() -> Patches:
         del objects
         return proposed
 
-    yield patch(decisions._read_first_decision, read_first_decision)
+    yield patch(arrivals._read_first_decision, read_first_decision)
 
 
 @mutant(
@@ -247,7 +247,7 @@ def _counted_as_approval(kind: DecisionKind) -> Patches:
 
     def decision_events(
         self: ArrivalReducer, state: RunState, wait: Wait, decision: Decision
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
         if decision.kind == kind:
             decision = replace(decision, kind="approve", arguments=None)
         return original(self, state, wait, decision)

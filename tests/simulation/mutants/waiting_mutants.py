@@ -31,12 +31,12 @@ from tests.simulation.mutants.conditions import tools_wait
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
-    from continuations.core.events import CallEvent, CallParked
+    from continuations.core.events import CallEvent
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -209,16 +209,13 @@ def a_timer_has_no_marker() -> Patches:
     condition=tools_wait,
 )
 def an_early_answer_is_ignored_after_a_crash() -> Patches:
-    def event_of_early_answer(
-        self: ArrivalReducer,
-        state: RunState,
-        call: CallRow,
-        decisions: Mapping[str, Decision],
-    ) -> CallParked | None:
-        del self, state, call, decisions
-        return None
+    def answered_calls(
+        state: RunState, decided_ids: Collection[str]
+    ) -> dict[str, CallRow]:
+        del state, decided_ids
+        return {}
 
-    yield patch(ArrivalReducer._event_of_early_answer, event_of_early_answer)
+    yield patch(early_answers.answered_calls, answered_calls)
 
 
 @mutant(

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
@@ -28,16 +28,22 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
     RunStopped,
+    SuspensionBegan,
+    SuspensionEnded,
     UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.quorum import Quorum
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
+from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
+from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
 from continuations.wire.formats import NEW_FIELDS
@@ -51,6 +57,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.slot_records import encode_slot
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -60,6 +67,7 @@ from tests.core.rows import (
     approval_requested_event,
     deepest_frame,
     make_decision,
+    make_frame_wait,
     make_wait,
     nested_agents,
     new_state,
@@ -68,9 +76,6 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.waits import Wait
 
 FOLDER = Path(__file__).parent
 QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
@@ -262,6 +267,53 @@ def question_wait() -> Wait:
     )
 
 
+def quorum_wait() -> Wait:
+    """Return a wait that two persons decide, with an escalation and reminders."""
+    quorum = Quorum(
+        approvers=("kim@example.com", "group:finance"),
+        votes=2,
+        not_requester=True,
+        requester=ODD_TEXT,
+    )
+    return replace(
+        make_wait("c3"),
+        deadline=MOMENT + timedelta(hours=72),
+        on_deadline_json='{"kind":"escalate","to":["cfo"],"votes":1,"within":3600}',
+        quorum=quorum,
+        remind_after=86_400,
+    )
+
+
+def golden_slots() -> list[Slot]:
+    """Return a slot of each kind."""
+    vote = replace(decision_of_kind("approve"), groups=("finance",))
+    slot = Slot(
+        id="01slot",
+        wait_id="w1",
+        number=1,
+        kind="vote",
+        at=MOMENT,
+        digest="d1",
+        vote=vote,
+    )
+    later = MOMENT + timedelta(hours=1)
+    plain = replace(slot, vote=None)
+    return [
+        slot,
+        replace(plain, number=2, kind="extend", deadline=later, by="shop"),
+        replace(plain, number=3, kind="escalate", deadline=later),
+        replace(plain, number=4, kind="expire"),
+    ]
+
+
+def approved_by_two() -> RunState:
+    """Return a run whose call keeps the rule of its approval."""
+    event = replace(
+        approval_requested_event("c3"), wait=replace(quorum_wait(), id="w1")
+    )
+    return apply_events(new_state(), reply_with_calls("free"), event)
+
+
 def event_wait() -> Wait:
     """Return a wait for an event, opened at stage 1."""
     return replace(
@@ -281,6 +333,28 @@ def answered() -> RunState:
     """Return a run whose tool got its answer."""
     received = AnswerReceived(call_id="c3", answer='"blue"')
     return apply_events(parked(), received)
+
+
+def suspended_frame() -> RunState:
+    """Return a suspended run whose frame waits for its model."""
+    state = apply_events(
+        new_state(), SuspensionBegan(wait=make_frame_wait(ROOT_FRAME_ID))
+    )
+    return replace(state, run=replace(state.run, status="suspended"))
+
+
+def pending_reply() -> RunState:
+    """Return a run whose model computes a reply, and could not be polled."""
+    delayed = ModelDelayed(
+        wait=make_frame_wait(ROOT_FRAME_ID),
+        usage=Usage(),
+        pending_reply="resp_123",
+        failed=False,
+    )
+    ended = SuspensionEnded(wait_id=delayed.wait.id)
+    return apply_events(
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+    )
 
 
 def version_with_changed_logs() -> VersionObject:
@@ -357,7 +431,16 @@ def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
-    for make in (*runs, parked, answered, signalled, described_run):
+    later = (
+        parked,
+        answered,
+        signalled,
+        described_run,
+        suspended_frame,
+        pending_reply,
+        approved_by_two,
+    )
+    for make in (*runs, *later):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = GoldenObject(continuation.to_bytes(), continuation)
     for name, made_version in (
@@ -392,6 +475,16 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
     grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
+    seen = replace(decision_of_kind("approve"), shown="d1")
+    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    through_door = replace(
+        decision_of_kind("approve"), door="http", authentication="verifier"
+    )
+    objects["decision-door"] = GoldenObject(
+        encode_decision(through_door, RUN), through_door
+    )
+    ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
+    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -402,6 +495,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         marker="due/1",
     )
     objects["signal"] = GoldenObject(encode_signal(signal, RUN), signal)
+    voted = replace(decision_of_kind("approve"), voters=("kim", "lee"))
+    objects["decision-voters"] = GoldenObject(encode_decision(voted, RUN), voted)
+    shared = quorum_wait()
+    objects["wait-quorum"] = GoldenObject(encode_wait(shared), shared)
+    for slot in golden_slots():
+        objects[f"slot-{slot.kind}"] = GoldenObject(encode_slot(slot, RUN), slot)
     message = InboxMessage(
         id="01letter",
         number=3,
@@ -415,6 +514,12 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    by_link = replace(request, door="http", authentication="verifier")
+    objects["cancellation-door"] = GoldenObject(
+        encode_cancel_request(by_link, RUN), by_link
+    )
+    sent = replace(signal, door="cli", authentication="login")
+    objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
 
 
@@ -424,7 +529,7 @@ def golden_objects() -> dict[str, GoldenObject]:
 # follows from the other fields or from the bytes. Classes and fields that are not in
 # this table have the same name there as in the code.
 FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
-    RunState: ("Table", {"runnable": None}),
+    RunState: ("Table", {"runnable": None, "suspending": None}),
     RunRow: (
         "RunRow",
         {
@@ -455,6 +560,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
+    Wait: ("Wait", {"votes": None, "last_slot": None}),
 }
 
 

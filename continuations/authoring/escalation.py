@@ -1,0 +1,113 @@
+"""`escalate`, and the checks of approvers and deadline actions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from continuations.authoring.periods import to_seconds
+from continuations.core import deadline_actions, jsontext
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Answer, Deny, Fail
+from continuations.core.quorum import GROUP_PREFIX
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from continuations.authoring.periods import Duration
+    from continuations.core.deadline_actions import DeadlineAction
+
+_MAX_APPROVERS = 100
+
+
+def escalate(to: Sequence[str], *, within: Duration, votes: int = 1) -> Escalate:
+    """Ask other people if nobody decides in time; pass the result as `on_deadline`.
+
+    The wait keeps its id and its links. Earlier votes do not count any more. If the new
+    deadline passes too, the wait expires. There is one step of escalation.
+
+    Args:
+        to: The people who decide from then on: names, and `group:NAME` for groups.
+        within: The time that they have, as a `timedelta` or in seconds.
+        votes: How many of them must give the same verdict. One `Deny` is enough.
+
+    Returns:
+        The action, for `on_deadline`.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    names = checked_approvers("escalate: to", to)
+    if not names:
+        msg = "escalate: to must name at least one approver, got none. Pass names."
+        raise InvalidInput(msg)
+    check_votes("escalate: votes", votes, names)
+    seconds = to_seconds(within, "escalate: within")
+    if seconds is None or seconds < 1:
+        msg = f"escalate: within must be at least 1 second, got {within!r}."
+        raise InvalidInput(msg)
+    return Escalate(to=names, within=int(seconds), votes=votes)
+
+
+def checked_approvers(label: str, names: object) -> tuple[str, ...]:
+    """Return names of approvers; raises `InvalidInput`."""
+    if isinstance(names, list | tuple | set | frozenset):
+        given = [*cast("Collection[object]", names)]
+        if len(given) <= _MAX_APPROVERS and all(map(_is_approver, given)):
+            return tuple(dict.fromkeys(cast("list[str]", given)))
+    msg = (
+        f"{label} must be a list of at most {_MAX_APPROVERS} names, and group:NAME for "
+        f"groups, got {names!r}. Pass for example ['kim', 'group:finance']."
+    )
+    raise InvalidInput(msg)
+
+
+def _is_approver(name: object) -> bool:
+    if type(name) is not str:
+        return False
+    return (
+        name == name.strip() and name.isprintable() and name not in ("", GROUP_PREFIX)
+    )
+
+
+def check_votes(label: str, votes: object, approvers: tuple[str, ...]) -> None:
+    """Raise `InvalidInput` unless so many approvers can vote."""
+    if type(votes) is not int or not 1 <= votes <= _MAX_APPROVERS:
+        msg = f"{label} must be an integer, 1 to {_MAX_APPROVERS}, got {votes!r}."
+        raise InvalidInput(msg)
+    groups = any(name.startswith(GROUP_PREFIX) for name in approvers)
+    if approvers and not groups and votes > len(approvers):
+        msg = (
+            f"{label} must be at most {len(approvers)}, the number of approvers, got "
+            f"{votes}. Name more approvers, or ask for fewer votes."
+        )
+        raise InvalidInput(msg)
+
+
+def checked_approval_action(action: object) -> None:
+    """Raise `InvalidInput` unless the deadline of an approval can do this."""
+    checked_action("ApprovalPolicy", action, (Answer, Deny, Escalate))
+    if isinstance(action, Answer | Deny):
+        try:
+            deadline_actions.dump(action)
+        except jsontext.NotJson as error:
+            msg = (
+                f"ApprovalPolicy: on_deadline cannot be stored: {error}. Pass a JSON "
+                "value."
+            )
+            raise InvalidInput(msg) from None
+
+
+def checked_action(
+    function: str, action: object, allowed: tuple[type, ...] = (Answer, Deny, Fail)
+) -> DeadlineAction | None:
+    """Return the action of a deadline; raises `InvalidInput` for another value."""
+    # Looked up by the exact type: an object that only resembles a verdict is not one.
+    if action is None or type(action) in allowed:
+        return cast("DeadlineAction | None", action)
+    names = [kind.__name__ for kind in allowed if kind is not Escalate]
+    if Escalate in allowed:
+        names.append("escalate(...)")
+    wanted = f"{', '.join(names[:-1])} or {names[-1]}"
+    msg = f"{function}: on_deadline must be an {wanted}, got {type(action).__name__}."
+    raise InvalidInput(msg)

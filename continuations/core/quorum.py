@@ -1,0 +1,109 @@
+"""Who may decide a wait, and how many of them must agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    from continuations.core.decisions import VerdictKind
+
+# An approver with this prefix is a group, and every other one is a person.
+GROUP_PREFIX = "group:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """The rule of a wait that not everybody may decide alone.
+
+    Attributes:
+        approvers: Names of persons, and `group:NAME` for groups. Empty: everybody with
+            a name.
+        votes: How many persons must give the same verdict. One `Deny` is enough.
+        not_requester: Whether the requester of the run may not vote.
+        requester: The requester of the run, or `None` if it is unknown.
+    """
+
+    approvers: tuple[str, ...] = ()
+    votes: int = 1
+    not_requester: bool = False
+    requester: str | None = None
+
+    def needs_groups_of(self, name: str) -> bool:
+        """Return whether only a group can make a person an approver.
+
+        Args:
+            name: The name of the person.
+
+        Returns:
+            True if the groups of the person must be known.
+        """
+        listed = not self.approvers or name in self.approvers
+        return not listed and any(
+            each.startswith(GROUP_PREFIX) for each in self.approvers
+        )
+
+    def why_not(self, name: str | None, groups: Collection[str]) -> str | None:
+        """Return why a person may not vote, or `None`.
+
+        Args:
+            name: The name of the person, or `None` if it is unknown.
+            groups: The groups of the person.
+
+        Returns:
+            The reason, without a full stop.
+        """
+        if not name:
+            return "it needs the name of the person who decides, and by is missing"
+        if self.not_requester and self.requester is None:
+            return (
+                "the requester of the run may not decide it, and the requester is "
+                "unknown, because the run was started without by"
+            )
+        if self.not_requester and name == self.requester:
+            return f"{name} requested the run, and the requester may not decide it"
+        names = {name, *(GROUP_PREFIX + group for group in groups)}
+        if name.startswith(GROUP_PREFIX):
+            return f"by must be the name of a person, got {name!r}"
+        if self.approvers and names.isdisjoint(self.approvers):
+            return f"{name} is not one of its approvers ({', '.join(self.approvers)})"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """One vote for a wait that several persons decide.
+
+    Attributes:
+        id: Unique id of the record.
+        wait_id: The wait.
+        by: The person who voted.
+        kind: The verdict of the vote.
+        at: When the vote was recorded, in UTC.
+        votes_needed: How many persons must give the same verdict.
+        still_needed: How many further persons must give the same verdict, counted after
+            this vote.
+        digest: Digest of the wait that the vote is for.
+        groups: The groups of the person at that time.
+        reason: Reason, if the verdict gave one.
+        arguments: Edited arguments as JSON text, or `None` for no edit.
+        value: Value of an `Answer` as JSON text.
+        shown: Digest of the wait that the person saw, if the door told it.
+    """
+
+    id: str
+    wait_id: str
+    by: str
+    kind: VerdictKind
+    at: datetime
+    votes_needed: int
+    still_needed: int
+    digest: str
+    groups: tuple[str, ...] = ()
+    reason: str | None = None
+    arguments: str | None = None
+    value: str | None = None
+    shown: str | None = None

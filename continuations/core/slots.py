@@ -1,0 +1,193 @@
+"""The slots of a wait: votes, extensions, escalation and expiry in one dense sequence.
+
+A slot is an object that is created once, under the next number of its wait. The first
+slots that end the wait determine its decision. So every process that reads them makes
+the same decision, byte for byte, and any process may record it.
+
+A vote that does not count is passed over: `why_no_vote` is asked before a vote is
+created and again whenever it is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Decision
+from continuations.core.quorum import Quorum, Vote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.core.decisions import VerdictKind
+    from continuations.core.waits import Wait
+
+SlotKind = Literal["vote", "extend", "escalate", "expire"]
+SLOT_KINDS: frozenset[str] = frozenset(get_args(SlotKind))
+
+_ANYBODY = Quorum()
+# Verdicts of which one is enough.
+_ENDING_ALONE = frozenset({"deny", "fail"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One slot of a wait.
+
+    Attributes:
+        id: Unique id of the slot.
+        wait_id: The wait.
+        number: Its number among the slots of the wait, from 1 without gaps.
+        kind: What happened.
+
+            - `vote`: a person voted
+            - `extend`: the deadline was moved
+            - `escalate`: the deadline passed, and other approvers have a new one
+            - `expire`: the deadline passed, and the wait ends
+        at: When, by the store's time if the store tells it.
+        digest: Digest of the wait.
+        deadline: The new deadline of `extend` and `escalate`.
+        vote: The verdict of a `vote`, as the decision that it is if it ends the wait.
+        by: Who extended the deadline.
+    """
+
+    id: str
+    wait_id: str
+    number: int
+    kind: SlotKind
+    at: datetime
+    digest: str
+    deadline: datetime | None = None
+    vote: Decision | None = None
+    by: str | None = None
+
+
+def after_slots(wait: Wait, slots: Iterable[Slot]) -> Wait | Decision:
+    """Return the open wait as its slots left it, or the decision that they made.
+
+    The open wait has the newest deadline, the approvers of now and the votes that
+    count. Slots after the end are ignored.
+
+    Args:
+        wait: The wait as it was opened.
+        slots: All slots of the wait, in the order of their numbers.
+    """
+    current = wait
+    for slot in slots:
+        following = after_slot(current, slot)
+        if isinstance(following, Decision):
+            return following
+        current = following
+    return current
+
+
+def after_slot(wait: Wait, slot: Slot) -> Wait | Decision:
+    """Return an open wait after one more slot, or the decision that the slot made."""
+    following = replace(wait, last_slot=slot.number)
+    if slot.digest != wait.digest:
+        return following
+    match slot.kind:
+        case "vote":
+            return _after_vote(following, slot.vote)
+        case "extend":
+            return replace(following, deadline=_later(wait.deadline, slot.deadline))
+        case "escalate":
+            action = wait.on_deadline
+            if not isinstance(action, Escalate):
+                return following
+            quorum = replace(
+                wait.quorum or _ANYBODY, approvers=action.to, votes=action.votes
+            )
+            return replace(
+                following,
+                quorum=quorum,
+                votes=(),
+                deadline=slot.deadline,
+                on_deadline_json=None,
+            )
+        case "expire":
+            return Decision(
+                id=slot.id,
+                wait_id=wait.id,
+                kind="expire",
+                at=slot.at,
+                digest=wait.digest,
+            )
+
+
+def _later(deadline: datetime | None, moved: datetime | None) -> datetime | None:
+    """Return the later deadline: no slot makes a wait end earlier."""
+    return max(filter(None, (deadline, moved)), default=None)
+
+
+def is_met_by(wait: Wait, decision: Decision) -> bool:
+    """Return whether enough persons made a decision, so that it may run a call."""
+    if decision.kind not in ("approve", "answer") or wait.quorum is None:
+        return True
+    needed = wait.quorum.votes
+    action = wait.on_deadline
+    if isinstance(action, Escalate):
+        # The decision does not say whether it was made after the escalation.
+        needed = min(needed, action.votes)
+    return max(1, len(set(decision.voters))) >= needed
+
+
+def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
+    if cast_vote is None or why_no_vote(wait, cast_vote) is not None:
+        return wait
+    agreeing = [vote.by for vote in wait.votes if _is_same(wait, vote, cast_vote)]
+    voters = (*agreeing, cast_vote.by or "")
+    still_needed = wait.votes_needed - len(voters)
+    if cast_vote.kind in _ENDING_ALONE:
+        return cast_vote
+    if still_needed <= 0:
+        return replace(cast_vote, voters=voters) if len(voters) > 1 else cast_vote
+    vote = Vote(
+        id=cast_vote.id,
+        wait_id=wait.id,
+        by=cast_vote.by or "",
+        kind=cast("VerdictKind", cast_vote.kind),
+        at=cast_vote.at,
+        votes_needed=wait.votes_needed,
+        still_needed=still_needed,
+        digest=cast_vote.digest,
+        groups=cast_vote.groups,
+        reason=cast_vote.reason,
+        arguments=cast_vote.arguments,
+        value=cast_vote.value,
+        shown=cast_vote.shown,
+    )
+    return replace(wait, votes=(*wait.votes, vote))
+
+
+def why_no_vote(wait: Wait, cast_vote: Decision) -> str | None:
+    """Return why a vote does not count for an open wait, or `None`."""
+    if (cast_vote.wait_id, cast_vote.digest) != (wait.id, wait.digest):
+        return "the vote was cast for another wait"
+    if cast_vote.kind not in wait.rules.verdicts:
+        return f"the verdict {cast_vote.kind} does not end such a wait"
+    why = (wait.quorum or _ANYBODY).why_not(cast_vote.by, cast_vote.groups)
+    if why is not None:
+        return why
+    if any(vote.by == cast_vote.by for vote in wait.votes):
+        return (
+            f"{cast_vote.by} has voted already, and the first vote of a person counts"
+        )
+    return None
+
+
+def find_repeated_vote(wait: Wait, cast_vote: Decision) -> Vote | None:
+    """Return the counted vote that another one repeats, or `None`."""
+    for vote in wait.votes:
+        if vote.by == cast_vote.by and _is_same(wait, vote, cast_vote):
+            return vote
+    return None
+
+
+def _is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
+    """Return whether two votes are for the same verdict with the same arguments."""
+    mine = (vote.kind, vote.arguments or wait.arguments_json, vote.value)
+    arguments = cast_vote.arguments or wait.arguments_json
+    return mine == (cast_vote.kind, arguments, cast_vote.value)

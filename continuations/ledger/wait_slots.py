@@ -1,0 +1,175 @@
+"""Read and append the slots of a wait: votes, extensions, escalation and expiry.
+
+`core/slots.py` says what a sequence of slots means. This module keeps the order of
+requests: the marker of a new deadline precedes its slot, and whoever reads slots that
+end a wait records its decision.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Decision
+from continuations.core.slots import Slot, after_slot, after_slots
+from continuations.errors import Corrupt
+from continuations.ledger import layout, markers
+from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.wire.fields import whole_milliseconds
+from continuations.wire.slot_records import decode_slot, encode_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+
+
+async def follow(objects: Objects, wait: Wait) -> Wait | Decision:
+    """Return a wait as its slots left it, or the decision that they made.
+
+    This is one listing, and one read for each slot. The decision is not recorded yet.
+
+    Raises:
+        Corrupt: A slot is damaged or missing.
+        FormatError: A slot has a newer format.
+    """
+    prefix = layout.slots_prefix(wait.id)
+    keys = [key async for key in objects.all_keys(prefix)]
+    return await follow_keys(objects, wait, keys)
+
+
+async def follow_keys(
+    objects: Objects, wait: Wait, keys: Iterable[str]
+) -> Wait | Decision:
+    """Return a wait as slots left it whose keys are at hand; see `follow`."""
+    parsed = (layout.parse_slot_key(key, wait.run_id) for key in keys)
+    last = max((each[1] for each in parsed if each and each[0] == wait.id), default=0)
+    # A wait without votes has only deadlines, and its last slot has the newest one.
+    first = 1 if wait.takes_votes else max(last, 1)
+    reads = (_read_listed(objects, wait, n) for n in range(first, last + 1))
+    return after_slots(wait, await gather(*reads))
+
+
+async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
+    """Create the next slot of a wait; return the wait after it, or its decision.
+
+    `wait` is what `follow` returned. Its next number may be taken meanwhile. Then
+    nothing is created, and the wait is returned as the other slots left it: compare
+    `last_slot`. The id of the slot must be new. A crash leaves the slot created or not.
+
+    Raises:
+        Corrupt, FormatError: Another slot cannot be read.
+        StoreError: The slot may or may not be created.
+    """
+    slot = replace(slot, number=wait.last_slot + 1, at=whole_milliseconds(slot.at))
+    key = layout.slot_key(wait.id, slot.number)
+    try:
+        await objects.create(key, encode_slot(slot, wait.run_id))
+    except AlreadyExists:
+        # The reply to an earlier try of this create may be lost.
+        existing = await _read_listed(objects, wait, slot.number)
+        if existing.id != slot.id:
+            return await _follow_from(objects, wait, existing)
+    return after_slot(wait, slot)
+
+
+async def move_deadline(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
+    """Append a slot with a new deadline, after the marker of this deadline.
+
+    A deadline never moves to an earlier time: then nothing is created. The marker of
+    the old deadline stays; `delete_marker_of` removes it. If the number of the slot was
+    taken, the new marker is deleted again.
+    """
+    if wait.deadline is None or slot.deadline is None or slot.deadline <= wait.deadline:
+        return wait
+    marker = markers.deadline_marker(replace(wait, deadline=slot.deadline))
+    assert marker is not None  # noqa: S101 - the slot has a deadline
+    await markers.create(objects, marker)
+    after = await append(objects, wait, slot)
+    is_ours = not isinstance(after, Decision) and after.deadline == slot.deadline
+    if not is_ours:
+        await objects.delete(marker.key)
+    return after
+
+
+async def delete_marker_of(objects: Objects, wait: Wait) -> None:
+    """Delete the marker of a deadline that a later slot has replaced."""
+    marker = markers.deadline_marker(wait)
+    if marker is not None:
+        await objects.delete(marker.key)
+
+
+async def pass_deadline(
+    objects: Objects, wait: Wait, *, now: datetime, slot_id: str
+) -> Wait | Decision:
+    """Create the slot of a deadline that has passed: escalation or expiry.
+
+    `wait` is what `follow` returned. If other slots came first, they count: the wait is
+    returned with a later deadline, or the decision that they made. A crash leaves the
+    slot created or not, and the marker of the old deadline is due.
+    """
+    current: Wait | Decision = wait
+    while not isinstance(current, Decision):
+        if current.deadline is None or now <= current.deadline:
+            return current
+        slot = Slot(
+            id=slot_id,
+            wait_id=wait.id,
+            number=0,
+            kind="expire",
+            at=now,
+            digest=wait.digest,
+        )
+        action = current.on_deadline
+        if isinstance(action, Escalate):
+            deadline = whole_milliseconds(now + timedelta(seconds=action.within))
+            slot = replace(slot, kind="escalate", deadline=deadline)
+            current = await move_deadline(objects, current, slot)
+        else:
+            current = await append(objects, current, slot)
+    return current
+
+
+async def _follow_from(
+    objects: Objects, wait: Wait, next_slot: Slot
+) -> Wait | Decision:
+    """Return a wait after slots that others appended; dense numbers are followed."""
+    current = after_slot(wait, next_slot)
+    while not isinstance(current, Decision):
+        try:
+            following = await _read(objects, wait, current.last_slot + 1)
+        except NotFound:
+            break
+        current = after_slot(current, following)
+    return current
+
+
+async def _read_listed(objects: Objects, wait: Wait, number: int) -> Slot:
+    try:
+        return await _read(objects, wait, number)
+    except NotFound:
+        key = layout.slot_key(wait.id, number)
+        msg = (
+            f"{key} is missing, although a later one or a listing shows that it "
+            "existed. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id) from None
+
+
+async def _read(objects: Objects, wait: Wait, number: int) -> Slot:
+    """Return a slot; raises `NotFound`, or `Corrupt` if it is another one."""
+    key = layout.slot_key(wait.id, number)
+    slot = decode_slot(await objects.read(key), key, wait.run_id)
+    if (slot.wait_id, slot.number, slot.digest) != (wait.id, number, wait.digest):
+        msg = (
+            f"{key} is damaged: it contains slot {slot.number} of wait {slot.wait_id}, "
+            "or was made for another call. It was not changed. Restore it from a "
+            "backup, or cancel the run."
+        )
+        raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
+    return slot

@@ -1,0 +1,182 @@
+"""The audit of a run: who decided what, through which door, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    Corrupt,
+    Decision,
+    Deny,
+    Door,
+    Finished,
+    Identity,
+    InvalidId,
+    Runner,
+    RunNotFound,
+    Suspended,
+    Tool,
+    tool,
+)
+from continuations.ledger import layout
+from continuations.ledger.arrivals import read_decision
+from continuations.ledger.decisions import record_decision
+from continuations.ledger.objects import Objects
+from continuations.present.json_forms import audit_line_json
+from continuations_storage import MemoryStore
+from continuations_storage.sync import SyncStore
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
+from tests.engine.test_signals import make_receipt
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations.core.audit import AuditLine
+
+
+def make_pay(**options: Any) -> Tool[..., Any]:
+    """Return a tool that needs an approval."""
+
+    @tool(approval=ApprovalPolicy(**options))
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    return pay
+
+
+pytestmark = pytest.mark.usefixtures("environment")
+
+TWO: Any = {"go": [[call("pay", cents=1), call("pay", cents=2)], "end"]}
+
+
+def make_runner(script: Any, *tools: Tool[..., Any], clock: ManualClock) -> Runner:
+    """Return a runner on a store of its own, whose time is that of the clock."""
+    return Runner(make_boss(script, *tools), store=MemoryStore(clock.now), clock=clock)
+
+
+def facts(line: AuditLine) -> tuple[Any, ...]:
+    """Return what a line says, without time and digest."""
+    return line.kind, line.verdict, line.by, line.door, line.authentication, line.reason
+
+
+def test_every_decision_is_a_line_also_after_the_end() -> None:
+    """A person, a program with a door of its own, and times in their order."""
+    clock = ManualClock()
+    runner = make_runner(TWO, make_pay(), clock=clock)
+    first = runner.start("go", run_id="r")
+    assert isinstance(first, Suspended)
+    one, two = first.waits
+
+    runner.decide(two.id, Deny(by="lee", reason="too much"))
+    clock.seconds += 60
+    slack = Door("slack", "signed request")
+    runner.decide(one.id, Approve(by=Identity("kim", ["finance"])), door=slack)
+    assert isinstance(runner.resume("r"), Finished)
+
+    denied, approved = Runner([], store=runner.store).audit("r")
+    assert facts(denied) == ("approval", "deny", "lee", "python", None, "too much")
+    assert facts(approved)[1:5] == ("approve", "kim", "slack", "signed request")
+    assert (two.id, two.digest) == (denied.wait, denied.digest)
+    assert (("finance",), "r") == (approved.groups, approved.run)
+    assert timedelta(seconds=60) == approved.at - denied.at
+    assert {
+        "name": "kim",
+        "groups": ["finance"],
+        "authentication": "signed request",
+    } == (audit_line_json(approved)["identity"])
+    assert audit_line_json(denied)["identity"] is None
+
+
+def test_expiries_and_cancellations_are_lines() -> None:
+    clock = ManualClock()
+    runner = make_runner(TWO, make_pay(expires_after=60), clock=clock)
+    for run_id in ("late", "cancelled"):
+        runner.start("go", run_id=run_id)
+    runner.cancel("cancelled", by="kim", reason="no more", door=Door("console"))
+    clock.seconds += 61
+    runner.sweep()
+
+    assert {("approval", "expire", None, "deadline", None, None)} == {
+        facts(line) for line in runner.audit("late")
+    }
+    request, *closed = runner.audit("cancelled")
+    assert facts(request) == ("run", "cancel", "kim", "console", None, "no more")
+    assert [("cancel", "end of the run")] * 2 == [
+        (line.verdict, line.door) for line in closed
+    ]
+
+
+def test_signals_are_lines_and_so_are_their_decisions() -> None:
+    clock = ManualClock()
+    script = {"go": [[call("receipt", trip="Rome")], "end"]}
+    runner = make_runner(script, make_receipt(), clock=clock)
+    runner.start("go", run_id="r")
+    runner.signal("r", "receipt", "here", by="shop", door=Door("bank", "mutual TLS"))
+    clock.seconds += 1
+    runner.resume("r")
+
+    signal, ended = runner.audit("r")
+    assert facts(signal) == (
+        "signal",
+        "signal",
+        "shop",
+        "bank",
+        "mutual TLS",
+        "receipt",
+    )
+    assert facts(ended) == ("event", "answer", "shop", "signal", None, None)
+    assert signal.wait is None
+    assert ended.wait is not None
+
+
+def test_decision_of_an_earlier_release_has_no_door() -> None:
+    """Nothing is guessed about a decision that recorded no door."""
+    clock = ManualClock()
+    runner = make_runner(TWO, make_pay(), clock=clock)
+    first = runner.start("go", run_id="r")
+    assert isinstance(first, Suspended)
+    recorded = runner.decide(first.waits[0].id, Answer("paid", by="kim"))
+    assert isinstance(recorded, Decision)
+    old = replace(recorded, wait_id=first.waits[1].id, door=None)
+    asyncio.run(record_decision(Objects(runner.store), old))
+
+    lines = {line.wait: line.door for line in runner.audit("r")}
+
+    assert {first.waits[0].id: "python", first.waits[1].id: None} == lines
+
+
+def test_a_run_without_decisions_has_no_lines() -> None:
+    runner = make_runner(TWO, make_pay(), clock=ManualClock())
+    runner.start("go", run_id="r")
+
+    assert [] == runner.audit("r")
+    with pytest.raises(RunNotFound):
+        runner.audit("other")
+    with pytest.raises(InvalidId):
+        runner.audit("../r")
+
+
+def test_a_damaged_decision_is_named() -> None:
+    """An audit that leaves out a line would be a wrong one."""
+    runner = make_runner(TWO, make_pay(), clock=ManualClock())
+    first = runner.start("go", run_id="r")
+    assert isinstance(first, Suspended)
+    wait_id = first.waits[0].id
+    runner.decide(wait_id, Approve())
+    assert asyncio.run(read_decision(Objects(runner.store), wait_id)) is not None
+    key = layout.decision_key(wait_id)
+    store = SyncStore(runner.store)
+    store.delete(key)
+    store.create(key, b"CONT damaged")
+
+    with pytest.raises(Corrupt, match=key):
+        runner.audit("r")

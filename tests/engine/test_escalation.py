@@ -1,0 +1,191 @@
+"""Deadlines with a consequence: escalation, an answer, a denial; and reminders."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    Decision,
+    DecisionRefused,
+    Deny,
+    Finished,
+    InvalidInput,
+    Runner,
+    Suspended,
+    Tool,
+    ToolWait,
+    Vote,
+    Wait,
+    WaitExpired,
+    ask,
+    escalate,
+    tool,
+)
+from continuations.ledger import layout
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
+ASK: Any = {"go": [[call("color")], "end"]}
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def make_pay(**policy: Any) -> Tool[..., Any]:
+    """Return a tool whose calls need an approval."""
+
+    @tool(approval=ApprovalPolicy(**policy))
+    def pay(cents: int) -> str:
+        """Pay an amount."""
+        effect_log.append_effect("pay", cents)
+        return f"paid {cents}"
+
+    return pay
+
+
+@tool
+def color() -> ToolWait[str]:
+    """Ask for a color."""
+    return ask("Which color?", within=DAY, on_deadline=escalate(to=["cfo"], within=DAY))
+
+
+class Office:
+    """A runner with a clock, and the waits that it announced."""
+
+    def __init__(self, script: Any, a_tool: Tool[..., Any]) -> None:
+        self.clock = ManualClock()
+        self.announced: list[Wait] = []
+        self.store = MemoryStore(self.clock.now)
+        self.runner = Runner(
+            make_boss(script, a_tool),
+            store=self.store,
+            clock=self.clock,
+            notify=self.announced.append,
+        )
+
+    def start(self) -> Wait:
+        """Start a run and return its wait."""
+        outcome = self.runner.start("go", run_id="r")
+        assert isinstance(outcome, Suspended)
+        [wait] = outcome.waits
+        return wait
+
+    def pass_time(self, period: timedelta) -> None:
+        """Let time pass, then sweep."""
+        self.clock.seconds += period.total_seconds() + 1
+        result = self.runner.sweep()
+        assert {} == result.errors
+
+    def marker_keys(self) -> list[str]:
+        """Return the markers of the store."""
+        return asyncio.run(self.store.keys(layout.MARKERS_PREFIX))
+
+
+def test_escalation_asks_other_approvers_under_the_same_id(
+    environment: RunEnvironment,
+) -> None:
+    """After the deadline only the next approvers decide, and earlier votes are void."""
+    office = Office(
+        PAY,
+        make_pay(
+            approvers=["kim", "lee"],
+            votes=2,
+            within=DAY,
+            on_deadline=escalate(to=["cfo", "kim"], within=DAY),
+        ),
+    )
+    wait = office.start()
+    assert isinstance(office.runner.decide(wait.id, Approve(by="kim")), Vote)
+
+    office.pass_time(DAY)
+    now = office.runner.wait(wait.id)
+    listed = list(office.runner.waiting())
+
+    assert ("cfo", "kim") == now.approvers
+    assert () == now.votes
+    assert wait.deadline is not None
+    assert now.deadline == wait.deadline + DAY + timedelta(seconds=1)
+    assert [(wait.id, False)] == [(each.id, each.expired) for each in listed]
+    assert [wait.id, wait.id] == [each.id for each in office.announced]
+    assert ("cfo", "kim") == office.announced[-1].approvers
+    with pytest.raises(DecisionRefused, match="lee is not one of its approvers"):
+        office.runner.decide(wait.id, Approve(by="lee"))
+    assert isinstance(office.runner.decide(wait.id, Approve(by="kim")), Decision)
+    assert isinstance(office.runner.resume("r"), Finished)
+    assert ["pay 5"] == environment.effect_names()
+    assert [] == office.marker_keys()
+
+
+def test_second_deadline_expires_the_wait(environment: RunEnvironment) -> None:
+    """There is one step: after the new deadline the call is refused."""
+    policy = make_pay(within=DAY, on_deadline=escalate(to=["cfo"], within=HOUR))
+    office = Office(PAY, policy)
+    wait = office.start()
+    office.pass_time(DAY)
+
+    office.pass_time(HOUR)
+
+    with pytest.raises(WaitExpired):
+        office.runner.decide(wait.id, Approve(by="cfo"))
+    assert isinstance(office.runner.resume("r"), Finished)
+    assert [] == environment.effect_names()
+    assert [] == office.marker_keys()
+
+
+def test_escalation_of_a_question() -> None:
+    """The next person answers under the same id, and the tool gets the answer."""
+    office = Office(ASK, color)
+    wait = office.start()
+    office.pass_time(DAY)
+
+    with pytest.raises(DecisionRefused, match="kim is not one of its approvers"):
+        office.runner.decide(wait.id, Answer("red", by="kim"))
+    office.runner.decide(wait.id, Answer("blue", by="cfo"))
+    end = office.runner.resume("r")
+
+    assert ["blue"] == list(root_tool_results(end))
+
+
+@pytest.mark.parametrize(
+    ("action", "result"),
+    [
+        (Answer("use the old rate"), "use the old rate"),
+        (Deny(reason="too late"), "too late"),
+        (None, "EXPIRED"),
+    ],
+)
+def test_deadline_of_an_approval_has_a_consequence(
+    environment: RunEnvironment, action: Any, result: str
+) -> None:
+    """The deadline answers or denies, and never lets the call run."""
+    office = Office(PAY, make_pay(within=DAY, on_deadline=action))
+    office.start()
+
+    office.pass_time(DAY)
+    end = office.runner.resume("r")
+
+    [text] = root_tool_results(end)
+    assert result.lower() in text.lower()
+    assert [] == environment.effect_names()
+
+
+def test_older_names_of_the_options_still_work() -> None:
+    """`expires_after` and `on_expiry` are `within` and `on_deadline`."""
+    older = ApprovalPolicy(expires_after=DAY, on_expiry=Answer(1))
+    newer = ApprovalPolicy(within=DAY, on_deadline=Answer(1))
+
+    assert (older.decision_timeout, older.digest) == (DAY, newer.digest)
+    with pytest.raises(InvalidInput, match="older name"):
+        ApprovalPolicy(within=DAY, expires_after=DAY)

@@ -1,0 +1,445 @@
+"""A model that is down, limited or not ready suspends its frame, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Failed,
+    Finished,
+    ModelError,
+    Runner,
+    Suspended,
+    Usage,
+    tool,
+)
+from continuations.models.interface import LostReply, Message, ModelReply
+from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from tests.engine.shared_store import SharedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations import Wait
+    from continuations.models.interface import ModelRequest
+
+
+class Limited:
+    """A script that is refused while `limited` is set, and counts all requests.
+
+    Attributes:
+        limited: The names of the agents whose models are limited.
+        retry_after: What the provider asks for.
+    """
+
+    def __init__(self, script: dict[str, list[Any]], *limited: str) -> None:
+        self._script = script
+        self.limited = {*limited}
+        self.retry_after: float | None = None
+        self.model = ScriptedModel({name: self._next(name) for name in script})
+
+    @property
+    def requests(self) -> list[str]:
+        """The agents that asked, in order."""
+        return [request.agent for request in self.model.requests]
+
+    def _next(self, name: str) -> Callable[[ModelRequest], Any]:
+        def reply(request: ModelRequest) -> Any:
+            if name in self.limited:
+                return ModelError(
+                    "status 429", retryable=True, retry_after=self.retry_after
+                )
+            turn = sum(message.role == "assistant" for message in request.messages)
+            return self._script[name][turn]
+
+        return reply
+
+
+def only_wait(outcome: object) -> Wait:
+    """Return the only wait of a suspended run, which must be one for a model."""
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    assert "model" == wait.kind
+    return wait
+
+
+def start(shared: SharedStore, limited: Limited, **options: Any) -> Runner:
+    """Return a runner of an agent whose model is limited, after a first start."""
+    agent = Agent("hr", model=limited.model)
+    runner = shared.machine(agents=agent, patience=0, **options)
+    only_wait(runner.start("go", run_id="r"))
+    return runner
+
+
+def seconds_to(shared: SharedStore, wait: Wait) -> float:
+    """Return the seconds until the next attempt."""
+    assert wait.deadline is not None
+    return (wait.deadline - shared.clock.now()).total_seconds()
+
+
+# Rate limits and outages ------------------------------------------------------------
+
+
+def test_limited_model_suspends_the_run_with_the_time_of_the_next_attempt() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+
+    wait = only_wait(runner.resume("r"))
+
+    assert ("frame", "f1", ("hr",), "hr") == (
+        wait.subject,
+        wait.frame_id,
+        wait.path,
+        wait.tool,
+    )
+    assert 60 <= seconds_to(shared, wait) <= 75
+    assert "Attempt 1 failed: status 429." == wait.note
+    assert 1 == len(limited.requests)
+
+
+def test_run_goes_on_when_a_sweep_finds_the_model_up_again() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+    limited.limited.clear()
+    shared.clock.seconds += 59
+    assert () == runner.sweep().resumed
+
+    shared.clock.seconds += 17
+    [outcome] = runner.sweep().resumed
+
+    assert isinstance(outcome, Finished)
+    assert ["hr", "hr"] == limited.requests
+    assert [] == shared.keys("markers/", "waits/")
+
+
+def test_resume_before_the_time_asks_no_model_and_writes_nothing() -> None:
+    """A decision of a sibling must not undo the back-off."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+    before = shared.keys("")
+
+    only_wait(runner.resume("r"))
+
+    assert before == shared.keys("")
+    assert 1 == len(limited.requests)
+
+
+def test_attempts_back_off_and_stay_few() -> None:
+    """A day of outage costs as many requests and twice as many versions as attempts."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+    delays: list[float] = []
+
+    for _ in range(24 * 60):
+        shared.clock.seconds += 60
+        waits = map(only_wait, runner.sweep().resumed)
+        delays += [seconds_to(shared, wait) for wait in waits]
+
+    assert 24 <= len(limited.requests) <= 32
+    assert runner.look("r").version <= 2 * len(limited.requests)
+    assert all(60 * 2**n <= delays[n - 1] <= 75 * 2**n for n in (1, 2, 3, 4, 5))
+    assert all(3600 <= delay <= 4500 for delay in delays[6:])
+
+
+def test_runs_of_one_outage_do_not_ask_again_at_the_same_moment() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = shared.machine(agents=Agent("hr", model=limited.model), patience=0)
+
+    waits = [only_wait(runner.start("go", run_id=f"r{n}")) for n in range(20)]
+
+    assert 15 < len({seconds_to(shared, wait) for wait in waits})
+
+
+@pytest.mark.parametrize(
+    ("asked", "least"),
+    [(None, 60), (1.0, 60), (7200.0, 7200), (1e12, 86_400), (-5.0, 60)],
+)
+def test_time_that_the_provider_asks_for_is_kept_up_to_a_day(
+    asked: float | None, least: float
+) -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    limited.retry_after = asked
+    runner = start(shared, limited)
+
+    assert least <= seconds_to(shared, only_wait(runner.resume("r"))) <= least * 1.25
+
+
+def test_success_begins_a_new_count() -> None:
+    shared = SharedStore()
+    fails = iter([True, True, False, True])
+
+    def script(_: ModelRequest) -> Any:
+        if next(fails):
+            return ModelError("status 503", retryable=True)
+        return ToolCall("missing")
+
+    agent = Agent("hr", model=ScriptedModel(script))
+    runner = shared.machine(agents=agent, patience=0)
+    notes = [only_wait(runner.start("go", run_id="r")).note]
+    for _ in range(2):
+        shared.clock.seconds += 200
+        notes.append(only_wait(runner.resume("r")).note)
+
+    counts = [f"Attempt {count} failed: status 503." for count in (1, 2, 1)]
+    assert counts == notes
+
+
+def test_run_fails_after_as_many_failures_as_allowed() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited, max_model_failures=3)
+    shared.clock.seconds += 100
+    only_wait(runner.resume("r"))
+    shared.clock.seconds += 200
+
+    outcome = runner.resume("r")
+
+    assert isinstance(outcome, Failed)
+    assert "model" == outcome.error.code
+    assert "3 times in a row, the last time: status 429." in outcome.error.message
+    assert [] == shared.keys("markers/", "waits/")
+    assert 3 == len(limited.requests)
+
+
+def test_terminal_error_is_raised_as_before() -> None:
+    shared = SharedStore()
+    model = ScriptedModel([ModelError("status 401", status=401)])
+    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+
+    with pytest.raises(ModelError, match="401"):
+        runner.start("go", run_id="r")
+
+    assert () == runner.look("r").waits
+
+
+def test_siblings_go_on_while_one_model_is_limited() -> None:
+    """Parallel sub-agents and calls: only the limited one waits."""
+    shared = SharedStore()
+    calls: list[str] = []
+
+    @tool
+    def note() -> str:
+        """Note."""
+        calls.append("note")
+        return "noted"
+
+    script: dict[str, list[Any]] = {
+        "boss": [
+            [ToolCall("slow", {"input": "S"}), ToolCall("quick", {"input": "Q"})],
+            "end",
+        ],
+        "slow": ["slow done"],
+        "quick": [ToolCall("note"), "quick done"],
+    }
+    limited = Limited(script, "slow")
+    slow = Agent("slow", model=limited.model)
+    quick = Agent("quick", tools=[note], model=limited.model)
+    boss = Agent("boss", tools=[slow, quick], model=limited.model)
+    runner = shared.machine(agents=boss, patience=0)
+
+    wait = only_wait(runner.start("go", run_id="r"))
+
+    assert ("boss", "slow") == wait.path
+    assert ["note"] == calls
+    assert ["boss", "quick", "quick", "slow"] == sorted(limited.requests)
+    limited.limited.clear()
+    shared.clock.seconds += 76
+    outcome = runner.resume("r")
+    assert isinstance(outcome, Finished)
+    assert ["boss", "boss", "quick", "quick", "slow", "slow"] == sorted(
+        limited.requests
+    )
+    assert ["note"] == calls
+
+
+def test_message_is_added_while_the_model_is_limited() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+    runner.send("r", "be quick")
+
+    only_wait(runner.resume("r"))
+    assert 1 == len(limited.requests)
+
+    limited.limited.clear()
+    shared.clock.seconds += 76
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["go", "be quick"] == [
+        message.content for message in limited.model.requests[-1].messages
+    ]
+
+
+def test_cancelled_run_asks_no_model_again() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+
+    runner.cancel("r")
+
+    shared.clock.seconds += 1000
+    runner.sweep()
+    assert 1 == len(limited.requests)
+    assert [] == shared.keys("markers/", "waits/")
+
+
+def test_nobody_is_notified_and_no_object_is_made() -> None:
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    told: list[Wait] = []
+
+    start(shared, limited, notify=told.append)
+
+    assert ([], []) == (told, shared.keys("waits/"))
+    assert 1 == len(shared.markers())
+
+
+# Replies that come later ------------------------------------------------------------
+
+
+def later_runner(shared: SharedStore, *script: Any) -> tuple[Runner, ScriptedModel]:
+    """Return a runner of an agent with a script, after a start that suspends it."""
+    model = ScriptedModel(script)
+    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    only_wait(runner.start("go", run_id="r"))
+    return runner, model
+
+
+def test_pending_reply_is_polled_and_the_model_asked_once() -> None:
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("done", polls=3))
+
+    for _ in range(2):
+        shared.clock.seconds += 100
+        only_wait(runner.resume("r"))
+    shared.clock.seconds += 100
+    outcome = runner.resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert "done" == outcome.output
+    assert 1 == len(model.requests)
+    assert ["reply-0-0", "reply-0-1", "reply-0-2"] == model.polls
+    assert [] == shared.keys("markers/", "waits/")
+
+
+def test_pending_reply_is_not_polled_before_its_time() -> None:
+    shared = SharedStore()
+    later = LaterReply("done", poll_after=timedelta(minutes=30))
+    runner, model = later_runner(shared, later)
+    wait = only_wait(runner.resume("r"))
+
+    assert 1800 == seconds_to(shared, wait)
+    assert "The provider computes the reply reply-0-0." == wait.note
+    shared.clock.seconds += 1790
+    assert () == runner.sweep().resumed
+    assert [] == model.polls
+
+
+def test_polls_of_a_day_are_few() -> None:
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("done", polls=1000))
+
+    for _ in range(24 * 60):
+        shared.clock.seconds += 60
+        runner.sweep()
+
+    assert 1 == len(model.requests)
+    assert 30 <= len(model.polls) <= 50
+
+
+def test_usage_of_a_pending_reply_counts_once() -> None:
+    shared = SharedStore()
+    tokens = Usage(requests=1, input_tokens=100, output_tokens=20)
+    reply = ModelReply(
+        message=Message.from_mapping({"role": "assistant", "content": "done"}),
+        usage=tokens,
+    )
+    runner, _ = later_runner(shared, LaterReply(reply, polls=2))
+    shared.clock.seconds += 100
+    only_wait(runner.resume("r"))
+    assert Usage() == runner.look("r").usage
+    shared.clock.seconds += 100
+
+    outcome = runner.resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert tokens == outcome.usage
+
+
+def test_message_waits_until_the_pending_reply_is_there() -> None:
+    """The reply answers the messages that were sent, and no later one."""
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("first"), "second")
+    runner.send("r", "and more")
+    only_wait(runner.resume("r"))
+    shared.clock.seconds += 100
+
+    outcome = runner.resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert "second" == outcome.output
+    assert ["go", "first", "and more"] == [
+        message.content for message in model.requests[-1].messages
+    ]
+
+
+def test_lost_reply_is_asked_for_again_later() -> None:
+    shared = SharedStore()
+    asked = 0
+
+    def script(_: ModelRequest) -> Any:
+        nonlocal asked
+        asked += 1
+        # The second call of the script belongs to the poll.
+        return LaterReply(LostReply(reason="it expired")) if asked <= 2 else "done"
+
+    model = ScriptedModel(script)
+    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    only_wait(runner.start("go", run_id="r"))
+    shared.clock.seconds += 100
+
+    wait = only_wait(runner.resume("r"))
+
+    assert "Attempt 1 failed: the pending reply is lost: it expired." == wait.note
+    shared.clock.seconds += 100
+    assert isinstance(runner.resume("r"), Finished)
+    assert 2 == len(model.requests)
+
+
+def test_reply_stays_pending_while_the_provider_cannot_be_polled() -> None:
+    shared = SharedStore()
+    model = UnreachableModel([LaterReply("done")])
+    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    only_wait(runner.start("go", run_id="r"))
+    model.is_down = True
+    shared.clock.seconds += 100
+    assert "Attempt 1 failed: no connection." == only_wait(runner.resume("r")).note
+    model.is_down = False
+    shared.clock.seconds += 100
+
+    assert isinstance(runner.resume("r"), Finished)
+    assert 1 == len(model.requests)
+
+
+class UnreachableModel(ScriptedModel):
+    """A scripted model that cannot be polled while `is_down` is set."""
+
+    is_down = False
+
+    async def poll(self, reply_id: str, request: ModelRequest) -> Any:
+        if self.is_down:
+            msg = "no connection"
+            raise ModelError(msg, retryable=True)
+        return await super().poll(reply_id, request)
+
+
+def test_cancel_while_a_reply_is_pending_polls_no_more() -> None:
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("done"))
+
+    runner.cancel("r")
+    shared.clock.seconds += 1000
+    runner.sweep()
+
+    assert [] == model.polls
+    assert "cancelled" == runner.look("r").status
+    assert [] == shared.keys("markers/", "waits/")

@@ -1,0 +1,233 @@
+"""When the worker loop looks for due runs, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from continuations import (
+    Agent,
+    Answer,
+    AsyncRunner,
+    Suspended,
+    ToolWait,
+    ask,
+    sleep,
+    sleep_until,
+    tool,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from tests.sampling import RUNS_ALL_CASES
+from tests.scripts import call, scripted_model
+from tests.simulation.virtual_loop import VirtualLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+LATENCY = 0.01
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class LoopClock:
+    """A clock that shows the time of an event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> datetime:
+        """Return the wall clock's time."""
+        return START + timedelta(seconds=self.elapsed())
+
+    def elapsed(self) -> float:
+        """Return the seconds of the loop."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep in virtual time."""
+        await asyncio.sleep(seconds)
+
+
+class SlowStore(MemoryStore):
+    """A store that takes time for each create, and records when each was done."""
+
+    def __init__(self, clock: LoopClock) -> None:
+        super().__init__(clock.now)
+        self._loop_clock = clock
+        self.created_at: dict[str, float] = {}
+        self.at_once = self.most_at_once = 0
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put an object after a while."""
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(LATENCY)
+        self.at_once -= 1
+        self.created_at[key] = self._loop_clock.elapsed()
+        return await super().create(key, body)
+
+
+@tool
+async def nap(seconds: float) -> ToolWait[str]:
+    """Wait for a time."""
+    return sleep(seconds)
+
+
+@tool
+async def rest() -> ToolWait[str]:
+    """Wait until the time that all calls wait for."""
+    return sleep_until(START + timedelta(seconds=5000))
+
+
+@tool
+async def question() -> ToolWait[str]:
+    """Ask a person."""
+    return ask("Which?")
+
+
+def make_agent(*calls: Any) -> Agent:
+    """Return an agent that makes these calls."""
+    script: Any = {"go": [list(calls), "end"] if calls else ["end"]}
+    return Agent("boss", tools=[nap, rest, question], model=scripted_model(script))
+
+
+class World:
+    """A store in virtual time, and runners on it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.loop = VirtualLoop()
+        self.clock = LoopClock(self.loop)
+        self.slow_store = SlowStore(self.clock)
+        self.store = FaultyStore(self.slow_store)
+        self.runner = self.another_runner(agent)
+        self.stop = asyncio.Event()
+
+    def another_runner(self, *agents: Agent) -> AsyncRunner:
+        """Return a runner of another process."""
+        return AsyncRunner(agents, store=self.store, clock=self.clock)
+
+    def run(self, scenario: Coroutine[Any, Any, None]) -> None:
+        """Run a scenario and the worker loop until both end."""
+
+        async def both() -> None:
+            serving = self.loop.create_task(self.runner.serve_forever(stop=self.stop))
+            try:
+                await scenario
+            finally:
+                self.stop.set()
+                await serving
+
+        asyncio.set_event_loop(self.loop)
+        try:
+            main = self.loop.create_task(both())
+            self.loop.run_until_idle()
+            main.result()
+        finally:
+            asyncio.set_event_loop(None)
+            self.loop.close()
+
+    def ended_at(self, run_id: str) -> float:
+        """Return when the last version of a run was stored."""
+        prefix = f"runs/{run_id}/v/"
+        created = self.slow_store.created_at.items()
+        return max(at for key, at in created if key.startswith(prefix))
+
+    async def is_finished(self, run_id: str) -> bool:
+        """Return whether a run has ended."""
+        return (await self.runner.look(run_id)).status == "finished"
+
+
+def test_idle_loop_looks_at_most_each_ten_seconds() -> None:
+    """An idle hour costs 360 listings and not 3,600."""
+    world = World(make_agent())
+
+    async def an_hour() -> None:
+        await asyncio.sleep(3600)
+
+    world.run(an_hour())
+
+    listings = [each for each in world.store.operations if each.verb == "keys"]
+    assert 360 <= len(listings) < 400
+
+
+def test_timer_ends_at_its_time_and_not_at_the_next_look() -> None:
+    """The loop sleeps until the next marker is due."""
+    world = World(make_agent(call("nap", seconds=95.5)))
+
+    async def scenario() -> None:
+        await world.runner.start("go", run_id="r1")
+        await asyncio.sleep(200)
+        assert await world.is_finished("r1")
+
+    world.run(scenario())
+
+    assert 95.5 <= world.ended_at("r1") < 95.5 + 20 * LATENCY
+
+
+def test_decision_by_the_same_runner_is_noticed_at_once() -> None:
+    """A web application with a worker loop keeps no user waiting."""
+    world = World(make_agent(call("question")))
+
+    async def scenario() -> None:
+        outcome = await world.runner.start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        await asyncio.sleep(1000 - world.loop.time())
+        await world.runner.decide(outcome.waits[0].id, Answer("blue"))
+        await asyncio.sleep(20)
+        assert await world.is_finished("r1")
+
+    world.run(scenario())
+
+    assert world.ended_at("r1") < 1000 + 20 * LATENCY
+
+
+def test_decision_by_another_process_is_found_within_the_interval() -> None:
+    world = World(make_agent(call("question")))
+
+    async def scenario() -> None:
+        other = world.another_runner()
+        outcome = await world.runner.start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        await asyncio.sleep(1000 - world.loop.time())
+        await other.decide(outcome.waits[0].id, Answer("blue"))
+        await asyncio.sleep(20)
+        assert await world.is_finished("r1")
+
+    world.run(scenario())
+
+    assert 1000 < world.ended_at("r1") <= 1010 + 20 * LATENCY
+
+
+def test_stored_run_begins_at_once() -> None:
+    """`start(work=False)` leaves the work to the loop."""
+    world = World(make_agent())
+
+    async def scenario() -> None:
+        await asyncio.sleep(1000)
+        await world.runner.start("go", run_id="r1", work=False)
+        await asyncio.sleep(20)
+        assert await world.is_finished("r1")
+
+    world.run(scenario())
+
+    assert world.ended_at("r1") < 1000 + 20 * LATENCY
+
+
+def test_timers_that_are_due_at_once_end_concurrently() -> None:
+    """With TORTURE=1 there are a thousand. Eight runs are worked on at a time."""
+    count = 1000 if RUNS_ALL_CASES else 200
+    world = World(make_agent(call("rest")))
+
+    async def scenario() -> None:
+        for number in range(count):
+            await world.runner.start("go", run_id=f"r{number}")
+        await asyncio.sleep(5000)
+
+    world.run(scenario())
+
+    ends = [world.ended_at(f"r{number}") for number in range(count)]
+    late = [at for at in world.slow_store.created_at.values() if at > 5000]
+    assert 5000 < min(ends)
+    assert 8 == world.slow_store.most_at_once
+    assert max(ends) - 5000 < 1.2 * len(late) * LATENCY / 8

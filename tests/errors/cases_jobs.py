@@ -1,0 +1,97 @@
+"""Jobs of other systems: callbacks, their tokens, and what another system reads."""
+
+from __future__ import annotations
+
+from continuations.errors import InvalidInput
+from continuations.serve.http.links import CallbackInvalid
+from tests.errors.case import Area, Case
+
+_MALFORMED = "problem 400 malformed"
+_LINK = """
+    wait = start()
+    links = Links(LINK_SECRET, base_url="https://runs.example", clock=clock)
+    token = links.token(wait)
+"""
+_JOB = """
+    links = Links(LINK_SECRET, base_url="https://runs.example", clock=clock)
+    @tool
+    def scan(trip: str, ctx: ToolContext):
+        "Scan a ticket."
+        urls.append(ctx.callback_url)
+        return external("scan", int)
+    urls = []
+    script = [ToolCall("scan", {"trip": "Rome"}), "done"]
+    agent = clerk(scan, script=script)
+    runner = Runner(agent, store=store, clock=clock, callback_url=links.callback_url)
+    runner.start(TASK, run_id="jane-1")
+    path = urls[0].removeprefix("https://runs.example")
+"""
+_RESULT = 'http("POST", path, {"value": 7}, by=None)'
+
+CALLBACKS = Area(
+    "HTTP: callbacks of jobs",
+    (
+        Case(
+            "callback-url-of-the-runner",
+            InvalidInput,
+            'Runner([], store=store, callback_url="https://a")',
+            "Runner([], store=store, callback_url=links.callback_url)",
+            setup=_LINK,
+            names=("callback_url",),
+        ),
+        Case(
+            "callback-url-is-not-configured-in-python",
+            InvalidInput,
+            "context.callback_url",
+            "runner.start(TASK)",
+            setup=f"""{_JOB}
+    names = ("run_id", "call_id", "idempotency_key")
+    context = ToolContext(**dict.fromkeys(names, "a"), fence=1, attempt=1)""",
+            names=("callback_url",),
+        ),
+        Case(
+            "callback-token-of-a-link",
+            CallbackInvalid,
+            "links.read_callback(token)",
+            'links.read_callback(links.callback_url(wait.id).rpartition("/")[2])',
+            setup=_LINK,
+        ),
+        Case(
+            "callback-of-rubbish",
+            "problem 404 callback-invalid",
+            'http("POST", "/callbacks/abcd", {"value": 7}, by=None)',
+            _RESULT,
+            setup=_JOB,
+        ),
+        Case(
+            "callback-without-links",
+            "problem 404 callback-invalid",
+            'http("POST", path, {"value": 7}, by=None, links=None)',
+            _RESULT,
+            setup=_JOB,
+        ),
+        Case(
+            "callback-without-a-result",
+            _MALFORMED,
+            'http("POST", path, {}, by=None)',
+            _RESULT,
+            setup=_JOB,
+            names=("value", "error"),
+        ),
+        Case(
+            "callback-of-another-type",
+            "problem 422 decision-refused",
+            'http("POST", path, {"value": "seven"}, by=None)',
+            _RESULT,
+            setup=_JOB,
+        ),
+        Case(
+            "callback-of-a-second-result",
+            "problem 409 already-decided",
+            'http("POST", path, {"value": 8}, by=None)',
+            _RESULT,
+            setup=f"""{_JOB}
+    {_RESULT}""",
+        ),
+    ),
+)
