@@ -64,7 +64,7 @@ def all_keys(store: Store) -> list[str]:
 
 
 def assert_only_tombstone(store: MemoryStore, where: object = None) -> None:
-    """Check that one object is left, and that it names nobody."""
+    """Check that one object is left, which contains no name and no label."""
     [key] = all_keys(store)
     assert key.startswith("runs/r1/v/"), where
     body = asyncio.run(store.read(key))
@@ -146,6 +146,7 @@ def test_every_method_says_that_the_run_was_erased(
         lambda: runner.send("r1", "hello"),
         lambda: runner.signal("r1", "receipt"),
         lambda: runner.cancel("r1"),
+        lambda: runner.audit("r1"),
     ]
     for call in calls:
         with pytest.raises(RunErased, match="run r1 was erased on 2026-01-01"):

@@ -28,6 +28,7 @@ from continuations.wire.records import (
     encode_wait,
 )
 from continuations.wire.slot_records import decode_slot, encode_slot
+from continuations.wire.tombstone import decode_tombstone, encode_tombstone
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
@@ -45,7 +46,10 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal, a message or a slot."""
+    """Do the same for a signal, a message, a slot or a tombstone."""
+    if decode_object_header(data, "golden")["kind"] == "tombstone":
+        tombstone = decode_tombstone(data, "golden")
+        return tombstone, lambda: encode_tombstone(tombstone)
     if decode_object_header(data, "golden")["kind"] == "slot":
         slot = decode_slot(data, "golden", RUN)
         return slot, lambda: encode_slot(slot, RUN)
@@ -73,7 +77,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message" | "slot":
+        case "signal" | "message" | "slot" | "tombstone":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"

@@ -58,6 +58,7 @@ from continuations.wire.records import (
     encode_wait,
 )
 from continuations.wire.slot_records import encode_slot
+from continuations.wire.tombstone import Tombstone, encode_tombstone
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -518,6 +519,13 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["cancellation-door"] = GoldenObject(
         encode_cancel_request(by_link, RUN), by_link
     )
+    tombstone = Tombstone(
+        run_id=RUN,
+        number=7,
+        at=MOMENT,
+        late_keys=(f"index/live/{RUN}", f"waits/approval-01w@{RUN}"),
+    )
+    objects["tombstone"] = GoldenObject(encode_tombstone(tombstone), tombstone)
     sent = replace(signal, door="cli", authentication="login")
     objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
