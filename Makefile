@@ -55,14 +55,17 @@ SLOW_TESTS := \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
 	tests/engine/test_crash_at_every_operation.py \
+	tests/engine/test_crash_of_waiting_tools.py \
 	tests/engine/test_depth.py \
 	tests/engine/test_identity.py \
+	tests/engine/test_kill_of_waiting_tools.py \
 	tests/engine/test_pause.py \
 	tests/engine/test_races.py \
 	tests/engine/test_random_schedules.py \
 	tests/engine/test_serve_forever.py \
 	tests/engine/test_sigkill.py \
 	tests/engine/test_storeless.py \
+	tests/engine/test_waiting_tools_in_processes.py \
 	tests/errors \
 	tests/examples \
 	tests/hostile \
@@ -121,15 +124,7 @@ simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
 # `make test` runs a sample of the cases of these tests (tests/sampling.py).
-SAMPLED_TESTS := \
-	tests/engine/test_crash_at_every_operation.py \
-	tests/engine/test_pause.py \
-	tests/engine/test_sigkill.py \
-	tests/examples/test_three_deep.py \
-	tests/on_s3/test_runs_on_s3.py \
-	tests/storage/test_obstore.py \
-	tests/storage/test_s3_conformance.py \
-	tests/torture/test_process_races.py
+SAMPLED_TESTS = $(shell grep -rlE 'tests\.(sampling|crash_points)' --include='test_*.py' tests)
 torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all
 	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps' $(SAMPLED_TESTS)

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         WaitNotFound,
     )
     from continuations.ledger.objects import open_store
+    from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
@@ -148,6 +149,7 @@ _EXPORTS_BY_MODULE = {
         "WaitNotFound",
     ],
     "continuations.ledger.objects": ["open_store"],
+    "continuations.ledger.published_events": ["Publication"],
     "continuations.ledger.run_listing": ["RunSummary"],
     "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
@@ -193,6 +195,7 @@ __all__ = [
     "ModelError",
     "NewerFormat",
     "Outcome",
+    "Publication",
     "RunBusy",
     "RunErased",
     "RunExists",

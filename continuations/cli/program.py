@@ -12,7 +12,7 @@ from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.request_commands import cancel, send, signal
+from continuations.cli.request_commands import cancel, send, signal, wake
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
 
@@ -92,6 +92,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     resume,
     send,
     signal,
+    wake,
     cancel,
     adopt,
     sweep,

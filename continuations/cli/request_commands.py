@@ -1,4 +1,4 @@
-"""The commands that send a request to a run: send, signal, cancel."""
+"""The commands that send a request to a run: send, signal, wake, cancel."""
 
 from __future__ import annotations
 
@@ -88,6 +88,32 @@ def signal(
     shown = escape_invisible(run)
     write_lines([f"{shown}: signal {number} is recorded"])
     write_lines([f"next: continuations resume {shown}"])
+
+
+def wake(
+    run: RunId,
+    *,
+    by: By = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Ask the models that a run waits for at its next resume or sweep.
+
+    Without this command, they are asked at their next attempt. Needs no agent code.
+    """
+    check_run_id(run, command="wake")
+    actor = resolve_actor(by)
+    runner = runner_without_agents(app, store)
+    count = runner.wake(run, by=actor.name, door=actor.door)
+    write_actor_note(actor)
+    if json:
+        write_json({"run_id": run, "waits": count})
+        return
+    name = escape_invisible(run)
+    write_lines([f"{name}: {count} waits for a model ended"])
+    if count:
+        write_lines([f"next: continuations resume {name}"])
 
 
 def cancel(

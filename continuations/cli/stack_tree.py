@@ -90,11 +90,13 @@ def tree_lines(
 ) -> Iterator[Line]:
     """Yield the tree; `decisions` are the recorded ones, by wait id."""
     yield Line("", escape_invisible(root.agent), "agent")
+    if root.wait is not None:
+        yield from _wait_lines(root.wait, "  ", decisions, now)
     pending = _branches(root, "", 1)
     while pending:
         branch = pending.pop()
         frame = branch.call.frame
-        wait = branch.call.wait
+        wait = branch.call.wait if frame is None else frame.wait
         state = "decided" if wait and wait.id in decisions else branch.call.state
         yield Line(branch.prefix, *_call_text(branch.call, frame, state))
         if wait is not None:
@@ -126,6 +128,11 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")
 
 
+def _deadline_label(wait: Wait) -> str:
+    # A wait without an object ends at its deadline by itself: its label says for what.
+    return "deadline" if wait.rules.has_object else wait.rules.deadline_label.lower()
+
+
 def _wait_lines(
     wait: Wait, indent: str, decisions: Mapping[str, Decision], now: datetime
 ) -> Iterator[Line]:
@@ -135,9 +142,12 @@ def _wait_lines(
         text = f"{decision_text(decision)}; resume the run"
         yield Line(indent, escape_invisible(text), "done")
     else:
-        deadline = f", deadline {readable_time(wait.deadline)}" if wait.deadline else ""
-        if wait.deadline is not None and now > wait.deadline:
-            deadline += " (expired; the next sweep or resume records it)"
+        deadline = ""
+        if wait.deadline is not None:
+            label = _deadline_label(wait)
+            deadline = f", {label} {readable_time(wait.deadline)}"
+            if now > wait.deadline:
+                deadline += " (expired; the next sweep or resume records it)"
         since = readable_time(wait.created_at)
         text = f"waits for {wait.rules.awaited} since {since}{deadline}"
         yield Line(indent, escape_invisible(text), "wait")

@@ -94,6 +94,8 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 approved_until=None,
                 quorum=event.wait.quorum,
             )
+        case RepeatAllowed(never_began=True):
+            return replace(row, attempts=row.attempts - 1)
         case OutcomeUnknown() | RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))

@@ -164,6 +164,8 @@ class CallRow:
         answer: Value that the `on_answer` function gets, as JSON text.
         quorum: Who may decide the approval of the call, `None` for no such rule. A wait
             about its unknown outcome has the same rule.
+        cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
+            after the calls that run in it.
     """
 
     id: str
@@ -183,3 +185,4 @@ class CallRow:
     stage: int = 0
     answer: str | None = None
     quorum: Quorum | None = None
+    cancelled: str | None = None

@@ -123,6 +123,7 @@ class Decision:
         marker: Key of the marker object that was created for the decision, so that a
             sweep resumes the run.
         signal: Number of the signal whose data is the value, or 0.
+        event: Id of the published event whose data is the value, or `None`.
         groups: Groups of the person who decided, if `by` was an `Identity`.
         shown: Digest of the wait that the person saw, if the door told it. It equals
             `digest`.
@@ -145,6 +146,7 @@ class Decision:
     value: str | None = None
     marker: str | None = None
     signal: int = 0
+    event: str | None = None
     groups: tuple[str, ...] = ()
     shown: str | None = None
     voters: tuple[str, ...] = ()

@@ -73,6 +73,13 @@ class SignalsKept:
     kept: tuple[KeptSignal, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EventTaken:
+    """A wait of the run took a published event; later waits do not take it again."""
+
+    event_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReplyConfirmed:
     """The last reply of the root agent is the output: no message came after it."""
@@ -87,8 +94,23 @@ class UserMessageAdded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AgentCancelled:
+    """The agent of a nested call is cancelled, and the agents that it called.
+
+    Nothing begins in their frames any more. Each frame ends after the calls that run in
+    it, and then its call ends as cancelled.
+    """
+
+    call_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FrameAbandoned:
-    """A frame without open calls ends, because its agent does not exist any more."""
+    """A frame without open calls ends without a reply of its model.
+
+    Its agent does not exist any more, or was cancelled.
+    """
 
     frame_id: str
     code: str
@@ -96,6 +118,13 @@ class FrameAbandoned:
 
 
 # Events of the run ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OperatorRequestTaken:
+    """The run took in request `number` of an operator."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -224,9 +253,13 @@ class OutcomeUnknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RepeatAllowed:
-    """The call may start again: it never began, or its tool is declared repeatable."""
+    """The call may start again: it never began, or its tool is declared repeatable.
+
+    `never_began` says that the last recorded start was taken back.
+    """
 
     call_id: str
+    never_began: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -288,10 +321,14 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallCancelled:
-    """The run ended while the call was open."""
+    """The run ended while the call was open, or an operator cancelled the call.
+
+    `never_began` says that the tool of a started call did not run.
+    """
 
     call_id: str
     reason: str
+    never_began: bool = False
 
 
 CallEvent: TypeAlias = (
@@ -321,7 +358,10 @@ Event: TypeAlias = (
     | ReplyConfirmed
     | UserMessageAdded
     | SignalsKept
+    | AgentCancelled
+    | EventTaken
     | FrameAbandoned
+    | OperatorRequestTaken
     | SuspensionBegan
     | SuspensionEnded
     | RunStopped

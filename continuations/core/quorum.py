@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # An approver with this prefix is a group, and every other one is a person.
 GROUP_PREFIX = "group:"
+# More of them are counted in an error.
+_SHOWN_APPROVERS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class Quorum:
             each.startswith(GROUP_PREFIX) for each in self.approvers
         )
 
-    def why_not(self, name: str | None, groups: Collection[str]) -> str | None:
+    def objection(self, name: str | None, groups: Collection[str]) -> Objection | None:
         """Return why a person may not vote, or `None`.
 
         Args:
@@ -54,23 +56,49 @@ class Quorum:
             groups: The groups of the person.
 
         Returns:
-            The reason, without a full stop.
+            The objection, or `None` if the person may vote.
         """
-        if not name:
-            return "it needs the name of the person who decides, and by is missing"
+        if not name or name.startswith(GROUP_PREFIX):
+            return Objection(
+                f"it needs the name of the person who decides, got by={name!r}",
+                "Decide with by=NAME.",
+            )
         if self.not_requester and self.requester is None:
-            return (
-                "the requester of the run may not decide it, and the requester is "
-                "unknown, because the run was started without by"
+            return Objection(
+                "the requester of the run may not decide it, and the requester is not "
+                "known",
+                "Cancel the run, and start the next one with by=NAME.",
             )
         if self.not_requester and name == self.requester:
-            return f"{name} requested the run, and the requester may not decide it"
+            return Objection(
+                f"{name} requested the run, and may not decide it",
+                "Let another person decide.",
+            )
         names = {name, *(GROUP_PREFIX + group for group in groups)}
-        if name.startswith(GROUP_PREFIX):
-            return f"by must be the name of a person, got {name!r}"
         if self.approvers and names.isdisjoint(self.approvers):
-            return f"{name} is not one of its approvers ({', '.join(self.approvers)})"
+            return Objection(
+                f"{name} is not one of its approvers ({self._short_list()})",
+                "Let one of them decide.",
+            )
         return None
+
+    def _short_list(self) -> str:
+        first = ", ".join(self.approvers[:_SHOWN_APPROVERS])
+        more = len(self.approvers) - _SHOWN_APPROVERS
+        return f"{first} and {more} more" if more > 0 else first
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a vote does not count.
+
+    Attributes:
+        why: The reason, without a full stop.
+        next_step: What to do next, as a sentence.
+    """
+
+    why: str
+    next_step: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

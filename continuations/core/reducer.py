@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import call_rows, output_retries, tool_messages
+from continuations.core import (
+    call_rows,
+    cancelled_agents,
+    output_retries,
+    run_events,
+    tool_messages,
+)
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -27,6 +33,7 @@ from continuations.core.calls import (
 )
 from continuations.core.draft import Draft
 from continuations.core.events import (
+    AgentCancelled,
     Answered,
     ApprovalRequested,
     CallCancelled,
@@ -44,11 +51,8 @@ from continuations.core.events import (
     Reopened,
     ReplyConfirmed,
     RunStopped,
-    SignalsKept,
     SubAgentStarted,
     SuspensionBegan,
-    SuspensionEnded,
-    UserMessageAdded,
 )
 from continuations.core.frames import FrameRow, final_reply
 from continuations.core.messages import tool_message
@@ -73,6 +77,9 @@ def advance(state: RunState, event: Event) -> RunState:
     if state.run.status in ENDED_STATUSES:
         raise illegal_transition(f"the run is already {state.run.status}", event)
     draft = Draft(state)
+    if isinstance(event, run_events.RUN_EVENTS):
+        run_events.apply(draft, event)
+        return draft.to_run_state()
     match event:
         case ModelReplied():
             _add_model_reply(draft, event)
@@ -80,14 +87,10 @@ def advance(state: RunState, event: Event) -> RunState:
             _go_without_reply(draft, event)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
-        case UserMessageAdded():
-            _add_user_message(draft, event)
-        case SignalsKept():
-            _keep_signals(draft, event)
+        case AgentCancelled():
+            cancelled_agents.mark(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
-        case SuspensionBegan() | SuspensionEnded():
-            _apply_suspension(draft, event)
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
@@ -140,7 +143,7 @@ def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
         polls=polls if event.pending_reply is not None else 0,
     )
     draft.put_frame(delayed)
-    _suspend(draft, SuspensionBegan(wait=event.wait))
+    run_events.apply(draft, SuspensionBegan(wait=event.wait))
 
 
 def _add_usage(draft: Draft, usage: Usage) -> None:
@@ -187,58 +190,11 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
     _end_frame(draft, ROOT_FRAME_ID, Returned(reply.content))
 
 
-def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
-    # Providers refuse a transcript with a message between a call and its result.
-    if not draft.frame(ROOT_FRAME_ID).reads_messages:
-        raise illegal_transition("the root frame has open calls or a reply", event)
-    role = event.message.role
-    if role in ("assistant", "tool"):
-        raise illegal_transition(f"an inbox message has the role {role}", event)
-    last = draft.run.last_inbox_number
-    if event.number != last + 1:
-        why = f"inbox message {event.number} does not follow inbox message {last}"
-        raise illegal_transition(why, event)
-    draft.put_run(replace(draft.run, last_inbox_number=event.number))
-    draft.append(ROOT_FRAME_ID, event.message)
-
-
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
-    run = draft.run
-    old = {signal.number for signal in run.signals}
-    new = range(run.last_signal_number + 1, event.last_number + 1)
-    numbers = [signal.number for signal in event.kept]
-    if not old.union(new).issuperset(numbers) or numbers != sorted({*numbers}):
-        raise illegal_transition("a signal was taken before", event)
-    last = max(run.last_signal_number, event.last_number)
-    draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
-
-
 def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     frame = draft.frame(event.frame_id)
     if frame.open_call_ids:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     _end_frame(draft, frame.id, Errored(event.code, event.content))
-
-
-def _apply_suspension(draft: Draft, event: SuspensionBegan | SuspensionEnded) -> None:
-    if isinstance(event, SuspensionBegan):
-        _suspend(draft, event)
-        return
-    wait = draft.waits.get(event.wait_id)
-    if wait is None or wait.call_id:
-        raise illegal_transition("the wait suspends no frame and not the run", event)
-    draft.drop_wait(wait.id)
-
-
-def _suspend(draft: Draft, event: SuspensionBegan) -> None:
-    wait = event.wait
-    if wait.subject not in wait.rules.subjects or wait.call_id:
-        raise illegal_transition(f"wait {wait.id} has another subject", event)
-    if wait.frame_id in draft.suspending:
-        raise illegal_transition("another wait suspends the frame or run", event)
-    if wait.frame_id and draft.frame(wait.frame_id).open_call_ids:
-        raise illegal_transition(f"frame {wait.frame_id} has open calls", event)
-    draft.put_wait(wait)
 
 
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
@@ -250,24 +206,28 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
             _end_run(draft, ending[1])
             return
         call = draft.call(frame.parent_call_id)
-        event = _call_event_of(call.id, ending[1], draft, frame)
+        event = _call_event_of(call, ending[1], draft, frame)
         draft.drop_frame(frame.id)
         draft.put_call(replace(call, state=_next_call_state(draft, call, event)))
         ending = _close_turn(draft, call.frame_id)
 
 
 def _call_event_of(
-    call_id: str, end: Returned | Errored, draft: Draft, frame: FrameRow
+    call: CallRow, end: Returned | Errored, draft: Draft, frame: FrameRow
 ) -> CallEvent:
+    if call.cancelled is not None:
+        return CallCancelled(call_id=call.id, reason=end.content)
     if isinstance(end, Returned):
-        return CallReturned(call_id=call_id, content=end.content)
+        return CallReturned(call_id=call.id, content=end.content)
     # The newest state keeps no messages of an ended frame: the error quotes the last.
     last_message = draft.log(frame.id).messages[-1]
     text = tool_messages.failed_agent_text(frame, end, last_message)
-    return CallRaised(call_id=call_id, code=end.code, content=text)
+    return CallRaised(call_id=call.id, code=end.code, content=text)
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
+    for wait_id in list(draft.waits):
+        draft.drop_wait(wait_id)
     if isinstance(end, Returned):
         draft.put_run(replace(draft.run, status="finished", output=end.content))
     else:
@@ -288,6 +248,10 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(replace(frame, open_call_ids=()))
+    cancelled = cancelled_agents.reason(draft, frame.id)
+    if cancelled is not None:
+        text = cancelled_agents.last_turn_text(cancelled, rows)
+        return frame.id, Errored("cancelled", text)
     if frame.max_turns is not None and frame.turns >= frame.max_turns:
         return frame.id, tool_messages.max_turns_error(frame)
     return None
@@ -344,6 +308,11 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         end = _close_turn(draft, row.frame_id)
         if end is not None:
             _end_frame(draft, *end)
+        return
+    cancelled = cancelled_agents.reason(draft, row.frame_id)
+    if cancelled is not None:
+        # A call that may not begin again, or that waits, stays open in no such frame.
+        _apply_call_event(draft, CallCancelled(call_id=row.id, reason=cancelled))
 
 
 _OPENING_EVENTS = (ApprovalRequested, OutcomeUnknown, Reopened, CallParked)
@@ -373,7 +342,9 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
         case Denied() | Expired():
             return tool_messages.refused_state(row, event.decision)
         case CallCancelled():
-            return tool_messages.cancelled_state(row, event.reason)
+            return tool_messages.cancelled_state(
+                row, event.reason, never_began=event.never_began
+            )
         case _ if state_type is Unknown and isinstance(row.state, Unknown):
             return Unknown(row.state.wait_id, verify_tried=True)
         case _:

@@ -130,6 +130,10 @@ class RunRow:
         requester: The person or program that asked for the run.
         last_signal_number: Number of the last signal that the run has taken in.
         signals: The signals that no wait has taken yet, in the order of their numbers.
+        events_taken: Ids of the published events that waits of the run took in the last
+            two days.
+        last_operator_number: Number of the last request of an operator that the run has
+            taken in.
     """
 
     id: str
@@ -151,3 +155,5 @@ class RunRow:
     requester: str | None = None
     last_signal_number: int = 0
     signals: tuple[KeptSignal, ...] = ()
+    events_taken: tuple[str, ...] = ()
+    last_operator_number: int = 0

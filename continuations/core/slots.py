@@ -4,7 +4,7 @@ A slot is an object that is created once, under the next number of its wait. The
 slots that end the wait determine its decision. So every process that reads them makes
 the same decision, byte for byte, and any process may record it.
 
-A vote that does not count is passed over: `why_no_vote` is asked before a vote is
+A slot that is not valid is passed over: `objection_to` is asked before a vote is
 created and again whenever it is read.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision
-from continuations.core.quorum import Quorum, Vote
+from continuations.core.quorum import Objection, Quorum, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,23 +91,11 @@ def after_slot(wait: Wait, slot: Slot) -> Wait | Decision:
     match slot.kind:
         case "vote":
             return _after_vote(following, slot.vote)
-        case "extend":
+        case "extend" if wait.rules.is_extendable:
             return replace(following, deadline=_later(wait.deadline, slot.deadline))
-        case "escalate":
-            action = wait.on_deadline
-            if not isinstance(action, Escalate):
-                return following
-            quorum = replace(
-                wait.quorum or _ANYBODY, approvers=action.to, votes=action.votes
-            )
-            return replace(
-                following,
-                quorum=quorum,
-                votes=(),
-                deadline=slot.deadline,
-                on_deadline_json=None,
-            )
-        case "expire":
+        case "escalate" if _is_late(wait, slot):
+            return _after_escalation(following, slot)
+        case "expire" if _is_late(wait, slot):
             return Decision(
                 id=slot.id,
                 wait_id=wait.id,
@@ -115,6 +103,23 @@ def after_slot(wait: Wait, slot: Slot) -> Wait | Decision:
                 at=slot.at,
                 digest=wait.digest,
             )
+        case _:
+            return following
+
+
+def _after_escalation(wait: Wait, slot: Slot) -> Wait:
+    action = wait.on_deadline
+    if not isinstance(action, Escalate):
+        return wait
+    quorum = replace(wait.quorum or _ANYBODY, approvers=action.to, votes=action.votes)
+    return replace(
+        wait, quorum=quorum, votes=(), deadline=slot.deadline, on_deadline_json=None
+    )
+
+
+def _is_late(wait: Wait, slot: Slot) -> bool:
+    """Return whether the deadline had passed. A slot that says so falsely is void."""
+    return wait.deadline is not None and slot.at > wait.deadline
 
 
 def _later(deadline: datetime | None, moved: datetime | None) -> datetime | None:
@@ -135,7 +140,7 @@ def is_met_by(wait: Wait, decision: Decision) -> bool:
 
 
 def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
-    if cast_vote is None or why_no_vote(wait, cast_vote) is not None:
+    if cast_vote is None or objection_to(wait, cast_vote) is not None:
         return wait
     agreeing = [vote.by for vote in wait.votes if _is_same(wait, vote, cast_vote)]
     voters = (*agreeing, cast_vote.by or "")
@@ -162,19 +167,19 @@ def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
     return replace(wait, votes=(*wait.votes, vote))
 
 
-def why_no_vote(wait: Wait, cast_vote: Decision) -> str | None:
+def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
     """Return why a vote does not count for an open wait, or `None`."""
     if (cast_vote.wait_id, cast_vote.digest) != (wait.id, wait.digest):
-        return "the vote was cast for another wait"
+        return Objection("the vote is for another wait", "Vote for this one.")
     if cast_vote.kind not in wait.rules.verdicts:
-        return f"the verdict {cast_vote.kind} does not end such a wait"
-    why = (wait.quorum or _ANYBODY).why_not(cast_vote.by, cast_vote.groups)
-    if why is not None:
-        return why
+        why = f"the verdict {cast_vote.kind} does not end such a wait"
+        return Objection(why, "Give another verdict.")
+    objection = (wait.quorum or _ANYBODY).objection(cast_vote.by, cast_vote.groups)
+    if objection is not None:
+        return objection
     if any(vote.by == cast_vote.by for vote in wait.votes):
-        return (
-            f"{cast_vote.by} has voted already, and the first vote of a person counts"
-        )
+        why = f"{cast_vote.by} has voted already, and the first vote of a person counts"
+        return Objection(why, "Let another person decide.")
     return None
 
 

@@ -14,6 +14,7 @@ from continuations.core.calls import (
     Errored,
     Nested,
     Parked,
+    Ready,
     Refused,
     Returned,
     Started,
@@ -161,13 +162,15 @@ def _refused_wait(decision: Decision) -> Refused:
     return Refused(code, content)
 
 
-def cancelled_state(row: CallRow, reason: str) -> Refused:
-    """Return the state of a call that was open when its run ended."""
+def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> Refused:
+    """Return the state of a call that was cancelled, or whose run has ended."""
+    began = row.attempts - never_began if isinstance(row.state, Started) else 0
+    began = row.attempts if isinstance(row.state, Ready) else began
     if isinstance(row.state, Nested):
         content = f"CANCELLED while it ran; effects of its tools remain. {reason}"
     elif isinstance(row.state, Parked) or row.stage:
         content = f"CANCELLED while it waited; effects of the tool remain. {reason}"
-    elif isinstance(row.state, Started | Unknown):
+    elif isinstance(row.state, Unknown) or began:
         content = f"CANCELLED while it ran; its outcome is not known. {reason}"
     else:
         content = f"CANCELLED: it was not executed. {reason}"

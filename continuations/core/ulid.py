@@ -24,6 +24,11 @@ def encode_ulid(milliseconds: int, randomness: bytes) -> str:
     return "".join(reversed(digits))
 
 
+def is_ulid(text: str) -> bool:
+    """Return whether a text is a ULID."""
+    return _ULID.match(text) is not None
+
+
 def milliseconds_of(text: str) -> int:
     """Return the time of a ULID in milliseconds since 1970; raises `NotUlid`."""
     if not _ULID.match(text):

@@ -51,6 +51,11 @@ class Frame:
         return [message.data for message in self._run_state.logs[self._id].messages]
 
     @property
+    def wait(self) -> Wait | None:
+        """Open wait of the frame, or `None`: the model is not asked until it ends."""
+        return self._run_state.suspending.get(self._id)
+
+    @property
     def calls(self) -> tuple[Call, ...]:
         """The calls of the current turn, in the model's order."""
         row = self._run_state.frames[self._id]

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from continuations.core.decisions import VerdictKind
 
 WaitKind = Literal[
-    "approval", "unknown", "question", "event", "timer", "external", "model"
+    "approval",
+    "unknown",
+    "question",
+    "event",
+    "timer",
+    "external",
+    "model",
+    "operator",
 ]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 # What a wait suspends: one call, one frame (no turn of its model begins), or the run
@@ -50,6 +57,8 @@ class WaitRules:
         asks_person: Whether a person is asked. `waiting()` lists these waits.
         has_object: Whether the wait has an object of its own in the store. A wait that
             only the clock ends is a row of its run and a marker.
+        ended_by_unpause: Whether only `unpause` ends the wait.
+        may_wake: Whether `wake` ends the wait before its deadline.
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
@@ -74,6 +83,8 @@ class WaitRules:
     ended_by: str = "a decision"
     asks_person: bool = True
     has_object: bool = True
+    ended_by_unpause: bool = False
+    may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
     is_extendable: bool = False
@@ -200,14 +211,27 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
     "model": WaitRules(
         subjects=("frame",),
         verdicts={},
-        ended_by="the clock",
+        ended_by="the clock, or wake()",
         asks_person=False,
         has_object=False,
+        may_wake=True,
         title="This agent waits for its model",
         question="{tool} waits for its model",
         explanation="A model is limited, cannot be reached, or is not ready.",
         awaited="its model",
         deadline_label="Next attempt",
+    ),
+    "operator": WaitRules(
+        subjects=("frame", "run"),
+        verdicts={},
+        ended_by="unpause",
+        asks_person=False,
+        has_object=False,
+        ended_by_unpause=True,
+        title="An operator holds this run",
+        question="{tool} waits for an operator",
+        explanation="An operator, or a condition of the agent, paused the work.",
+        awaited="an operator",
     ),
 }
 

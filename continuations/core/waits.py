@@ -68,6 +68,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        events_taken: Ids of published events that the run took before the wait was
+            opened. The wait does not take them again.
         quorum: Who may decide, and how many must agree; `None` for no such rule.
         remind_after: Seconds after which people are reminded, or 0.
         votes: The votes that count so far. Like the newest deadline and the approvers
@@ -100,6 +102,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()

@@ -58,6 +58,13 @@ class ActionTasks:
         """Return whether the tool of an action was called and has not returned."""
         return action in self.gates and self.gates[action].has_begun
 
+    def has_begun_or_closes(self, action: Action) -> bool:
+        """Return whether the tool of an action was called; if not, it never will be."""
+        gate = self.gates.get(action)
+        if gate is not None:
+            gate.close()
+        return self.has_begun(action)
+
     async def drop(self, actions: Iterable[Action]) -> None:
         """Stop the tasks of some actions, and forget them."""
         dropped = [self._tasks.pop(each) for each in actions if each in self._tasks]

@@ -21,6 +21,7 @@ from continuations.core.events import (
     CallInvalid,
     CallParked,
     Denied,
+    EventTaken,
     Expired,
     FrameAbandoned,
     OutcomeUnknown,
@@ -78,6 +79,8 @@ class ArrivalReducer:
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):
             decision = decisions[wait.id]
+            if decision.event is not None:
+                state = advance(state, EventTaken(decision.event))
             events = self._decision_events(state, wait, decision)
             if decision.signal:
                 state = without_signal(state, decision.signal)

@@ -9,6 +9,7 @@ from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.async_catalog import AsyncCatalog
+from continuations.engine.async_operator import AsyncOperator
 from continuations.engine.batches import Flattened
 from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
@@ -16,12 +17,13 @@ from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Sequence
 
     from continuations.core.decisions import Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
+    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncCatalog):
+class AsyncDecider(AsyncOperator, AsyncCatalog):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -308,24 +310,89 @@ class AsyncDecider(AsyncCatalog):
         requests = self._run_requests(run_id)
         return await requests.signal(name, data, by=by, signal_id=id, door=door)
 
+    async def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call did not come to.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        from continuations.engine import request_checks
+        from continuations.ledger.published_events import EventPublisher
+
+        publisher = EventPublisher(
+            objects=self._objects,
+            clock=self._ports.clock,
+            new_ulid=self._ports.ids.new_ulid,
+        )
+        return await publisher.publish(
+            request_checks.event_name(name),
+            request_checks.event_key(key),
+            request_checks.json_text(data),
+            by=request_checks.optional_text("by", by),
+            own_id=request_checks.optional_text("id", id),
+            door=door,
+        )
+
     async def cancel(
         self,
         run_id: str,
         *,
+        call: str | Sequence[str] | None = None,
         reason: str | None = None,
         by: str | None = None,
         door: Door = PYTHON,
     ) -> Continuation:
-        """End a run and close its open waits; idempotent.
+        """End a run, or one of its calls, and close its open waits; idempotent.
 
         If another process works on the run, that process ends it at its next commit, or
         before the run finishes. The request is stored first: after a crash, a sweep or
         resume ends the run. A request that arrives between the worker's last look and
         the end of the run comes too late; only the status "cancelled" is a promise.
 
+        With `call`, only this call ends, with all calls of its agent and of the agents
+        below. The model reads that it was cancelled, and the run goes on. A call that
+        has begun to run is not stopped: it returns, and its result is kept. A call that
+        has not begun never begins.
+
         Args:
             run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
+            call: Id of an open call, or its path (`"boss/hr/transfer"`, or a list of
+                the names). `None`: the whole run.
+            reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
             door: The way by which the request came, for the audit.
 
@@ -334,10 +401,14 @@ class AsyncDecider(AsyncCatalog):
 
         Raises:
             RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
+            InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
+                or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
+        if call is not None:
+            commands = self._operator_commands(run_id)
+            return await commands.cancel_call(call, reason=reason, by=by, door=door)
         requests = self._run_requests(run_id)
         return await requests.cancel(by=by, reason=reason, door=door)
 

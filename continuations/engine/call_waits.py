@@ -169,6 +169,7 @@ def parked_wait(
             asked.on_deadline, asked.answer_type
         ),
         continues=tool.continues,
+        events_taken=state.run.events_taken if asked.event is not None else (),
     )
     return with_parked_digest(state, call, wait)
 

@@ -53,7 +53,11 @@ async def pass_slot_deadlines(
     )
     ended = (each for each in after if isinstance(each, Decision))
     decided = await asyncio.gather(*(record_decision(objects, each) for each in ended))
-    moved = [each for each in after if not isinstance(each, Decision)]
+    moved = [
+        each
+        for wait, each in zip(late, after, strict=True)
+        if not isinstance(each, Decision) and each.deadline != wait.deadline
+    ]
     return {decision.wait_id: decision for decision in decided}, moved
 
 

@@ -44,7 +44,7 @@ def with_confirmed_reply(state: RunState) -> RunState:
     The worker that got the reply could not look for messages before the end. Call it
     when there is no unread message.
     """
-    if state.run.status in ENDED_STATUSES:
+    if state.run.status in ENDED_STATUSES or state.is_suspended:
         return state
     root, log = state.frames[ROOT_FRAME_ID], state.logs[ROOT_FRAME_ID]
     if final_reply(root, log) is None:

@@ -6,7 +6,11 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from continuations.core.event_matching import opened_and_closed
 from continuations.core.run import ENDED_STATUSES
+from continuations.engine import operator_looks
+from continuations.engine.claim_retries import retry_while_claimed
+from continuations.engine.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
@@ -18,8 +22,8 @@ from continuations.errors import (
 )
 from continuations.ledger import claims, layout, markers, run_index
 from continuations.ledger.arrivals import (
+    NO_ARRIVALS,
     Arrivals,
-    read_cancel_request,
     read_late_arrivals,
 )
 from continuations.ledger.claims import ClockReading, Lease
@@ -27,23 +31,20 @@ from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
-    from continuations.wire.records import CancelRequest
 
 T = TypeVar("T")
 
 _log = logging.getLogger("continuations")
 _MAX_SLOW_CLAIMS = 5
-# Seconds between two tries of a commit while the store is down: the first and the
-# longest. A store with retries of its own has already retried within each try.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class StoreJournal:
@@ -126,14 +127,12 @@ class StoreJournal:
         """When the claim ends unless it is renewed; `None` without a claim."""
         return None if self._lease is None else self._lease.until
 
-    async def commit(
-        self, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
         """Commit a running state; the first commit takes the claim.
 
-        Returns a cancel request if there is one. Raises `StaleRun` if another process
-        took the run over, `ClockOff`, or a `StoreError`. After each of these the caller
-        must stop.
+        Returns the new requests of operators, and a cancel request. Raises `StaleRun`
+        if another process took the run over, `ClockOff`, or a `StoreError`. After each
+        of these the caller must stop.
         """
         first = self._lease is None
         await self.ensure_guarded()
@@ -148,8 +147,8 @@ class StoreJournal:
             attempt=self._attempt,
         )
         try:
-            sent_at, cancel_request = await with_side_task(
-                self._append(claimed), self._cancel_request_if_readable(first=first)
+            sent_at, asked = await with_side_task(
+                self._append(claimed), self._read_requests(state, first=first)
             )
         except StaleRun:
             await self._delete_own_markers()
@@ -157,12 +156,12 @@ class StoreJournal:
         self._check_clock(sent_at)
         if first:
             await self._index_if_new(state)
-            cancel_request = await self._check_still_newest()
+            asked = await self._check_still_newest(state)
         else:
             await self._check_not_erased()
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
-        return cancel_request
+        return asked
 
     async def commit_and_release(self, state: RunState) -> None:
         """Commit a suspended or ended state, without a claim."""
@@ -204,8 +203,33 @@ class StoreJournal:
                 may_be_stored = True
                 raise
 
-        self.loaded = await self._retry_while_claimed(append)
+        opened: Sequence[Wait] = ()
+        before = self.loaded.state.waits if self.loaded else {}
+        if before or state.waits:
+            opened, closed = opened_and_closed(before, state.waits)
+            if opened or closed:
+                await self._index_waits(opened, closed)
+        try:
+            self.loaded = await self._retry_while_claimed(append)
+        except StaleRun:
+            if opened:
+                await self._index_waits((), opened)
+            raise
         return sent_at
+
+    async def _index_waits(
+        self, opened: Sequence[Wait], closed: Sequence[Wait]
+    ) -> None:
+        """Let publishers find the waits for events that a version opens, not others.
+
+        The waits that it closes have their decisions already.
+        """
+        from continuations.ledger import event_waiters  # noqa: PLC0415 - few tools wait
+
+        await event_waiters.delete_if_possible(self._objects, closed)
+        await self._retry_while_claimed(
+            lambda: event_waiters.create(self._objects, opened)
+        )
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and a cancel request, before the run may finish."""
@@ -213,28 +237,18 @@ class StoreJournal:
             lambda: read_late_arrivals(self._objects, state)
         )
 
-    async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of an attempt; retry until the claim ends, if there is one.
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Record "cancel" for the waits that requests of operators ended."""
+        ender = RunEnder(self._objects, self._ports)
+        await self._retry_while_claimed(
+            lambda: ender.close_waits_of_cancelled_calls(before, after)
+        )
 
-        Work that is not stored is lost, so the limit is a time and not a number.
-        """
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return await attempt()
-            except (StoreUnavailable, Inconclusive) as error:
-                if self._lease is None or self._lease.seconds_left <= pause:
-                    raise
-                if pause == _FIRST_PAUSE:
-                    _log.warning(
-                        "run %s: the store is down after version %s; its worker tries "
-                        "again until its claim ends: %s",
-                        self.run_id,
-                        self.version_number,
-                        error,
-                    )
-            await self._ports.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+    async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of an attempt; retry until the claim ends."""
+        return await retry_while_claimed(attempt, self._lease, self._ports, self.loaded)
 
     async def ensure_guarded(self) -> None:
         """Create a marker that guards the next version, unless there is one.
@@ -339,13 +353,22 @@ class StoreJournal:
         if reading.store_time is not None:
             self._clock_uncertainty = reading.uncertainty
 
-    async def _check_still_newest(self) -> CancelRequest | None:
-        run_id = self.run_id
-        progress = await read_progress(self._objects, run_id)
+    async def _check_still_newest(self, state: RunState) -> Arrivals:
+        last = state.run.last_operator_number
+        progress = await read_progress(self._objects, self.run_id, last)
         if progress.newest_number != self.version_number:
             await self._withdraw_if_over()
             raise self._versions.stale_error(self.version_number)
-        return await self._read_cancel_request() if progress.may_be_cancelled else None
+        if not (progress.may_be_cancelled or progress.has_requests):
+            return NO_ARRIVALS
+        return await operator_looks.read_requests(
+            self._objects, state.run, cancelled=progress.may_be_cancelled
+        )
+
+    async def _read_requests(self, state: RunState, *, first: bool) -> Arrivals:
+        if first:
+            return NO_ARRIVALS  # the listing after the first commit shows them
+        return await operator_looks.read_if_possible(self._objects, state.run)
 
     async def _index_if_new(self, state: RunState) -> None:
         """List the run as live; the caller looks at the newest version afterwards."""
@@ -365,34 +388,11 @@ class StoreJournal:
             await self._withdraw_if_over()
 
     async def _withdraw_if_over(self) -> None:
-        """Delete what this worker wrote for a run that has ended or was erased.
-
-        Raises `RunErased` if the run was erased. Erasing had deleted the number of this
-        worker's last version, or the worker could not have created that version.
-        """
+        """Delete what this worker wrote for a run that has ended or was erased."""
         assert self.loaded is not None  # noqa: S101 - it was just committed
         try:
-            await run_index.withdraw_if_ended(self._objects, self.loaded)
+            await run_index.withdraw_if_over(self._objects, self.loaded)
         except RunErased:
-            await self._delete_own_markers()
-            await self._versions.delete_late(self.version_number)
             self._lease = None
+            await self._delete_own_markers()
             raise
-
-    async def _cancel_request_if_readable(self, *, first: bool) -> CancelRequest | None:
-        """Return a cancel request; `None` if the store does not return it now.
-
-        The version beside it may hold the result of a call. It must not fail because of
-        this read; the next commit reads the request again.
-        """
-        if first:
-            return None  # the listing after the first commit shows a request
-        try:
-            return await self._read_cancel_request()
-        except StoreError as error:
-            run_id = self.run_id
-            _log.warning("run %s: the cancel request was not read: %s", run_id, error)
-            return None
-
-    async def _read_cancel_request(self) -> CancelRequest | None:
-        return await read_cancel_request(self._objects, self.run_id)

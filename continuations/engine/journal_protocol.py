@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.state import RunState
-    from continuations.wire.records import CancelRequest
 
 
 class Journal(Protocol):
@@ -36,14 +35,18 @@ class Journal(Protocol):
         """When the claim ends unless it is renewed; `None` without a claim."""
         ...
 
-    async def commit(
-        self, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
-        """Commit a running state; return a cancel request if there is one."""
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
+        """Commit a running state; return new requests of operators."""
         ...
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
-        """Return unread messages and a cancel request, before the run may finish."""
+        """Return unread messages and requests, before the run may finish."""
+        ...
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Close the waits that requests of operators ended."""
         ...
 
 
@@ -55,10 +58,17 @@ class NoJournal:
     seconds_to_renewal = None
     claim_end = None
 
-    async def commit(self, state: RunState, *, progressed: bool) -> None:
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
         """Do nothing; without a store, a crash loses the run."""
+        del state, progressed
+        return Arrivals()
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return nothing; without a store, a run has no inbox."""
         del state
         return Arrivals()
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Do nothing; without a store, no process decides a wait meanwhile."""

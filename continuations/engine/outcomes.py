@@ -44,12 +44,14 @@ class Suspended:
 
     Attributes:
         run_id: Id of the run.
-        waits: The open waits.
+        waits: The open waits, of all kinds.
         continuation: The state.
         code_changes: Differences between this process's code and the code that worked
             on the run before.
         paused: True if the run could continue at once: it was paused by `should_pause`,
             or only stored (`work=False`). The next sweep resumes it.
+        reasons: Why an operator holds the run until `unpause`: the reason of a pause,
+            and the names of the conditions (`suspend_when`) that were met.
     """
 
     run_id: str
@@ -57,6 +59,7 @@ class Suspended:
     continuation: Continuation
     code_changes: tuple[ManifestChange, ...] = ()
     paused: bool = False
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,4 +132,9 @@ def outcome_of(
         continuation=continuation,
         code_changes=code_changes,
         paused=paused,
+        reasons=tuple(
+            wait.policy or wait.kind
+            for wait in continuation.waits
+            if wait.rules.ended_by_unpause
+        ),
     )

@@ -93,9 +93,9 @@ class ParkedCalls:
         Raises `AgentChanged` if a function of the tool must get the answer, and this
         process does not have it.
         """
-        problem = _problem_with_signal(state, wait, decision)
+        problem = _problem_with_sent_data(state, wait, decision)
         if problem is not None:
-            renewed = self._renewed(state, call, wait, problem, keeps_deadline=True)
+            renewed = self._renewed(state, call, wait, problem, keeps_times=True)
             return Reopened(call_id=call.id, wait=renewed)
         match consequences.consequence(wait, decision):
             case Answer(value=value):
@@ -104,7 +104,7 @@ class ParkedCalls:
                     call,
                     wait,
                     jsontext.canonical(value),
-                    by_signal=bool(decision.signal),
+                    was_sent=_sender_of(decision) is not None,
                 )
             case Fail(error=error):
                 return CallRaised(
@@ -123,7 +123,7 @@ class ParkedCalls:
         wait: Wait,
         answer_json: str,
         *,
-        by_signal: bool,
+        was_sent: bool,
     ) -> CallEvent:
         if not wait.continues:
             value = jsontext.parse(answer_json)
@@ -141,7 +141,7 @@ class ParkedCalls:
             tool.check_answer(answer_json)
         except ArgumentsInvalid as error:
             note = f"The tool rejected the answer: {error}"
-            renewed = self._renewed(state, call, wait, note, keeps_deadline=by_signal)
+            renewed = self._renewed(state, call, wait, note, keeps_times=was_sent)
             return Reopened(call_id=call.id, wait=renewed)
         return AnswerReceived(call_id=call.id, answer=answer_json)
 
@@ -152,7 +152,7 @@ class ParkedCalls:
         wait: Wait,
         note: str,
         *,
-        keeps_deadline: bool = False,
+        keeps_times: bool = False,
     ) -> Wait:
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
@@ -160,21 +160,35 @@ class ParkedCalls:
             last = layout.parse_wait_id(wait.id).ulid
             ulid = next_known_wait_ulid(state.run, last)
         renewed = renewed_wait(wait, now, ulid, note)
-        if keeps_deadline:
-            renewed = replace(renewed, deadline=wait.deadline)
+        if keeps_times:
+            # It also looks back as far as the wait before.
+            renewed = replace(
+                renewed, deadline=wait.deadline, created_at=wait.created_at
+            )
+        if wait.event is not None:
+            renewed = replace(renewed, events_taken=state.run.events_taken)
         return with_parked_digest(state, call, renewed)
 
 
-def _problem_with_signal(state: RunState, wait: Wait, decision: Decision) -> str | None:
-    """Return why the signal of a decision does not end its wait, or `None`."""
-    number = decision.signal
-    if not number:
+def _sender_of(decision: Decision) -> str | None:
+    """Return the signal or event that made a decision, in words, or `None`."""
+    if decision.signal:
+        return f"Signal {decision.signal}"
+    return decision.event and f"Event {decision.event}"
+
+
+def _problem_with_sent_data(
+    state: RunState, wait: Wait, decision: Decision
+) -> str | None:
+    """Return why a signal or event does not end its wait, or `None`."""
+    sender, number = _sender_of(decision), decision.signal
+    if sender is None:
         return None
-    if all(signal.number != number for signal in state.run.signals):
-        return f"Signal {number} went to another wait."
+    if number and all(signal.number != number for signal in state.run.signals):
+        return f"{sender} went to another wait."
     try:
         value = jsontext.parse(decision.value or "null")
         verdict_checks.check_values(wait, Answer(value))
     except DecisionRefused as error:
-        return f"Signal {number} does not fit: {error}"
+        return f"{sender} does not fit: {error}"
     return None

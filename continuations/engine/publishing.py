@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
+from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.side_task import with_side_task
-from continuations.errors import ContinuationsError, RunErased, StoreError
+from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers, run_index, waits
 from continuations.ledger.arrivals import (
     Arrivals,
@@ -18,6 +19,7 @@ from continuations.ledger.arrivals import (
     read_arrivals,
 )
 from continuations.ledger.run_overview import read_overview
+from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +40,24 @@ async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
     deadlines = filter(None, map(markers.deadline_marker, new_waits))
     await asyncio.gather(*(markers.create(objects, marker) for marker in deadlines))
     await waits.create(objects, (w for w in new_waits if w.rules.has_object))
+
+
+async def look_back(objects: Objects, ports: Ports, new_waits: Iterable[Wait]) -> None:
+    """Let waits that were opened take events that were published before.
+
+    The waits are listed for publishers already. A worker that dies before leaves the
+    marker of its version, and the next process looks back.
+    """
+    waiting = waits_for_events(new_waits)
+    if not waiting:
+        return
+    from continuations.ledger.event_delivery import EventDelivery  # noqa: PLC0415 - rare
+
+    clock = ports.clock
+    delivery = EventDelivery(
+        objects, StoreClock(clock), lambda: ports.ids.new_ulid(clock.now())
+    )
+    await delivery.look_back(waiting)
 
 
 async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None:
@@ -105,9 +125,10 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        the notifications; the keys of the index. Then come the deletion of ended waits,
-        a look at new arrivals, and the deletion of markers. A crash between two steps
-        leaves a due marker, and a sweep does the rest.
+        a look at events that were published before; the notifications; the keys of the
+        index. Then come the deletion of ended waits, a look at new arrivals, and the
+        deletion of markers. A crash between two steps leaves a due marker, and a sweep
+        does the rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
@@ -119,13 +140,14 @@ class Publisher:
         )
         new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
+        await look_back(self.objects, self.ports, new)
         await notify_waits(self.ports.notify, new)
         indexed = await self._index(journal)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         arrived_since = Arrivals()
         if state.run.status not in ENDED_STATUSES:
             try:
-                arrived_since = await self._look(journal, new)
+                arrived_since = await self._look(journal)
             except StoreError as error:
                 # The outcome is stored. All markers stay, so a sweep looks again.
                 _log.warning("run %s: no look at its arrivals: %s", state.run.id, error)
@@ -169,6 +191,7 @@ class Publisher:
         new, published = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await waits.recreate_missing(self.objects, published)
+        await look_back(self.objects, self.ports, new)
         await notify_waits(self.ports.notify, new)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         if await self._delete(
@@ -190,6 +213,7 @@ class Publisher:
             return
         await run_index.mend(self.objects, loaded)
         await publish_again(self.objects, self.ports.notify, loaded.state)
+        await look_back(self.objects, self.ports, loaded.state.waits.values())
         run_id = loaded.state.run.id
         decided = await list_decided_wait_ids(self.objects, run_id)
         if await self._delete(run_id, list(map(layout.wait_key, decided))):
@@ -211,19 +235,15 @@ class Publisher:
         }
         await self._delete(journal.run_id, sorted(key for key in keys if key))
 
-    async def _look(self, journal: StoreJournal, new: Sequence[Wait]) -> Arrivals:
+    async def _look(self, journal: StoreJournal) -> Arrivals:
         """Return what has arrived since the worker's version.
 
-        Raises `RunErased` if the run was erased. Then the new waits are not listed.
+        Raises `RunErased` if the run was erased. Then its waits are not listed.
         """
         assert journal.loaded is not None  # noqa: S101 - it was just committed
         overview = await read_overview(self.objects, journal.run_id)
         if overview.newest_number != journal.version_number:
-            try:
-                await run_index.withdraw_if_ended(self.objects, journal.loaded)
-            except RunErased:
-                await waits.delete(self.objects, (wait.id for wait in new))
-                raise
+            await run_index.withdraw_if_over(self.objects, journal.loaded)
         state, keys = journal.loaded.state, overview.arrival_keys
         return await read_arrivals(self.objects, state, keys)
 

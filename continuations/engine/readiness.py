@@ -26,8 +26,10 @@ def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
     signalled = with_signals(state, arrived.signals) is not state
     signalled = signalled or bool(awaited_signals(state))
     reads = with_inbox_messages(state, arrived.inbox_messages) is not state
+    last = state.run.last_operator_number
+    asked = any(request.number > last for request in arrived.operator_requests)
     is_cancelled = arrived.cancel_request is not None
-    return decided or signalled or reads or is_cancelled
+    return decided or signalled or reads or asked or is_cancelled
 
 
 def is_runnable(state: RunState) -> bool:

@@ -12,7 +12,10 @@ from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
@@ -55,8 +58,20 @@ class RunEnder:
         """
         if after.run.status not in ENDED_STATUSES:
             return after
-        now = self.ports.clock.now()
         reason = after.run.failure.message if after.run.failure else None
+        await self.close_waits(before.waits.values(), reason)
+        return after
+
+    async def close_waits_of_cancelled_calls(
+        self, before: RunState, after: RunState
+    ) -> None:
+        """Record "cancel" for the waits that requests of operators ended."""
+        ended = [wait for key, wait in before.waits.items() if key not in after.waits]
+        await self.close_waits(ended, "An operator cancelled the call.")
+
+    async def close_waits(self, waits: Iterable[Wait], reason: str | None) -> None:
+        """Record "cancel" for waits; a decision that was recorded before stays."""
+        now = self.ports.clock.now()
         closing = [
             close_wait(
                 self.objects,
@@ -66,8 +81,7 @@ class RunEnder:
                 decision_id=self.ports.ids.new_ulid(now),
                 reason=reason,
             )
-            for wait in before.waits.values()
+            for wait in waits
             if wait.rules.has_object
         ]
         await asyncio.gather(*closing)
-        return after

@@ -30,12 +30,14 @@ from continuations.core.events import (
     RepeatAllowed,
     SubAgentStarted,
 )
+from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.model_delays import ModelGaveUp
+from continuations.engine.operator_effects import OperatorEffects
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
     ContinuationsError,
@@ -65,8 +67,9 @@ class RunLoop:
 
     Attributes:
         state: After `run`, the state that the caller must commit.
-        late_arrivals: The messages and the cancel request that were found before the
-            run could finish.
+        late_arrivals: The requests of operators that were found at commits. And the
+            messages, requests and the cancel request that were found before the run
+            could finish.
         cancel_request: A cancel request that was found, or `None`.
         model_error: The first error of a model, or `None`.
         look_error: Why the run could not look for late arrivals before it finished, or
@@ -106,7 +109,8 @@ class RunLoop:
         # An action is launched when the event with this number is saved.
         self._event_to_await: dict[Action, int] = {}
         self._actions = ActionTasks()
-        self._commit_task: asyncio.Task[CancelRequest | None] | None = None
+        self._operator = OperatorEffects(self._actions, journal)
+        self._commit_task: asyncio.Task[Arrivals] | None = None
         self._commit_count = 0
 
     async def run(self) -> None:
@@ -144,7 +148,22 @@ class RunLoop:
             self._commit_task = asyncio.create_task(self._save())
         await self._wait_for_tasks()
         self._collect_results()
+        if self.cancel_request is None and self.late_arrivals.operator_requests:
+            await self._apply_operator_requests()
         return self.cancel_request is None
+
+    async def _apply_operator_requests(self) -> None:
+        requests = self.late_arrivals.operator_requests
+        before = self.state
+        self.state = await self._operator.apply(before, requests)
+        if self.state is before:
+            return
+        self._last_event_to_save += 1
+        self._progress += 1
+        # After `unpause`, the worker begins anew: a reply may wait for the end.
+        self._paused = self._paused or any(
+            request.action == "pause" for request in requests
+        )
 
     async def _apply_local_actions(self) -> None:
         """Examine new calls, and record the start of ready ones.
@@ -256,7 +275,12 @@ class RunLoop:
             return pending
         self.late_arrivals = self.late_arrivals.followed_by(late)
         reads = late.inbox_messages and may_ask_again
-        return pending if reads or late.cancel_request is not None else reply
+        paused = with_operator_requests(self.state, late.operator_requests).is_suspended
+        stays_open = reads or paused or late.cancel_request is not None
+        return pending if stays_open else reply
+
+    def _ends_paused_run(self, reply: ModelReplied) -> bool:
+        return self.state.is_suspended and self._would_finish(reply)
 
     def _would_finish(self, reply: ModelReplied) -> bool:
         if reply.message.tool_call_ids:
@@ -270,15 +294,15 @@ class RunLoop:
             return False
         return not (run.budget and run.budget.reached_limit(run.usage + reply.usage))
 
-    async def _save(self) -> CancelRequest | None:
+    async def _save(self) -> Arrivals:
         last_event, progress = self._last_event_to_save, self._progress
         # The first commit takes the claim and never counts as progress: else a worker
         # that always dies right after it would be tried again without end.
         progressed = self._commit_count > 0 and progress > self._progress_saved
         self._commit_count += 1
-        cancel_request = await self._journal.commit(self.state, progressed=progressed)
+        asked = await self._journal.commit(self.state, progressed=progressed)
         self._last_event_saved, self._progress_saved = last_event, progress
-        return cancel_request
+        return asked
 
     async def _wait_for_tasks(self) -> None:
         waiting: set[asyncio.Task[Any]] = {*self._actions.tasks}
@@ -316,9 +340,16 @@ class RunLoop:
         # Last: the error of a commit must not lose the result of a call.
         if self._commit_task is not None and self._commit_task.done():
             commit, self._commit_task = self._commit_task, None
-            self.cancel_request = commit.result() or self.cancel_request
+            asked = commit.result()
+            self.cancel_request = asked.cancel_request or self.cancel_request
+            if asked.operator_requests:
+                late = Arrivals(operator_requests=asked.operator_requests)
+                self.late_arrivals = self.late_arrivals.followed_by(late)
 
     def _apply(self, event: Event) -> None:
+        if isinstance(event, ModelReplied) and self._ends_paused_run(event):
+            # Its last reply is confirmed after `unpause`.
+            event = replace(event, is_final=False)
         derived = isinstance(event, _DERIVED_EVENTS)
         may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
@@ -340,4 +371,5 @@ class RunLoop:
             if not isinstance(call.state, Started):
                 continue
             if not self._actions.has_begun(RunTool(call.id)):
-                self.state = advance(self.state, RepeatAllowed(call_id=call.id))
+                event = RepeatAllowed(call_id=call.id, never_began=True)
+                self.state = advance(self.state, event)

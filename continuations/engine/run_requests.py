@@ -5,19 +5,23 @@ They need no agents: a process that cannot resume a run can send to it and cance
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
+from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
+from continuations.engine.request_checks import event_name, json_text, optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
-from continuations.ledger import inbox, run_signals
+from continuations.ledger import inbox, markers, run_signals
 from continuations.ledger.arrivals import Arrivals, read_cancel_request
+from continuations.ledger.decisions import record_decision
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import CancelRequest, InboxMessage, Signal
@@ -25,6 +29,7 @@ from continuations.wire.records import CancelRequest, InboxMessage, Signal
 if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.run import RunRow
+    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -51,7 +56,7 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended.
         """
-        user_message, by = parse_user_message(text), _optional_text("by", by)
+        user_message, by = parse_user_message(text), optional_text("by", by)
         await self._check_accepts_messages(0)
         now = self.ports.clock.now()
         message = InboxMessage(
@@ -85,8 +90,8 @@ class RunRequests:
 
         Raises `InvalidInput` if the run has ended, or keeps too many signals.
         """
-        checked_name, data_json = _signal_name(name), _json_text(data)
-        by, signal_id = _optional_text("by", by), _optional_text("id", signal_id)
+        checked_name, data_json = event_name(name), json_text(data)
+        by, signal_id = optional_text("by", by), optional_text("id", signal_id)
         run = await self._run_that_accepts_signals(0)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
@@ -106,6 +111,37 @@ class RunRequests:
         await self._run_that_accepts_signals(posted.number)
         return posted.number
 
+    async def wake(self, *, by: str | None, door: Door) -> int:
+        """End the waits for models of the newest version; return their number."""
+        by = optional_text("by", by)
+        state = (await self._versions.load_newest()).state
+        waits = [wait for wait in state.waits.values() if wait.rules.may_wake]
+        await asyncio.gather(*(self._wake(wait, by, door) for wait in waits))
+        return len(waits)
+
+    async def _wake(self, wait: Wait, by: str | None, door: Door) -> None:
+        """Record that the deadline of a wait has come, unless it is recorded already.
+
+        The marker comes first, so a sweep asks the model also after a crash.
+        """
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        marker = markers.for_decision(wait.id, ulid)
+        await markers.create(self.objects, marker)
+        proposed = Decision(
+            id=ulid,
+            wait_id=wait.id,
+            kind="expire",
+            at=now,
+            digest=wait.digest,
+            by=by,
+            marker=marker.key,
+            door=door.name,
+            authentication=door.authentication,
+        )
+        if (await record_decision(self.objects, proposed)).id != proposed.id:
+            await self.objects.delete(marker.key)
+
     async def _run_that_accepts_signals(self, signal_number: int) -> RunRow:
         run = (await self._versions.load_newest()).state.run
         if run.status in ENDED_STATUSES and (
@@ -121,7 +157,7 @@ class RunRequests:
 
         A process that may not write versions only records the request.
         """
-        by, reason = _optional_text("by", by), _optional_text("reason", reason)
+        by, reason = optional_text("by", by), optional_text("reason", reason)
         newest = await self._versions.load_newest()
         if newest.state.run.status in ENDED_STATUSES:
             return Continuation(newest.state, newest.number)
@@ -137,13 +173,25 @@ class RunRequests:
         await inbox.record_cancel_request(self.objects, self.run_id, request)
         while True:
             try:
-                return await self.end_if_cancelled()
+                ended = await self.end_if_cancelled()
+                if ended.status in ENDED_STATUSES:
+                    return ended
+                return await self._operator_commands.tell_worker_of_cancellation()
             except StaleRun:
                 continue
             except StoreDenied:
                 # The request and its marker are stored: a worker ends the run.
                 _log.info("run %s: a worker ends it, not this process", self.run_id)
                 return Continuation(newest.state, newest.number)
+
+    @property
+    def _operator_commands(self) -> OperatorCommands:
+        return OperatorCommands(
+            objects=self.objects,
+            ports=self.ports,
+            options=self.options,
+            run_id=self.run_id,
+        )
 
     async def end_if_cancelled(self) -> Continuation:
         """End the run if a cancel request is recorded and no claim lasts.
@@ -174,34 +222,8 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
-_MAX_NAME_CHARS = 200
 
 
 def _ended_error(run: RunRow, what: str) -> InvalidInput:
     msg = f"run {run.id} is {run.status} and does not accept {what}. Start a new run."
     return InvalidInput(msg, run_id=run.id)
-
-
-def _signal_name(name: object) -> str:
-    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME_CHARS:
-        return name
-    msg = (
-        f"name must be a text of 1 to {_MAX_NAME_CHARS} characters, got "
-        f"{str(name)[:60]!r}. Pass the name that wait_for() has."
-    )
-    raise InvalidInput(msg)
-
-
-def _json_text(data: object) -> str:
-    try:
-        return jsontext.canonical(data)
-    except jsontext.NotJson as error:
-        msg = f"data is not a JSON value: {error}. Pass values that JSON has."
-        raise InvalidInput(msg) from None
-
-
-def _optional_text(name: str, value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    msg = f"{name} must be a text or None, got {type(value).__name__}."
-    raise InvalidInput(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import deadlines
-from continuations.engine.publishing import notify_waits, publish_again
+from continuations.engine.publishing import look_back, notify_waits, publish_again
 from continuations.engine.readiness import arrivals_unblock, needs_worker
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
@@ -76,6 +76,8 @@ class RunSweep:
             notify = self.worker.ports.notify
             await run_index.mend(self.objects, newest)
             await publish_again(self.objects, notify, newest.state)
+            ports, open_waits = self.worker.ports, newest.state.waits.values()
+            await look_back(self.objects, ports, open_waits)
         outcome = None
         if await self._can_progress(newest):
             skipped = self._why_not_ours(newest)

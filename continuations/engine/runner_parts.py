@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from continuations.authoring.agent import Agent
+    from continuations.engine.operator_commands import OperatorCommands
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import RunOptions, ShouldPause
@@ -90,6 +91,16 @@ class RunnerParts:
         from continuations.engine.run_requests import RunRequests
 
         return RunRequests(
+            objects=self._objects,
+            ports=self._ports,
+            options=self._options,
+            run_id=run_id,
+        )
+
+    def _operator_commands(self, run_id: str) -> OperatorCommands:
+        from continuations.engine.operator_commands import OperatorCommands
+
+        return OperatorCommands(
             objects=self._objects,
             ports=self._ports,
             options=self._options,

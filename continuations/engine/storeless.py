@@ -25,24 +25,27 @@ from continuations.engine.ports import Ports
 from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
 from continuations.engine.stack_binding import StackBinding
+from continuations.engine.storeless_answers import (
+    decisions_from_answers,
+    with_escalated_waits,
+)
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_PATIENCE,
     check_max_depth,
 )
-from continuations.errors import InvalidInput, WaitNotFound
+from continuations.errors import InvalidInput
 from continuations.ledger import claims
-from continuations.ledger.decisions import build_decision
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
-    from continuations.core.decisions import Decision, Verdict
     from continuations.core.output_type import Output
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
+    from continuations.engine.storeless_answers import Answers
     from continuations.ledger.claims import Clock
 
 
@@ -92,7 +95,7 @@ def resume(
     data: bytes | Continuation,
     agent: Agent[Output],
     *,
-    answers: Mapping[str, Verdict] | None = None,
+    answers: Answers | None = None,
     context: Any = None,
     max_depth: int | None = None,
     clock: Clock | None = None,
@@ -104,7 +107,8 @@ def resume(
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
-        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id.
+        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
+            persons must agree, the value is the list of all their verdicts.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         clock: The clocks of this machine, for tests.
@@ -118,7 +122,8 @@ def resume(
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
-        DecisionRefused: A verdict is invalid for its wait. Nothing ran.
+        DecisionRefused: A verdict is invalid for its wait, its person may not decide
+            it, or a list has too few votes. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
         AgentChanged: An agent of the run is missing, or the tool of a pending call that
             needed no approval is missing or has changed.
@@ -189,7 +194,7 @@ async def resume_async(
     data: bytes | Continuation,
     agent: Agent[Output],
     *,
-    answers: Mapping[str, Verdict] | None = None,
+    answers: Answers | None = None,
     context: Any = None,
     max_depth: int | None = None,
     clock: Clock | None = None,
@@ -199,7 +204,8 @@ async def resume_async(
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
-        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id.
+        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
+            persons must agree, the value is the list of all their verdicts.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         clock: The clocks of this machine, for tests.
@@ -213,7 +219,8 @@ async def resume_async(
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
-        DecisionRefused: A verdict is invalid for its wait. Nothing ran.
+        DecisionRefused: A verdict is invalid for its wait, its person may not decide
+            it, or a list has too few votes. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
         AgentChanged: An agent of the run is missing, or the tool of a pending call that
             needed no approval is missing or has changed.
@@ -227,7 +234,9 @@ async def resume_async(
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
-    decisions = _decisions_from_answers(state, answers or {}, ports)
+    if state.run.status not in ENDED_STATUSES:
+        state = with_escalated_waits(state, ports.clock.now())
+    decisions = decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
@@ -298,23 +307,3 @@ async def _run_loop(
         loop.model_error.continuation = continuation
         raise loop.model_error
     return outcome_of(continuation, agent, changes)
-
-
-def _decisions_from_answers(
-    state: RunState, answers: Mapping[str, Verdict], ports: Ports
-) -> dict[str, Decision]:
-    now = ports.clock.now()
-    decisions: dict[str, Decision] = {}
-    for wait_id, verdict in answers.items():
-        wait = state.waits.get(wait_id)
-        if wait is None:
-            msg = (
-                f"answers has {str(wait_id)[:80]!r}, which is not an open wait of run "
-                f"{state.run.id}. Nothing ran. Open waits: "
-                f"{', '.join(state.waits) or 'none'}."
-            )
-            raise WaitNotFound(msg, run_id=state.run.id, wait_id=str(wait_id))
-        decisions[wait_id] = build_decision(
-            wait, verdict, now=now, decision_id=ports.ids.new_ulid(now)
-        )
-    return decisions

@@ -25,13 +25,14 @@ from continuations.ledger import markers
 from continuations.ledger.misdated_markers import redate_misdated
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
     from typing import Any
 
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
     from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.worker import Worker
+    from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
@@ -127,13 +128,24 @@ class Sweeper:
         seed = self.ports.ids.new_ulid(self.ports.clock.now())
         if self.memory.should_check_dates():
             await redate_misdated(self.objects, self.clock, seed)
-        by_run: dict[str, list[Marker]] = {}
         found = await markers.read_due(self.objects, self.clock)
-        for marker in found.due:
+        run_markers = [*found.due]
+        if found.due_events:
+            run_markers += await self._process_events(found.due_events)
+        by_run: dict[str, list[Marker]] = {}
+        for marker in run_markers:
             by_run.setdefault(marker.run_id, []).append(marker)
         due = [item for item in by_run.items() if self.memory.may_look_at(*item)]
         random.Random(seed).shuffle(due)  # noqa: S311 - not for secrets
         return DueRuns(dict(due), found.seconds_to_next)
+
+    async def _process_events(self, due: Sequence[EventMarker]) -> list[Marker]:
+        """End waits by events whose publisher died; return the markers of the runs."""
+        from continuations.engine.event_sweep import EventSweep  # noqa: PLC0415 - rare
+
+        clock, ids = self.ports.clock, self.ports.ids
+        events = EventSweep(self.objects, self.clock, lambda: ids.new_ulid(clock.now()))
+        return await events.process(due)
 
     async def try_run(self, run_id: str, due_markers: list[Marker]) -> RunReport:
         """Look at one run; report everything that it raises.

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 from continuations.engine.sync_catalog import Catalog
+from continuations.engine.sync_operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
+    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 
-class Decider(Catalog):
+class Decider(Operator, Catalog):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -236,24 +238,76 @@ class Decider(Catalog):
             self.async_runner.signal(run_id, name, data, by=by, id=id, door=door)
         )
 
+    def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call did not come to.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        return portal.run_until_complete(
+            self.async_runner.publish(name, data, key=key, by=by, id=id, door=door)
+        )
+
     def cancel(
         self,
         run_id: str,
         *,
+        call: str | Sequence[str] | None = None,
         reason: str | None = None,
         by: str | None = None,
         door: Door = PYTHON,
     ) -> Continuation:
-        """End a run and close its open waits; idempotent.
+        """End a run, or one of its calls, and close its open waits; idempotent.
 
         If another process works on the run, that process ends it at its next commit, or
         before the run finishes. The request is stored first: after a crash, a sweep or
         resume ends the run. A request that arrives between the worker's last look and
         the end of the run comes too late; only the status "cancelled" is a promise.
 
+        With `call`, only this call ends, with all calls of its agent and of the agents
+        below. The model reads that it was cancelled, and the run goes on. A call that
+        has begun to run is not stopped: it returns, and its result is kept. A call that
+        has not begun never begins.
+
         Args:
             run_id: Id of the run.
-            reason: Why, for the record and for later deciders.
+            call: Id of an open call, or its path (`"boss/hr/transfer"`, or a list of
+                the names). `None`: the whole run.
+            reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
             door: The way by which the request came, for the audit.
 
@@ -262,9 +316,10 @@ class Decider(Catalog):
 
         Raises:
             RunNotFound: The store has no such run.
-            InvalidInput: `reason` or `by` is not a text.
+            InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
+                or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.
         """
         return portal.run_until_complete(
-            self.async_runner.cancel(run_id, reason=reason, by=by, door=door)
+            self.async_runner.cancel(run_id, call=call, reason=reason, by=by, door=door)
         )

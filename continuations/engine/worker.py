@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
@@ -224,6 +225,8 @@ class Worker:
                 await journal.commit(state, progressed=False)
                 return await self._ender.end_after_attempts(state, attempt - 1)
         after = reducer.with_interrupted_calls(state, arrived.decisions)
+        before, after = after, with_operator_requests(after, arrived.operator_requests)
+        cancels = before.waits.keys() - after.waits.keys()
         after = signal_delivery.with_signals(after, arrived.signals)
         after = reducer.with_decisions(after, arrived.decisions)
         after = with_inbox_messages(after, arrived.inbox_messages)
@@ -243,6 +246,8 @@ class Worker:
             return state
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
+        cancelled = [wait for key, wait in state.waits.items() if key in cancels]
+        await self._ender.close_waits(cancelled, "An operator cancelled the call.")
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )

@@ -1,4 +1,4 @@
-"""Arrivals: decisions, signals, slots, inbox messages and cancel request of a run."""
+"""Arrivals of a run: decisions, signals, slots, messages, requests of operators."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from continuations.core.decisions import Decision
 from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.operator_inbox import read_listed_request
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -21,6 +22,7 @@ from continuations.wire.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
@@ -41,6 +43,7 @@ class Arrivals:
     followed: Mapping[str, Wait] = field(default_factory=dict[str, "Wait"])
     signals: tuple[Signal, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
+    operator_requests: tuple[OperatorRequest, ...] = ()
     cancel_request: CancelRequest | None = None
 
     @property
@@ -49,6 +52,7 @@ class Arrivals:
         keys = [decision.marker for decision in self.decisions.values()]
         keys += [signal.marker for signal in self.signals]
         keys += [message.marker for message in self.inbox_messages]
+        keys += [request.marker for request in self.operator_requests]
         if self.cancel_request is not None:
             keys.append(self.cancel_request.marker)
         return tuple(key for key in keys if key is not None)
@@ -64,8 +68,12 @@ class Arrivals:
             followed={**self.followed, **late.followed},
             signals=(*self.signals, *late.signals),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
+            operator_requests=(*self.operator_requests, *late.operator_requests),
             cancel_request=self.cancel_request or late.cancel_request,
         )
+
+
+NO_ARRIVALS = Arrivals()
 
 
 async def read_arrivals(
@@ -106,6 +114,12 @@ async def read_arrivals(
         if (number := layout.signal_number(key)) is not None
         and number > run.last_signal_number
     )
+    request_numbers = sorted(
+        number
+        for key in keys
+        if (number := layout.operator_request_number(key)) is not None
+        and number > run.last_operator_number
+    )
     cancelled = layout.cancel_request_key(run.id) in keys
     undecided = state.waits.keys() - digests.keys()
     followed = {
@@ -113,7 +127,7 @@ async def read_arrivals(
         for wait_id, slot_keys in _slot_keys(keys, run.id).items()
         if wait_id in undecided
     }
-    decisions, signals, messages, cancel_request, waits = await gather(
+    decisions, signals, messages, requests, cancel_request, waits = await gather(
         gather(
             *(
                 _read_matching_decision(objects, run.id, wait_id, accepted)
@@ -128,6 +142,7 @@ async def read_arrivals(
         ),
         gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
+        gather(*(read_listed_request(objects, run.id, n) for n in request_numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
         gather(
             *(
@@ -143,6 +158,7 @@ async def read_arrivals(
         followed={each.id: each for each in waits if not isinstance(each, Decision)},
         signals=tuple(signals),
         inbox_messages=tuple(messages),
+        operator_requests=tuple(requests),
         cancel_request=cancel_request,
     )
 
@@ -214,13 +230,18 @@ async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision
 
 
 async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
-    """Read the next unread messages and the cancel request, with one listing.
+    """Read the next unread messages and the requests of operators, with one listing.
 
-    Decisions are left out: their keys sort before those of messages.
+    Decisions are left out: their keys sort before those of messages. A run with many
+    earlier requests of operators needs a second listing.
     """
     run = state.run
+    prefix = layout.run_prefix(run.id)
     after = layout.inbox_message_key(run.id, run.last_inbox_number)
-    keys = await objects.keys(layout.run_prefix(run.id), after, _LATE_KEYS)
+    keys = list(await objects.keys(prefix, after, _LATE_KEYS))
+    taken = layout.operator_request_key(run.id, run.last_operator_number)
+    if len(keys) == _LATE_KEYS and keys[-1] <= taken:
+        keys += await objects.keys(prefix, taken, _LATE_KEYS)
     return await read_arrivals(objects, state, tuple(keys))
 
 

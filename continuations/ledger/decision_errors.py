@@ -74,8 +74,9 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
     run_id = layout.parse_wait_id(wait_id).run_id
     if recorded.kind == "cancel":
         msg = (
-            f"wait {wait_id} {failure}: it was closed, because run {run_id} was "
-            "cancelled, has failed or was repaired. See the reason with "
+            f"wait {wait_id} {failure}: it was closed, because its call or run "
+            f"{run_id} was cancelled, or the run has failed or was repaired. See the "
+            "reason with "
             f"`continuations show {run_id}` or Runner.look(). After a repair, an open "
             "call has a new wait."
         )
@@ -102,7 +103,9 @@ def _expired_error(wait_id: str, failure: str) -> WaitExpired:
     return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
 
 
-def refused_error(wait: Wait, why: str) -> DecisionRefused:
+def refused_error(
+    wait: Wait, why: str, next_step: str = "Decide again."
+) -> DecisionRefused:
     """Return the error for a decision that does not fit its wait."""
-    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. Decide again."
+    msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. {next_step}"
     return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)

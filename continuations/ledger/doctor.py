@@ -16,7 +16,7 @@ from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
 from continuations.errors import Corrupt, FormatError, RunBusy, StoreError
-from continuations.ledger import layout, markers, waits
+from continuations.ledger import event_waiters, layout, markers, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.claims import check_free, released
 from continuations.ledger.integrity import Finding, IntegrityReport, check_integrity
@@ -277,6 +277,7 @@ class _WaitRetirer:
                 if wait is not None:
                     await self.retire(wait)
                     await self.objects.delete(layout.wait_key(wait_id))
+                    await event_waiters.delete(self.objects, [wait])
 
     async def _read_prior_decision(self, wait: Wait) -> PriorDecision | None:
         try:
@@ -296,6 +297,7 @@ class _WaitRetirer:
         """Retire waits, and remove their objects except damaged ones."""
         for wait in old_waits:
             await self.retire(wait)
+            await event_waiters.delete(self.objects, [wait])
             if layout.wait_key(wait.id) not in damaged_keys:
                 await self.objects.delete(layout.wait_key(wait.id))
 

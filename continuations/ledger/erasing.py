@@ -21,7 +21,13 @@ from continuations.errors import (
     RunBusy,
     RunErased,
 )
-from continuations.ledger import index_layout, layout, markers, run_index, waits
+from continuations.ledger import (
+    event_keys,
+    index_layout,
+    layout,
+    markers,
+    run_index,
+)
 from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.objects import AlreadyExists
@@ -39,6 +45,12 @@ if TYPE_CHECKING:
     from continuations.ledger.store_clock import StoreClock
 
 _MAX_TRIES = 5
+# The prefixes of keys outside the run that list it and its waits.
+_PREFIXES = (
+    layout.WAITS_PREFIX,
+    index_layout.INDEX_PREFIX,
+    event_keys.EVENTS_PREFIX,
+)
 _PARALLEL_DELETES = 50
 
 
@@ -110,11 +122,12 @@ class Eraser:
         await self.clock.create(self.objects, guard.key)
         if loaded is not None:
             check_free(loaded.state.run, self.clock.now())
+        late = run_index.keys_without_labels(loaded) if loaded else ()
         tombstone = Tombstone(
             run_id=self.run_id,
             number=number + 1,
             at=whole_milliseconds(self.clock.now()),
-            late_keys=tuple(sorted(self._late_keys(loaded))),
+            late_keys=tuple(sorted(late)),
         )
         key = layout.version_key(self.run_id, tombstone.number)
         await self.objects.create(key, encode_tombstone(tombstone))
@@ -128,15 +141,6 @@ class Eraser:
             raise
         except FormatError:
             return None
-
-    def _late_keys(self, loaded: LoadedVersion | None) -> set[str]:
-        """Return the keys by which the run and its waits are listed, without labels."""
-        keys = {index_layout.live_key(self.run_id)}
-        if loaded is not None:
-            open_waits = loaded.state.waits.values()
-            keys |= {layout.wait_key(each.id) for each in open_waits}
-            keys.add(index_layout.ended_key(self.run_id, loaded.at))
-        return keys
 
     async def finish(self, due_markers: Iterable[Marker]) -> ErasedRun:
         """Delete everything of the run but its tombstone, and these markers.
@@ -181,9 +185,8 @@ class Eraser:
         raise Corrupt(msg, run_id=self.run_id)
 
     def _is_own_key(self, key: str) -> bool:
-        return key.startswith(
-            (layout.WAITS_PREFIX, index_layout.INDEX_PREFIX)
-        ) and key.endswith((f"@{self.run_id}", f"/{self.run_id}"))
+        own = (f"@{self.run_id}", f"/{self.run_id}")
+        return key.startswith(_PREFIXES) and key.endswith(own)
 
     async def _keys_beside(self, number: int) -> set[str]:
         """Return the keys of waits, markers and the index that belong to the run.
@@ -198,8 +201,7 @@ class Eraser:
         state = loaded.state
         deadlines = filter(None, map(markers.deadline_marker, state.waits.values()))
         keys = {
-            *run_index.keys_of(state.run, loaded.at),
-            *(layout.wait_key(wait_id) for wait_id in state.waits),
+            *run_index.keys_of(loaded),
             *(marker.key for marker in deadlines),
             *filter(self._is_own_marker, loaded.marker_keys),
         }
@@ -213,12 +215,11 @@ class Eraser:
         return marker is not None and marker.run_id == self.run_id
 
     async def _list_keys_beside(self) -> set[str]:
-        wait_ids = await waits.list_ids_of_run(self.objects, self.run_id)
-        index = self.objects.all_keys(index_layout.INDEX_PREFIX)
-        suffix = f"/{self.run_id}"
         return {
-            *map(layout.wait_key, wait_ids),
-            *[key async for key in index if key.endswith(suffix)],
+            key
+            for prefix in _PREFIXES
+            for key in [each async for each in self.objects.all_keys(prefix)]
+            if self._is_own_key(key)
         }
 
     async def _make_later_marker(self, number: int) -> None:

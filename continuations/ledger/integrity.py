@@ -14,7 +14,7 @@ from continuations.errors import (
     StoreError,
     WaitNotFound,
 )
-from continuations.ledger import layout, waits
+from continuations.ledger import layout, wait_slots, waits
 from continuations.ledger.arrivals import (
     read_cancel_request,
     read_decision,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.ledger.fenwick import Tree
 
 FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "foreign"]
@@ -309,10 +310,26 @@ class _IntegrityScan:
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)
                 await self._check_record(key, reading_it, blocks=open_run)
-        for wait_id in open_waits:
+        for wait_id, wait in open_waits.items():
+            if wait.has_slots:
+                await self._scan_slots(wait)
             key = layout.decision_key(wait_id)
             if not await self._objects.keys(key, limit=1):
                 await self._scan_undecided_wait(key, wait_id)
+
+    async def _scan_slots(self, wait: Wait) -> None:
+        """Check the slots of an open wait, and that none is missing before another."""
+        prefix = layout.slots_prefix(wait.id)
+        keys = [key async for key in self._objects.all_keys(prefix)]
+        for number in range(1, len(keys) + 1):
+            key = layout.slot_key(wait.id, number)
+            reading = wait_slots.read(self._objects, wait, number)
+            kind = await self._check_record(key, reading, blocks=True)
+            if key not in keys:
+                self._add_finding(key, "missing", "It is missing.", blocks=True)
+                kind = "damaged"
+            if kind == "damaged" and wait.id not in self.damaged_waits:
+                self.damaged_waits.append(wait.id)
 
     async def _scan_undecided_wait(self, key: str, wait_id: str) -> None:
         """Check a wait without a listed decision."""

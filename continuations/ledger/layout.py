@@ -1,22 +1,24 @@
-"""All object keys but those of the index (docs/object-layout.md).
+"""All object keys but those of events and of the index (docs/object-layout.md).
 
-`index_layout` builds the keys of the index. No other module builds a key.
+`event_keys` and `index_layout` build those. No other module builds a key.
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
     runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
     runs/{run}/in/m-{number}                         an inbox message
+    runs/{run}/in/o-{number}                         a request of an operator
     runs/{run}/in/stop                               the cancel request of the run
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
 
-Decisions, signals, slots, inbox messages and the cancel request are the *arrivals* of a
-run. The byte order of a run's keys is: decisions, signals, slots, inbox messages,
-cancel request, versions. So one listing of a run shows all arrivals and the newest
-version. A listing of two keys that begins after `in/n` shows the cancel request, if
-any, and the newest version. Signals sort after decisions: a listing that shows the
-decision of a wait by a signal also shows the signal.
+Decisions, signals, slots, inbox messages, requests of operators and the cancel request
+are the *arrivals* of a run. The byte order of a run's keys is: decisions, signals,
+slots, inbox messages, requests of operators, cancel request, versions. So one listing
+of a run shows all arrivals and the newest version. A listing of two keys that begins
+after the last request of an operator that the run has taken in shows the next one, if
+any, the cancel request, if any, and the newest version. Signals sort after decisions: a
+listing that shows the decision of a wait by a signal also shows the signal.
 
 Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock.
 
@@ -60,7 +62,7 @@ NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
-    r"([0-9]{13})-(?:([gmrs])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
+    r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
 
 
@@ -198,14 +200,20 @@ def parse_slot_key(key: str, run_id: str) -> tuple[str, int] | None:
     return None  # this library did not write the key
 
 
+def operator_request_key(run_id: str, number: int) -> str:
+    """Return the key of a request of an operator."""
+    return f"{arrivals_prefix(run_id)}o-{number:010d}"
+
+
+def operator_request_number(key: str) -> int | None:
+    """Return the number of the key of an operator's request, or `None` for another."""
+    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
+    return int(number) if prefix == "o" and _NUMBER.match(number) else None
+
+
 def cancel_request_key(run_id: str) -> str:
     """Return the key of the cancel request; the word in the key is `stop`."""
     return f"{arrivals_prefix(run_id)}stop"
-
-
-def key_before_cancel_request(run_id: str) -> str:
-    """Return a key after which a listing begins with the cancel request."""
-    return f"{arrivals_prefix(run_id)}n"
 
 
 # Waits ----------------------------------------------------------------------
@@ -312,6 +320,7 @@ class Marker:
             - `m` (message): inbox message number `target` arrives.
             - `s` (signal): signal number `target` arrives.
             - `c` (cancel): a cancel request arrives; `target` is `0`.
+            - `o` (operator): request number `target` of an operator arrives.
             - `r` (ready): the run was released with version `target`, although it can
               continue: now after a pause, later after an error.
         target: The number of a version, message or signal, a ULID or `0`.

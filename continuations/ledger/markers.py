@@ -20,8 +20,10 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
@@ -72,6 +74,11 @@ def for_release(run_id: str, number: int, nonce: str) -> Marker:
     return _new_marker(run_id, "r", str(number), None, nonce)
 
 
+def for_operator_request(run_id: str, number: int, nonce: str) -> Marker:
+    """Return the marker for a request that an operator will make; it is due now."""
+    return _new_marker(run_id, "o", str(number), None, nonce)
+
+
 def for_cancel_request(run_id: str, nonce: str) -> Marker:
     """Return the marker for a cancel request that will be recorded; it is due now."""
     return _new_marker(run_id, "c", "0", None, nonce)
@@ -89,8 +96,13 @@ async def create(objects: Objects, marker: Marker) -> datetime | None:
 
     A marker that exists is the same marker, because its body is empty.
     """
+    return await create_key(objects, marker.key)
+
+
+async def create_key(objects: Objects, key: str) -> datetime | None:
+    """Create the marker with a key; return the store's time, or `None`."""
     try:
-        return await objects.create(marker.key, b"")
+        return await objects.create(key, b"")
     except AlreadyExists:
         return None
 
@@ -110,24 +122,38 @@ class DueMarkers:
     """The markers that are due, and when the next one will be.
 
     Attributes:
-        due: The due markers, the oldest first.
+        due: The due markers of runs, the oldest first.
         seconds_to_next: Time until the next marker is due, `None` without a marker.
+        due_events: The due markers of published events, the oldest first.
     """
 
     due: tuple[Marker, ...]
     seconds_to_next: float | None
+    due_events: tuple[EventMarker, ...] = ()
 
 
 async def read_due(objects: Objects, clock: StoreClock) -> DueMarkers:
     """Return the markers that are due by the store's time, and when the next one is."""
     due: list[Marker] = []
+    due_events: list[EventMarker] = []
     async for keys in clock.all_keys(objects, layout.MARKERS_PREFIX):
         now_ms = to_milliseconds(clock.now())
-        for marker in filter(None, map(layout.parse_marker, keys)):
-            if marker.due_ms > now_ms:
-                return DueMarkers(tuple(due), (marker.due_ms - now_ms) / 1000)
-            due.append(marker)
-    return DueMarkers(tuple(due), None)
+        for key in keys:
+            marker = layout.parse_marker(key)
+            event_marker = _parse_event_marker(key) if marker is None else None
+            found = marker or event_marker
+            if found is not None and found.due_ms > now_ms:
+                seconds = (found.due_ms - now_ms) / 1000
+                return DueMarkers(tuple(due), seconds, tuple(due_events))
+            due += [marker] if marker else []
+            due_events += [event_marker] if event_marker else []
+    return DueMarkers(tuple(due), None, tuple(due_events))
+
+
+def _parse_event_marker(key: str) -> EventMarker | None:
+    from continuations.ledger import event_keys  # noqa: PLC0415 - few stores have events
+
+    return event_keys.parse_event_marker(key)
 
 
 async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:
@@ -201,12 +227,17 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         case "d" | "e":
             names = (f"-{marker.target}@" in wait for wait in state.waits)
             return any(names) or _is_awaited(state, marker.target)
-        case "m" | "s":
-            run, is_signal = state.run, marker.reason == "s"
-            last = run.last_signal_number if is_signal else run.last_inbox_number
-            return last < int(marker.target)
+        case "m" | "s" | "o":
+            return _last_number(state.run, marker.reason) < int(marker.target)
         case _:
             return True
+
+
+def _last_number(run: RunRow, reason: str) -> int:
+    """Return the number of the last message, signal or request that a run took in."""
+    if reason == "o":
+        return run.last_operator_number
+    return run.last_signal_number if reason == "s" else run.last_inbox_number
 
 
 def _is_awaited(state: RunState, wait_ulid: str) -> bool:

@@ -17,28 +17,37 @@ from asyncio import gather
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased
-from continuations.ledger import index_layout
+from continuations.ledger import event_keys, index_layout, layout
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
-    from datetime import datetime
 
     from continuations.core.run import RunRow
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
 
 
-def keys_of(run: RunRow, at: datetime) -> list[str]:
-    """Return every key that may list a run whose newest version was written `at`."""
-    return [
-        index_layout.live_key(run.id),
-        index_layout.ended_key(run.id, at),
-        *(index_layout.label_key(run.id, name, value) for name, value in run.labels),
-    ]
+def keys_of(version: LoadedVersion) -> set[str]:
+    """Return every key that lists the run or a wait of its newest version."""
+    run = version.state.run
+    labels = (index_layout.label_key(run.id, *label) for label in run.labels)
+    return {*keys_without_labels(version), *labels}
+
+
+def keys_without_labels(version: LoadedVersion) -> set[str]:
+    """Return those keys that contain ids and times only."""
+    run_id, open_waits = version.state.run.id, version.state.waits.values()
+    return {
+        index_layout.live_key(run_id),
+        index_layout.ended_key(run_id, version.at),
+        *(layout.wait_key(wait.id) for wait in open_waits),
+        *map(event_keys.waiter_key, waits_for_events(open_waits)),
+    }
 
 
 async def create_live(objects: Objects, run: RunRow) -> None:
@@ -63,19 +72,23 @@ async def move_to_ended(
     )
 
 
-async def withdraw_if_ended(objects: Objects, written: LoadedVersion) -> None:
-    """Delete the key of a live run if the run has ended.
+async def withdraw_if_over(objects: Objects, written: LoadedVersion) -> None:
+    """Delete what a process wrote for a run that is over.
 
-    Raises `RunErased` if the run was erased. Then all its keys are deleted.
+    If the run has ended, that is its key as a live run. If the run was erased, it is
+    the version and all keys: `RunErased` is raised. Without the erasure, the process
+    could not have created a version that is not the newest one.
     """
-    run = written.state.run
+    run_id = written.state.run.id
+    versions = Versions(objects, run_id)
     try:
-        header = await Versions(objects, run.id).newest_header()
+        header = await versions.newest_header()
     except RunErased:
-        await gather(*map(objects.delete, keys_of(run, written.at)))
+        await gather(*map(objects.delete, keys_of(written)))
+        await versions.delete_late(written.number)
         raise
     if header is None or header.status in ENDED_STATUSES:
-        await objects.delete(index_layout.live_key(run.id))
+        await objects.delete(index_layout.live_key(run_id))
 
 
 async def mend(objects: Objects, version: LoadedVersion) -> None:
@@ -91,7 +104,7 @@ async def mend(objects: Objects, version: LoadedVersion) -> None:
     else:
         await create_live(objects, run)
     if await Versions(objects, run.id).newest_number() != version.number:
-        await withdraw_if_ended(objects, version)
+        await withdraw_if_over(objects, version)
 
 
 def _label_creates(

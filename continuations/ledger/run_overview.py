@@ -36,14 +36,16 @@ class RunOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """The newest version's number, and whether a cancel request may exist.
+    """The newest version's number, and whether operators asked for something.
 
     `may_be_cancelled` is a hint: if it is True, read the cancel request to be sure.
-    If it is False, no cancel request existed at the time of the listing.
+    If it is False, no cancel request existed at the time of the listing. In the same
+    way, `has_requests` tells of the numbered requests of operators.
     """
 
     newest_number: int
     may_be_cancelled: bool
+    has_requests: bool = False
 
 
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
@@ -61,14 +63,25 @@ async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     )
 
 
-async def read_progress(objects: Objects, run_id: str) -> RunProgress:
-    """Read in one request whether a run changed since a worker's last version."""
-    after = layout.key_before_cancel_request(run_id)
+async def read_progress(
+    objects: Objects, run_id: str, last_operator_number: int = 0
+) -> RunProgress:
+    """Read in one request whether a run changed since a worker's last version.
+
+    A worker has taken in the requests of operators up to `last_operator_number`.
+    """
+    after = layout.operator_request_key(run_id, last_operator_number)
     page = await objects.keys(layout.run_prefix(run_id), after, limit=2)
     newest = layout.newest_version_number(page, run_id)
     if newest == 0:
-        # Foreign keys sort between the two, and may hide the cancel request as well.
+        # Requests of operators, or foreign keys, hide the version. They may hide the
+        # cancel request as well.
         newest = await Versions(objects, run_id).newest_number()
-        return RunProgress(newest_number=newest, may_be_cancelled=True)
+        return RunProgress(
+            newest_number=newest, may_be_cancelled=True, has_requests=True
+        )
     cancelled = layout.cancel_request_key(run_id) in page
-    return RunProgress(newest_number=newest, may_be_cancelled=cancelled)
+    has_requests = any(map(layout.operator_request_number, page))
+    return RunProgress(
+        newest_number=newest, may_be_cancelled=cancelled, has_requests=has_requests
+    )

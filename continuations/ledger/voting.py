@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.decisions import Decision
-from continuations.core.slots import Slot, find_repeated_vote, why_no_vote
+from continuations.core.slots import Slot, find_repeated_vote, objection_to
 from continuations.errors import InvalidInput, StoreError
 from continuations.ledger import markers, wait_slots
 from continuations.ledger.decision_errors import refused_error
@@ -39,15 +39,14 @@ async def checked_voter(
             groups = tuple(sorted({*proposed.groups, *found}))
             proposed = replace(proposed, groups=groups)
         elif not proposed.groups:
-            why = (
-                f"its approvers are groups ({', '.join(quorum.approvers)}), and the "
-                f"groups of {name} are not known. Pass Runner(groups=...), or an "
-                "Identity with groups as by"
+            raise refused_error(
+                wait,
+                f"its approvers are groups, and the groups of {name} are not known",
+                "Decide with a Runner(groups=...), or with an Identity with groups.",
             )
-            raise refused_error(wait, why)
-    why_not = quorum.why_not(name, proposed.groups)
-    if why_not is not None:
-        raise refused_error(wait, why_not)
+    objection = quorum.objection(name, proposed.groups)
+    if objection is not None:
+        raise refused_error(wait, objection.why, objection.next_step)
     return proposed
 
 
@@ -71,10 +70,10 @@ async def cast_vote(
         if counted is not None:
             await objects.delete(proposed.marker or "")
             return counted
-        why = why_no_vote(current, proposed)
-        if why is not None:
+        objection = objection_to(current, proposed)
+        if objection is not None:
             await objects.delete(proposed.marker or "")
-            raise refused_error(wait, why)
+            raise refused_error(wait, objection.why, objection.next_step)
         slot = Slot(
             id=proposed.id,
             wait_id=wait.id,

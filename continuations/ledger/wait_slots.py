@@ -114,6 +114,7 @@ async def pass_deadline(
     slot created or not, and the marker of the old deadline is due.
     """
     current: Wait | Decision = wait
+    now = whole_milliseconds(now)
     while not isinstance(current, Decision):
         if current.deadline is None or now <= current.deadline:
             return current
@@ -127,7 +128,7 @@ async def pass_deadline(
         )
         action = current.on_deadline
         if isinstance(action, Escalate):
-            deadline = whole_milliseconds(now + timedelta(seconds=action.within))
+            deadline = now + timedelta(seconds=action.within)
             slot = replace(slot, kind="escalate", deadline=deadline)
             current = await move_deadline(objects, current, slot)
         else:
@@ -142,7 +143,7 @@ async def _follow_from(
     current = after_slot(wait, next_slot)
     while not isinstance(current, Decision):
         try:
-            following = await _read(objects, wait, current.last_slot + 1)
+            following = await read(objects, wait, current.last_slot + 1)
         except NotFound:
             break
         current = after_slot(current, following)
@@ -151,7 +152,7 @@ async def _follow_from(
 
 async def _read_listed(objects: Objects, wait: Wait, number: int) -> Slot:
     try:
-        return await _read(objects, wait, number)
+        return await read(objects, wait, number)
     except NotFound:
         key = layout.slot_key(wait.id, number)
         msg = (
@@ -161,7 +162,7 @@ async def _read_listed(objects: Objects, wait: Wait, number: int) -> Slot:
         raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id) from None
 
 
-async def _read(objects: Objects, wait: Wait, number: int) -> Slot:
+async def read(objects: Objects, wait: Wait, number: int) -> Slot:
     """Return a slot; raises `NotFound`, or `Corrupt` if it is another one."""
     key = layout.slot_key(wait.id, number)
     slot = decode_slot(await objects.read(key), key, wait.run_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
+from continuations.core.event_matching import waits_for_events
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import WaitSummary
 from continuations.errors import Corrupt
@@ -43,6 +44,11 @@ async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
     """
     waits = tuple(wait for wait in waits if wait.rules.has_object)
     await create(objects, waits)
+    for_events = waits_for_events(waits)
+    if for_events:
+        from continuations.ledger import event_waiters  # noqa: PLC0415 - not to decide
+
+        await event_waiters.create(objects, for_events)
     await gather(*(_delete_if_decided(objects, wait) for wait in waits))
 
 
@@ -159,3 +165,7 @@ async def _create_one(objects: Objects, wait: Wait) -> None:
 async def _delete_if_decided(objects: Objects, wait: Wait) -> None:
     if await objects.keys(layout.decision_key(wait.id), limit=1):
         await objects.delete(layout.wait_key(wait.id))
+        if wait.event is not None:
+            from continuations.ledger import event_waiters  # noqa: PLC0415 - see above
+
+            await event_waiters.delete(objects, [wait])

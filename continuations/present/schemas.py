@@ -281,6 +281,17 @@ def _signal_definitions() -> Json:
                 ),
             },
         ),
+        "wake_request": object_form("No fields.", {}),
+        "woken_waits": object_form(
+            "The waits of a run for its models have ended.",
+            {
+                "run_id": TEXT,
+                "waits": described(
+                    COUNT, "How many ended, now or by an earlier request."
+                ),
+            },
+            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+        ),
         "sent_signal": object_form(
             "A signal was sent to a run.",
             {

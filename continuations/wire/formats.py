@@ -22,8 +22,8 @@ The format is the newest one if that is not released yet, and a new one otherwis
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal`, `slot` and `version
-header`.
+`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot`,
+`operator request` and `version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
 from continuations.core.run import KeptSignal, is_label
+from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -133,6 +134,20 @@ def _read_signal(value: object, where: str) -> KeptSignal:
             raise invalid_object(where, "it must be a signal's number and name")
 
 
+def _read_event_id(fields: FieldReader, name: str) -> str | None:
+    event_id = fields.text_or_none(name)
+    if event_id is None or is_ulid(event_id):
+        return event_id
+    raise invalid_object(f"{fields.where}.{name}", "it must be the id of an event")
+
+
+def _read_event_ids(fields: FieldReader, name: str) -> tuple[str, ...]:
+    event_ids = fields.texts(name)
+    if all(map(is_ulid, event_ids)):
+        return event_ids
+    raise invalid_object(f"{fields.where}.{name}", "it must be a list of ids of events")
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 # A missing text is empty.
 OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
@@ -151,6 +166,8 @@ SIGNALS = Codec(
 QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
+EVENT_ID = Codec(_unchanged, _read_event_id)
+EVENT_IDS = Codec(list, _read_event_ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -201,6 +218,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
         NewField(3, "quorum", QUORUM),
         NewField(3, "remind_after", NUMBER),
@@ -216,11 +234,14 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "requester", TEXT, constant=True),
         NewField(3, "last_signal", NUMBER, attribute="last_signal_number"),
         NewField(3, "signals", SIGNALS),
+        NewField(3, "events_taken", EVENT_IDS),
+        NewField(3, "last_operator", NUMBER, attribute="last_operator_number"),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
         NewField(3, "groups", TEXTS),
         NewField(3, "shown", TEXT),
+        NewField(3, "event", EVENT_ID),
         NewField(3, "voters", TEXTS),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
@@ -234,10 +255,15 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
+    "operator request": (
+        NewField(3, "door", TEXT),
+        NewField(3, "authentication", TEXT),
+    ),
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
         NewField(3, "quorum", QUORUM),
+        NewField(3, "cancelled", TEXT),
     ),
 }
 
@@ -250,7 +276,7 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_NEW_KINDS = ("event", "external", "question", "timer", "model")
+_NEW_KINDS = ("event", "external", "question", "timer", "model", "operator")
 
 
 def _has_new_kind(wait: Mapping[str, object]) -> bool:
@@ -267,11 +293,13 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals and no slots.
+    # Earlier formats have no signals, no published events, no slots and no requests.
+    "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),
     "tombstone header": (NewValue(3, lambda _: True),),
     "slot": (NewValue(3, lambda _: True),),
+    "operator request": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from continuations import Outcome
-    from tests.scripts import Script
+    from tests.scripts import NextLine, Script
 
 
 def should_pause_after(calls: int) -> Callable[[], bool]:
@@ -27,14 +27,14 @@ def should_pause_after(calls: int) -> Callable[[], bool]:
 
 
 def make_runner(
-    script: Script, *tools: Callable[..., Any] | Any, **options: Any
+    script: Script | NextLine, *tools: Callable[..., Any] | Any, **options: Any
 ) -> Runner:
     """Return a runner of one agent, `boss`, with a script and some tools."""
     options.setdefault("store", "memory:")
     return Runner(make_boss(script, *tools), **options)
 
 
-def make_boss(script: Script, *tools: Any, **options: Any) -> Agent:
+def make_boss(script: Script | NextLine, *tools: Any, **options: Any) -> Agent:
     """Return an agent with a script and some tools."""
     options.setdefault("instructions", "You are boss.")
     return Agent(

@@ -1,7 +1,8 @@
-"""Code that changed while the run was suspended."""
+"""Code that changed while the run was suspended; all cases run with TORTURE=1."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from continuations import Runner
 from tests.engine import app_variants
 from tests.engine.payment_agent import single_wait
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -160,7 +162,7 @@ def test_denied_or_answered_call_resumes_without_its_tool(
 # A missing agent --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", ["renamed", "child", "no agent"])
+@pytest.mark.parametrize("code", sample(["renamed", "child", "no agent"], 2))
 def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_nothing(
     environment: RunEnvironment, code: str
 ) -> None:
@@ -188,8 +190,10 @@ def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_not
     assert len(set(environment.turns())) == len(environment.turns())
 
 
-@pytest.mark.parametrize("code", ["child", "no agent"])
-@pytest.mark.parametrize("verdict", ["deny", "answer"])
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    sample([*product(["child", "no agent"], ["deny", "answer"])], 3),
+)
 def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
     environment: RunEnvironment, code: str, verdict: str
 ) -> None:
@@ -212,7 +216,7 @@ def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
     assert ["go 0", "A 0", "go 1"] == environment.turns()
 
 
-@pytest.mark.parametrize("verdict", ["deny", "answer"])
+@pytest.mark.parametrize("verdict", sample(["answer", "deny"], 2))
 def test_removed_sub_agent_ends_with_its_last_turn(
     environment: RunEnvironment, verdict: str
 ) -> None:
@@ -254,7 +258,7 @@ def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     assert "the agent child was removed" in tool_results(environment, "go twice")
 
 
-@pytest.mark.parametrize("code", ["child", "no agent"])
+@pytest.mark.parametrize("code", sample(["child", "no agent"], 2))
 def test_denial_that_stops_ends_a_run_with_a_removed_sub_agent(
     environment: RunEnvironment, code: str
 ) -> None:
@@ -272,7 +276,7 @@ def test_denial_that_stops_ends_a_run_with_a_removed_sub_agent(
     assert [] == environment.keys("waits/", "markers/")
 
 
-@pytest.mark.parametrize("verdict", ["deny", "answer"])
+@pytest.mark.parametrize("verdict", sample(["deny", "answer"], 2))
 def test_removed_sub_agent_ends_with_a_call_that_has_not_begun(
     environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, verdict: str
 ) -> None:
@@ -299,7 +303,7 @@ def test_removed_sub_agent_ends_with_a_call_that_has_not_begun(
     assert "the agent child was removed" in tool_results(environment, "go plain")
 
 
-@pytest.mark.parametrize("code", ["renamed", "child", "no agent"])
+@pytest.mark.parametrize("code", sample(["no agent", "renamed", "child"], 2))
 def test_run_with_a_missing_agent_can_be_cancelled(
     environment: RunEnvironment, code: str
 ) -> None:

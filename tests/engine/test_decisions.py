@@ -247,7 +247,7 @@ def test_cancel_stops_a_run_of_another_process_at_its_next_commit(
     """The worker finds the cancel request at its next commit and stops."""
     script: Script = {
         "go": [
-            [call("act", what="1", then="until:runs/r1/in/stop")],
+            [call("act", what="1", then="until:runs/r1/in/o-0000000001")],
             [call("act", what="2")],
             "end",
         ]

@@ -443,3 +443,79 @@ def test_cancel_while_a_reply_is_pending_polls_no_more() -> None:
     assert [] == model.polls
     assert "cancelled" == runner.look("r").status
     assert [] == shared.keys("markers/", "waits/")
+
+
+# Waking -----------------------------------------------------------------------------
+
+
+def test_wake_polls_at_the_next_resume_without_waiting_for_the_time() -> None:
+    """Any process may call it; it needs no agents."""
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("done"))
+
+    assert 1 == shared.machine(agents=[]).wake("r", by="provider")
+    assert [] == model.polls
+    [outcome] = runner.sweep().resumed
+
+    assert isinstance(outcome, Finished)
+    assert 1 == len(model.polls) == len(model.requests)
+    assert [] == shared.keys("markers/", "waits/")
+
+
+def test_wake_twice_polls_once() -> None:
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("done", polls=5))
+
+    assert [1, 1] == [runner.wake("r"), runner.wake("r", by="provider")]
+    only_wait(runner.resume("r"))
+    only_wait(runner.resume("r"))
+
+    assert ["reply-0-0"] == model.polls
+    assert 1 == len(shared.markers())
+
+
+def test_wake_ends_no_wait_of_another_kind() -> None:
+    shared = SharedStore()
+    shared.suspend("r")
+
+    assert 0 == shared.machine().wake("r")
+    assert 1 == len(shared.machine().look("r").waits)
+
+
+def test_wake_of_an_ended_run_has_no_effect() -> None:
+    shared = SharedStore()
+    runner, _ = later_runner(shared, LaterReply("done"))
+    runner.cancel("r")
+
+    assert 0 == runner.wake("r")
+    assert [] == shared.keys("markers/")
+
+
+def test_wake_while_a_sibling_works_lets_the_same_worker_poll() -> None:
+    shared = SharedStore()
+
+    @tool
+    def report_ready() -> str:
+        """Report what the provider reports while the run works."""
+        woken.append(runner.wake("r"))
+        return "reported"
+
+    woken: list[int] = []
+    script: dict[str, list[Any]] = {
+        "boss": [
+            [ToolCall("slow", {"input": "S"}), ToolCall("quick", {"input": "Q"})],
+            "end",
+        ],
+        "slow": [LaterReply("slow done")],
+        "quick": [ToolCall("report_ready"), "quick done"],
+    }
+    model = ScriptedModel(script)
+    slow = Agent("slow", model=model)
+    quick = Agent("quick", tools=[report_ready], model=model)
+    agents = Agent("boss", tools=[slow, quick], model=model)
+    runner = shared.machine(agents=agents, patience=0)
+
+    outcome = runner.start("go", run_id="r")
+
+    assert isinstance(outcome, Finished)
+    assert ([1], 1) == (woken, len(model.polls))

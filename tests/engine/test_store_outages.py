@@ -111,8 +111,8 @@ def test_outage_that_outlives_the_claim_is_reported() -> None:
 def test_unreadable_cancel_request_does_not_fail_a_commit(
     error: type[Denied], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The key of the cancel request is read beside each commit."""
-    unreadable = on("read", refused(error), prefix=layout.cancel_request_key("r1"))
+    """The key of the next request of an operator is read beside each commit."""
+    unreadable = on("read", refused(error), prefix=layout.operator_request_key("r1", 1))
     outage = Outage(refused(), seconds=0)
     outage.store.plan = unreadable
 
@@ -120,7 +120,7 @@ def test_unreadable_cancel_request_does_not_fail_a_commit(
 
     assert isinstance(outcome, Finished)
     assert 1 == outage.paid
-    assert 1 == sum("was not read" in each.message for each in caplog.records)
+    assert 1 == sum("were not read" in each.message for each in caplog.records)
 
 
 # Clean-up ---------------------------------------------------------------------------

@@ -637,6 +637,21 @@ SENDING = Area(
             names=("data",),
         ),
         Case(
+            "publish-key",
+            InvalidInput,
+            'runner.publish("receipt", key=" ")',
+            'runner.publish("receipt", key="order-7")',
+            names=("key",),
+        ),
+        Case(
+            "publish-with-a-used-id",
+            InvalidInput,
+            'runner.publish("receipt", 2, id="mail-7")',
+            'runner.publish("receipt", 2, id="mail-8")',
+            setup='runner.publish("receipt", 1, id="mail-7")',
+            names=("receipt", "other data"),
+        ),
+        Case(
             "signal-to-ended-run",
             InvalidInput,
             'runner.signal("jane-1", "receipt")',

@@ -19,6 +19,7 @@ from tests.errors import (
     cases_serving,
     cases_stores,
     cases_testing,
+    cases_votes,
     cases_waits,
 )
 
@@ -39,6 +40,7 @@ AREAS = (
     cases_deciding.STORELESS,
     cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
+    cases_votes.VOTES,
     cases_running.SENDING,
     cases_index.FINDING,
     cases_interop.ADOPTING,

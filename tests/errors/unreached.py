@@ -11,6 +11,7 @@ from continuations.errors import ContinuationsError, IllegalTransition
 _FAULT_OF_OURS = "an event that the run loop never makes; it would be a bug of ours"
 _BYTES = "bytes with a right digest that no version of this library writes"
 _ERASED = "another process erases the run between two requests"
+_LOGGED = "the text goes to the log; see test_damaged_events.py"
 _BACKSTOP = "a limit that an earlier check of the same text reaches first"
 _OBSTORE_REPLY = "a server that is not S3 answers; see test_obstore_replies.py"
 _SYSTEM_CALL = "a system call fails between two others; see test_files_system_calls.py"
@@ -40,11 +41,14 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/formats.py:_read_deadline_action": _BYTES,
+    "continuations/wire/formats.py:_read_event_id": _BYTES,
+    "continuations/wire/formats.py:_read_event_ids": _BYTES,
     "continuations/wire/records.py:read_wait": _BYTES,
     "continuations/engine/model_delays.py": (
         "the run fails with its text; see test_model_waits.py"
     ),
     "continuations/wire/formats.py:_read_labels": _BYTES,
+    "continuations/wire/formats.py:_read_quorum_fields": _BYTES,
     "continuations/wire/formats.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
@@ -61,6 +65,8 @@ UNREACHED: dict[str, str] = {
     "continuations/core/messages.py:_facts_of_text": _BYTES,
     "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
+    "continuations/core/run_events.py": _FAULT_OF_OURS,
+    "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"
@@ -68,7 +74,15 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/stack_binding.py:StackBinding.agent": (
         "check_agents finds a missing agent before"
     ),
-    "continuations/ledger/decisions.py:_read_first_decision": _ERASED,
+    "continuations/ledger/arrivals.py:_follow": _ERASED,
+    "continuations/ledger/arrivals.py:_read_first_decision": _ERASED,
+    "continuations/ledger/decisions.py:record_decision": _ERASED,
+    "continuations/ledger/wait_slots.py:_read_listed": (
+        "an object is removed from the store; see test_forged_slots.py"
+    ),
+    "continuations/ledger/wait_slots.py:read": (
+        "a forged object; see test_forged_slots.py"
+    ),
     "continuations/ledger/decisions.py:_decide_closed_wait": _ERASED,
     "continuations/ledger/doctor.py:repair": "two repairs at the same moment",
     "continuations/ledger/doctor.py:_check_repairable#5": "version 9,999,999,999",
@@ -79,8 +93,11 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/erasing.py:Eraser.erase#2": "five processes advance it",
     "continuations/ledger/erasing.py:Eraser._read_tombstone": _BYTES,
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
+    "continuations/ledger/operator_inbox.py:_read_existing": _ERASED,
     "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
     "continuations/ledger/run_signals.py:_read_existing": _ERASED,
+    "continuations/ledger/event_waiters.py:read": _LOGGED,
+    "continuations/ledger/event_delivery.py:read_event": _LOGGED,
     "continuations/ledger/versions.py:Versions.rebuild": (
         "a finding of the doctor, who shows it in his own words"
     ),

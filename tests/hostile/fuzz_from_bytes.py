@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from continuations import Approve, Continuation, ContinuationsError, FormatError, resume
 from continuations.core.plan import plan
 from continuations.core.transcript import find_violation
+from continuations.wire.operator_records import decode_operator_request
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -94,6 +95,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "decision": lambda data: decode_decision(data, OBJECT_NAME, RUN),
     "message": lambda data: decode_inbox_message(data, OBJECT_NAME, RUN),
     "cancellation": lambda data: decode_cancel_request(data, OBJECT_NAME, RUN),
+    "operator": lambda data: decode_operator_request(data, OBJECT_NAME, RUN),
 }
 
 

@@ -49,7 +49,7 @@ def test_overview_of_a_missing_run_is_empty() -> None:
         seen = await read_overview(make_objects(), RUN)
 
         assert RunOverview(newest_number=0, arrival_keys=(), store_time=None) == seen
-        missing = RunProgress(newest_number=0, may_be_cancelled=True)
+        missing = RunProgress(newest_number=0, may_be_cancelled=True, has_requests=True)
         assert missing == await read_progress(make_objects(), RUN)
 
     run_async(scenario())

@@ -6,9 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import CLOSED_STATES
+from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
+from continuations.wire.operator_records import decode_operator_request
 from continuations.wire.records import decode_inbox_message
 
 if TYPE_CHECKING:
@@ -102,24 +104,32 @@ def _posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
 
 
 def cancellation_noticed_soon(evidence: Evidence) -> str | None:
-    """A worker makes at most two versions after its run was cancelled.
+    """A worker makes at most two versions after it was told of the cancellation.
 
-    It makes one more for each read of the request that the store refused.
+    It makes one more for each read of a request that the store refused.
     """
     for history in evidence.runs.values():
-        key = layout.cancel_request_key(history.run_id)
-        requests = evidence.created.get(key)
-        if not requests:
+        told = [
+            creates[0].at
+            for key, creates in evidence.created.items()
+            if key.startswith(f"{layout.arrivals_prefix(history.run_id)}o-")
+            and tells_of_cancellation(
+                decode_operator_request(creates[0].body, key, history.run_id)
+            )
+        ]
+        if not told:
             continue
         refused_reads = Counter(
             line[1]
             for line in evidence.environment.log
-            if line[2:] == ("read", key, "refused")
+            if line[2] == "read"
+            and line[4:] == ("refused",)
+            and layout.arrivals_prefix(history.run_id) in str(line[3])
         )
         versions_of_worker: dict[str, int] = {}
         for version in history.versions:
             claim = version.state.run.claim
-            if claim is None or version.at < requests[0].at:
+            if claim is None or version.at < min(told):
                 continue
             count = versions_of_worker.get(claim.worker, 0) + 1
             versions_of_worker[claim.worker] = count

@@ -15,6 +15,11 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
+from continuations.wire.event_records import decode_event, encode_event
+from continuations.wire.operator_records import (
+    decode_operator_request,
+    encode_operator_request,
+)
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -46,14 +51,21 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal, a message, a slot or a tombstone."""
-    if decode_object_header(data, "golden")["kind"] == "tombstone":
+    """Do the same for signals, events, messages, slots, requests and tombstones."""
+    kind = decode_object_header(data, "golden")["kind"]
+    if kind == "tombstone":
         tombstone = decode_tombstone(data, "golden")
         return tombstone, lambda: encode_tombstone(tombstone)
-    if decode_object_header(data, "golden")["kind"] == "slot":
+    if kind == "event":
+        event = decode_event(data, "golden")
+        return event, lambda: encode_event(event)
+    if kind == "operator request":
+        asked = decode_operator_request(data, "golden", RUN)
+        return asked, lambda: encode_operator_request(asked, RUN)
+    if kind == "slot":
         slot = decode_slot(data, "golden", RUN)
         return slot, lambda: encode_slot(slot, RUN)
-    if decode_object_header(data, "golden")["kind"] == "signal":
+    if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
     message = decode_inbox_message(data, "golden", RUN)
@@ -77,7 +89,7 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message" | "slot" | "tombstone":
+        case "signal" | "message" | "event" | "slot" | "operator request" | "tombstone":
             return load_posted(data)
         case kind:
             assert kind == "cancellation"

@@ -309,6 +309,16 @@ def _approval_paths() -> _Json:
 
 def _signal_paths() -> _Json:
     return {
+        "/runs/{run_id}/wake": {
+            "post": _operation(
+                "wake",
+                "Let the next resume ask the models that a run waits for",
+                {"200": _json_response("woken_waits", "The waits have ended.")},
+                *(400, 404, 410, 415, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+                body=_request_body("application/json", "wake_request"),
+            )
+        },
         "/signals": {
             "post": _operation(
                 "signal",

@@ -249,6 +249,17 @@ async def signal(context: RequestContext) -> Response:
     return json_response({"run_id": run_id, "number": number, "woken": woken})
 
 
+async def wake(context: RequestContext) -> Response:
+    """End the waits of a run for its models, then give it to the dispatcher."""
+    # A JSON body is required: a form of another site cannot send one.
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset())
+    run_id = context.path_params["run_id"]
+    count = await context.runner.wake(run_id, by=context.identity_name, door=HTTP)
+    woken = await context.wake(run_id) if count else False
+    return json_response({"run_id": run_id, "waits": count, "woken": woken})
+
+
 async def sweep(context: RequestContext) -> Response:
     """Check every run that has a due marker."""
     return json_response(sweep_response(await context.runner.sweep()))
@@ -318,6 +329,7 @@ ROUTES = (
     Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
+    Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
     Route(path="/signals", handlers={"POST": signal}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),

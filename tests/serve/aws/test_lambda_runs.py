@@ -6,8 +6,6 @@ S3 and SQS are emulated. The tools and models record their calls in files.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -189,48 +187,6 @@ def test_deciding_on_files_imports_no_client(
     assert 404 == report["result"]["statusCode"]
     heavy = {"botocore", "boto3", "openai", "pydantic"}
     assert set() == heavy & set(report["modules"])
-
-
-DECIDING_PROGRAM = """
-import sys
-from examples.local_cloud import url_event
-from tests.serve.aws.deployed_handler import handle
-
-class Context:
-    aws_request_id, invoked_function_arn = "1", "arn"
-    def get_remaining_time_in_millis(self):
-        return 60_000
-
-event = url_event("POST", sys.argv[1], {"decision": "approve"}, **{"x-who": "kim"})
-assert handle(event, Context())["statusCode"] == 200
-"""
-
-
-def shortest_duration(command: list[str], environment: dict[str, str]) -> float:
-    """Return the shortest of three durations of a cold process, in seconds."""
-    durations: list[float] = []
-    for _ in range(3):
-        started = time.monotonic()
-        program = [sys.executable, "-c", *command]
-        subprocess.run(program, env=environment, check=True, capture_output=True)
-        durations.append(time.monotonic() - started)
-    return min(durations)
-
-
-def test_cold_decision_on_files_costs_less_than_importing_openai(
-    cloud: LambdaTestCloud,
-) -> None:
-    """The ratio is about a third on an idle machine."""
-    cloud = cloud.with_settings(STORE=f"file:{cloud.folder / 'store'}")
-    [wait] = cloud.start()
-    # There is no code, so nothing is resumed. A repeated decision costs the same.
-    without_code = cloud.with_settings(AGENTS="nowhere:at_all").environment
-    path = f"/waits/{wait['id']}/decision"
-
-    decision = shortest_duration([DECIDING_PROGRAM, path], without_code)
-    openai = shortest_duration(["import openai"], without_code)
-
-    assert decision < openai / 2
 
 
 # Killed and delivered twice -----------------------------------------------------

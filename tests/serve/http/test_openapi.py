@@ -63,6 +63,7 @@ REQUEST_BODIES = {
     "/signals": SIGNAL,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/wake": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
 SECURED = [
@@ -328,6 +329,9 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def wake(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -339,6 +343,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "post", "/signals", SIGNAL)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
+            await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
     busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
@@ -358,6 +363,17 @@ async def with_invalid_ids(checker: ResponseChecker) -> None:
     await checker.open_link(fixture, f"{BASE_URL}/d/x")
 
 
+async def with_an_erased_run(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
+    assert 200 == await checker.request(fixture, "get", "/runs")
+    assert 400 == await checker.request(fixture, "get", "/runs", query={"status": "x"})
+    for _ in range(2):
+        assert 200 == await checker.request(
+            fixture, "delete", "/runs/{run_id}", names={"run_id": "jane-1"}
+        )
+
+
 async def from_start_to_end(checker: ResponseChecker) -> None:
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
@@ -373,8 +389,6 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
     described["run_id"] = "described"
     assert 202 == await checker.request(fixture, "post", "/runs", described)
-    assert 200 == await checker.request(fixture, "get", "/runs")
-    assert 400 == await checker.request(fixture, "get", "/runs", query={"status": "x"})
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
@@ -407,6 +421,11 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 200 == await checker.request(
         fixture, "delete", "/runs/{run_id}", names={"run_id": "stored"}
     )
+    wake = "/runs/{run_id}/wake"
+    assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
+    assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
+    assert 415 == await checker.request(fixture, "post", wake, names=names)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
@@ -464,6 +483,7 @@ SCENARIOS = (
     with_an_unavailable_store,
     with_a_run_that_cannot_continue,
     with_invalid_ids,
+    with_an_erased_run,
     from_start_to_end,
     with_a_cancelled_run,
     with_a_job,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.engine import journal, run_requests
+from continuations.engine import operator_looks, run_requests
 from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import StaleRun
 from continuations.ledger import claims
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.claims import Lease
 from tests.simulation.laws_of_decisions import cancelled_with_its_run, not_expired_early
 from tests.simulation.laws_of_effects import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from continuations.core.run import RunRow, RunStatus
     from continuations.core.state import RunState
-    from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.claims import ClockReading
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
@@ -107,7 +106,7 @@ def a_claim_is_renewed_without_a_check() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    ) -> Arrivals:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
             return await original(self, state, progressed=progressed)
@@ -115,7 +114,7 @@ def a_claim_is_renewed_without_a_check() -> Patches:
             if self._lease is None:
                 raise
             self._lease = lease
-            return None
+            return Arrivals()
 
     yield patch(StoreJournal.commit, commit)
 
@@ -129,10 +128,10 @@ def a_claim_is_measured_from_its_reply() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
-        cancel_request = await original(self, state, progressed=progressed)
+    ) -> Arrivals:
+        asked = await original(self, state, progressed=progressed)
         self._lease = Lease.start_now(self._ports.clock, self._lease_seconds)
-        return cancel_request
+        return asked
 
     yield patch(StoreJournal.commit, commit)
 
@@ -192,7 +191,7 @@ def progress_does_not_reset_attempts() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    ) -> Arrivals:
         del progressed
         return await original(self, state, progressed=False)
 
@@ -240,7 +239,9 @@ def cancellation_is_not_checked() -> Patches:
         del objects, run_id
         return None
 
-    yield patch(read_cancel_request, read_nothing, only_in=(journal, run_requests))
+    yield patch(
+        read_cancel_request, read_nothing, only_in=(operator_looks, run_requests)
+    )
 
 
 @mutant(

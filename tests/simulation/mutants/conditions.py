@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
+    from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
-    from continuations.wire.records import CancelRequest
     from tests.simulation.evidence import Evidence, RunHistory
     from tests.simulation.mutants.mutant import Patches
     from tests.simulation.sim_environment import SimEnvironment
@@ -151,13 +151,13 @@ def clocks_differ_and_workers_freeze() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
-        cancel_request = await original(self, state, progressed=progressed)
+    ) -> Arrivals:
+        asked = await original(self, state, progressed=progressed)
         process = current_process()
         if not process.environment.faults.stopped and process.rng.random() < 0.4:
             process.freeze(16 + 12 * process.rng.random())
             await asyncio.sleep(0)
-        return cancel_request
+        return asked
 
     yield patch(Process._draw_clock_offset, draw_clock_offset)
     yield patch(StoreJournal.commit, commit)

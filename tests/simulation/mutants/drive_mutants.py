@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core import reducer
+from continuations.core import reducer, run_events
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.calls import Started
 from continuations.core.events import (
@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
-    from continuations.wire.records import CancelRequest, InboxMessage
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.wire.records import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
     ContextChange = Callable[[ToolContext, CallRow], ToolContext]
@@ -139,10 +140,10 @@ def model_is_asked_before_results_are_committed() -> Patches:
 def commit_counts_later_events_as_durable() -> Patches:
     original = RunLoop._save
 
-    async def save(self: RunLoop) -> CancelRequest | None:
-        cancel_request = await original(self)
+    async def save(self: RunLoop) -> Arrivals:
+        asked = await original(self)
         self._last_event_saved = self._last_event_to_save
-        return cancel_request
+        return asked
 
     yield patch(RunLoop._save, save)
 
@@ -299,7 +300,7 @@ def message_is_between_a_call_and_its_result() -> Patches:
             state = advance(state, event)
         return state
 
-    yield patch(reducer._add_user_message, add_user_message)
+    yield patch(run_events._add_user_message, add_user_message)
     yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
     yield from _transcripts_unchecked()
 
@@ -334,7 +335,7 @@ def a_message_is_lost() -> Patches:
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
 
-    yield patch(reducer._add_user_message, add_user_message)
+    yield patch(run_events._add_user_message, add_user_message)
 
 
 @mutant(

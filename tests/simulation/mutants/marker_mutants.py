@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
-    from continuations.wire.records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
 _DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
@@ -73,9 +72,9 @@ def a_guard_is_made_after_its_claim() -> Patches:
     async def ensure_guarded(self: StoreJournal) -> None:
         del self
 
-    async def check_still_newest(self: StoreJournal) -> CancelRequest | None:
+    async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
         await create_guard(self)
-        return await original(self)
+        return await original(self, state)
 
     yield patch(StoreJournal.ensure_guarded, ensure_guarded)
     yield patch(StoreJournal._check_still_newest, check_still_newest)
@@ -88,10 +87,10 @@ def a_guard_is_made_after_its_claim() -> Patches:
 def arrival_markers_are_deleted_by_the_claim() -> Patches:
     original = StoreJournal._check_still_newest
 
-    async def check_still_newest(self: StoreJournal) -> CancelRequest | None:
+    async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
         for key in self._arrival_markers:
             await self._objects.delete(key)
-        return await original(self)
+        return await original(self, state)
 
     yield patch(StoreJournal._check_still_newest, check_still_newest)
 

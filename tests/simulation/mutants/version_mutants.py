@@ -16,6 +16,7 @@ from continuations.core.frames import MessageLog
 from continuations.engine.journal import StoreJournal
 from continuations.errors import Inconclusive, StaleRun, StoreUnavailable
 from continuations.ledger import doctor, inbox, markers
+from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.ledger.integrity import IntegrityReport
     from continuations.ledger.layout import Marker
-    from continuations.wire.records import CancelRequest, InboxMessage
+    from continuations.wire.records import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
 _TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)
@@ -161,7 +162,7 @@ def stale_worker_goes_on() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    ) -> Arrivals:
         try:
             return await original(self, state, progressed=progressed)
         except StaleRun:
@@ -169,7 +170,7 @@ def stale_worker_goes_on() -> Patches:
                 raise
             clock = self._ports.clock
             self._lease = Lease.start_now(clock, self._lease_seconds)
-            return None
+            return Arrivals()
 
     yield patch(StoreJournal.commit, commit)
 
@@ -238,13 +239,13 @@ def lost_reply_counts_as_failure() -> Patches:
 
     async def commit(
         self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> CancelRequest | None:
+    ) -> Arrivals:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
             return await original(self, state, progressed=progressed)
         except (Inconclusive, StoreUnavailable):
             self._lease = lease
-            return None
+            return Arrivals()
 
     yield patch(StoreJournal.commit, commit)
 

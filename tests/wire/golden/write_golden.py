@@ -38,6 +38,8 @@ from continuations.core.events import (
 )
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
+from continuations.core.operator_request import OperatorRequest
+from continuations.core.operator_waits import operator_wait
 from continuations.core.quorum import Quorum
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.slots import Slot
@@ -46,7 +48,9 @@ from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
+from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
+from continuations.wire.operator_records import encode_operator_request
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
@@ -425,10 +429,74 @@ def signalled() -> RunState:
     return replace(state, run=replace(state.run, last_signal_number=3, signals=kept))
 
 
+def paused() -> RunState:
+    """Return a run that an operator holds, and whose calls and agents are cancelled."""
+    state = signalled()
+    row = replace(state.run, last_operator_number=2)
+    calls = {
+        key: replace(call, cancelled=ODD_TEXT) for key, call in state.calls.items()
+    }
+    wait = operator_wait(
+        state,
+        f"operator-01m7zzzzzzzzzzzzzzzzzzzzzz@{RUN}",
+        now=MOMENT,
+        name="audit",
+        note="Paused by kim.",
+    )
+    return RunState.from_rows(
+        run=row,
+        manifest=state.manifest,
+        frames=state.frames,
+        calls=calls,
+        waits={**state.waits, wait.id: wait},
+        logs=state.logs,
+    )
+
+
+EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
+
+
+def took_events() -> RunState:
+    """Return a run that took two published events."""
+    state = parked()
+    return replace(state, run=replace(state.run, events_taken=EVENT_IDS))
+
+
+def published_event() -> PublishedEvent:
+    """Return an event with all fields."""
+    return PublishedEvent(
+        id=EVENT_IDS[0],
+        name="receipt",
+        key=ODD_TEXT,
+        at=MOMENT,
+        data='{"cents":5}',
+        by="shop",
+        own_id="mail-7",
+        door="http",
+        authentication="verifier",
+    )
+
+
+def operator_request() -> OperatorRequest:
+    """Return a request of an operator with all fields."""
+    return OperatorRequest(
+        id="01asked",
+        number=3,
+        at=MOMENT,
+        action="cancel",
+        call_id="c2",
+        by="kim",
+        reason=ODD_TEXT,
+        marker="due/1",
+        door="http",
+        authentication="verifier",
+    )
+
+
 # Objects ----------------------------------------------------------------------
 
 
-def golden_objects() -> dict[str, GoldenObject]:
+def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each shape
     """Return every golden object by its name."""
     objects: dict[str, GoldenObject] = {}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
@@ -436,6 +504,8 @@ def golden_objects() -> dict[str, GoldenObject]:
         parked,
         answered,
         signalled,
+        paused,
+        took_events,
         described_run,
         suspended_frame,
         pending_reply,
@@ -457,6 +527,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-bare", make_wait("c3")),
         ("wait-question", question_wait()),
         ("wait-event", event_wait()),
+        ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
@@ -478,6 +549,17 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
     seen = replace(decision_of_kind("approve"), shown="d1")
     objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
+    by_event = replace(
+        decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
+    )
+    objects["decision-by-event"] = GoldenObject(
+        encode_decision(by_event, RUN), by_event
+    )
+    event = published_event()
+    objects["event"] = GoldenObject(encode_event(event), event)
+    bare = replace(event, key=None, data="null", by=None, own_id=None)
+    bare = replace(bare, door=None, authentication=None)
+    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     through_door = replace(
         decision_of_kind("approve"), door="http", authentication="verifier"
     )
@@ -515,6 +597,10 @@ def golden_objects() -> dict[str, GoldenObject]:
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
     objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    asked = operator_request()
+    objects["operator-request"] = GoldenObject(
+        encode_operator_request(asked, RUN), asked
+    )
     by_link = replace(request, door="http", authentication="verifier")
     objects["cancellation-door"] = GoldenObject(
         encode_cancel_request(by_link, RUN), by_link

@@ -1,0 +1,119 @@
+"""Waits that only `unpause` ends, and the state after requests of operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.call_cancellation import with_cancelled_call
+from continuations.core.events import (
+    OperatorRequestTaken,
+    SuspensionBegan,
+    SuspensionEnded,
+)
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID, frame_path
+from continuations.core.waits import Wait, frame_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import datetime
+
+    from continuations.core.operator_request import OperatorRequest
+    from continuations.core.state import RunState
+
+PAUSE = "pause"
+
+
+def operator_waits(state: RunState) -> list[Wait]:
+    """Return the open waits of a run that only `unpause` ends."""
+    return [wait for wait in state.suspending.values() if wait.rules.ended_by_unpause]
+
+
+def operator_wait(
+    state: RunState,
+    wait_id: str,
+    *,
+    now: datetime,
+    name: str,
+    note: str | None = None,
+    frame_id: str = "",
+) -> Wait:
+    """Return a new wait of a frame or of the run that only `unpause` ends.
+
+    Args:
+        state: The run.
+        wait_id: Id of the wait.
+        now: The time of the wait.
+        name: Name of the condition, or reason of the pause.
+        note: What a person should know besides the name.
+        frame_id: The frame that waits; empty: the run.
+    """
+    path = frame_path(state, frame_id or ROOT_FRAME_ID)
+    return Wait(
+        id=wait_id,
+        run_id=state.run.id,
+        call_id="",
+        frame_id=frame_id,
+        kind="operator",
+        path=path,
+        tool=state.frames[frame_id or ROOT_FRAME_ID].agent,
+        arguments_json="{}",
+        schema_json="{}",
+        digest=frame_digest(
+            run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=frame_id
+        ),
+        created_at=now,
+        policy=name,
+        note=note,
+    )
+
+
+def without_operator_waits(state: RunState, now: datetime) -> RunState:
+    """Return the run after `unpause`: no operator holds it or one of its frames."""
+    del now
+    for wait in operator_waits(state):
+        state = advance(state, SuspensionEnded(wait_id=wait.id))
+    return state
+
+
+def with_operator_requests(
+    state: RunState,
+    requests: Iterable[OperatorRequest],
+    not_begun: Collection[str] = (),
+) -> RunState:
+    """Return the run after the requests that it has not taken in yet, in their order.
+
+    A pause of a paused run changes nothing: the first reason stays. A started call that
+    is cancelled runs to its end, unless it is one of `not_begun`.
+    """
+    for request in sorted(requests, key=lambda each: each.number):
+        if state.run.status in ENDED_STATUSES:
+            return state
+        if request.number != state.run.last_operator_number + 1:
+            continue
+        state = _with_request(state, request, not_begun)
+        state = advance(state, OperatorRequestTaken(number=request.number))
+    return state
+
+
+def _with_request(
+    state: RunState, request: OperatorRequest, not_begun: Collection[str]
+) -> RunState:
+    match request.action:
+        case "pause" if not state.is_suspended:
+            wait = operator_wait(
+                state,
+                f"operator-{request.id}@{state.run.id}",
+                now=request.at,
+                name=request.reason or PAUSE,
+                note=f"Paused by {request.by}." if request.by else None,
+            )
+            return advance(state, SuspensionBegan(wait=wait))
+        case "unpause":
+            return without_operator_waits(state, request.at)
+        case "cancel" if request.call_id is not None:
+            reason = request.reason or "An operator cancelled it."
+            return with_cancelled_call(state, request.call_id, reason, not_begun)
+        case _:
+            return state

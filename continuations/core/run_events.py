@@ -1,0 +1,111 @@
+"""Events that change the row of a run, or suspend the run or one of its frames."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core.event_matching import with_event
+from continuations.core.events import (
+    EventTaken,
+    OperatorRequestTaken,
+    SignalsKept,
+    SuspensionBegan,
+    SuspensionEnded,
+    UserMessageAdded,
+)
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.transitions import illegal_transition
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from continuations.core.draft import Draft
+
+    RunEvent: TypeAlias = (
+        UserMessageAdded
+        | SignalsKept
+        | EventTaken
+        | OperatorRequestTaken
+        | SuspensionBegan
+        | SuspensionEnded
+    )
+
+RUN_EVENTS = (
+    UserMessageAdded,
+    SignalsKept,
+    EventTaken,
+    OperatorRequestTaken,
+    SuspensionBegan,
+    SuspensionEnded,
+)
+
+
+def apply(draft: Draft, event: RunEvent) -> None:
+    """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
+    match event:
+        case UserMessageAdded():
+            _add_user_message(draft, event)
+        case SignalsKept():
+            _keep_signals(draft, event)
+        case EventTaken():
+            run = draft.run
+            taken = with_event(run.events_taken, event.event_id)
+            draft.put_run(replace(run, events_taken=taken))
+        case OperatorRequestTaken():
+            _take_operator_request(draft, event)
+        case SuspensionBegan():
+            _suspend(draft, event)
+        case SuspensionEnded():
+            _end_suspension(draft, event)
+
+
+def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
+    # Providers refuse a transcript with a message between a call and its result.
+    if not draft.frame(ROOT_FRAME_ID).reads_messages:
+        raise illegal_transition("the root frame has open calls or a reply", event)
+    role = event.message.role
+    if role in ("assistant", "tool"):
+        raise illegal_transition(f"an inbox message has the role {role}", event)
+    last = draft.run.last_inbox_number
+    if event.number != last + 1:
+        why = f"inbox message {event.number} does not follow inbox message {last}"
+        raise illegal_transition(why, event)
+    draft.put_run(replace(draft.run, last_inbox_number=event.number))
+    draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _keep_signals(draft: Draft, event: SignalsKept) -> None:
+    run = draft.run
+    old = {signal.number for signal in run.signals}
+    new = range(run.last_signal_number + 1, event.last_number + 1)
+    numbers = [signal.number for signal in event.kept]
+    if not old.union(new).issuperset(numbers) or numbers != sorted({*numbers}):
+        raise illegal_transition("a signal was taken before", event)
+    last = max(run.last_signal_number, event.last_number)
+    draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
+
+
+def _take_operator_request(draft: Draft, event: OperatorRequestTaken) -> None:
+    last = draft.run.last_operator_number
+    if event.number != last + 1:
+        raise illegal_transition(f"request {last} of an operator came last", event)
+    draft.put_run(replace(draft.run, last_operator_number=event.number))
+
+
+def _end_suspension(draft: Draft, event: SuspensionEnded) -> None:
+    wait = draft.waits.get(event.wait_id)
+    if wait is None or wait.call_id:
+        raise illegal_transition("the wait suspends no frame and not the run", event)
+    draft.drop_wait(wait.id)
+
+
+def _suspend(draft: Draft, event: SuspensionBegan) -> None:
+    wait = event.wait
+    if wait.subject not in wait.rules.subjects or wait.call_id:
+        raise illegal_transition(f"wait {wait.id} has another subject", event)
+    if wait.frame_id in draft.suspending:
+        raise illegal_transition("another wait suspends the frame or run", event)
+    if wait.frame_id and draft.frame(wait.frame_id).open_call_ids:
+        raise illegal_transition(f"frame {wait.frame_id} has open calls", event)
+    draft.put_wait(wait)

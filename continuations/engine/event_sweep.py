@@ -1,0 +1,102 @@
+"""Finish publications whose process died, and delete events that are old.
+
+This needs neither agents nor runs, so every sweep does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.event_matching import KEPT_FOR
+from continuations.errors import ContinuationsError
+from continuations.ledger import event_keys, layout, markers
+from continuations.ledger.event_delivery import EventDelivery
+from continuations.wire.fields import to_milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from continuations.ledger.event_keys import EventMarker
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
+
+_log = logging.getLogger("continuations")
+# The work of one sweep. Later sweeps delete the rest.
+MAX_DELETED_EVENTS = 1000
+_PARALLEL_EVENTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EventSweep:
+    """Processes the due markers of events."""
+
+    objects: Objects
+    clock: StoreClock
+    new_ulid: Callable[[], str]
+
+    async def process(self, due: Iterable[EventMarker]) -> list[Marker]:
+        """End the waits of published events, and delete old events.
+
+        An error is logged, and a later sweep does the rest: it must not stop the sweep
+        of runs.
+
+        Returns:
+            The markers of the decisions that were recorded; their runs are due.
+        """
+        due = list(due)
+        published = [marker for marker in due if marker.reason == "p"]
+        old = [marker for marker in due if marker.reason == "o"][:MAX_DELETED_EVENTS]
+        decided: list[Marker] = []
+        for marker in published:
+            try:
+                decided += await self._finish(marker)
+            except ContinuationsError:
+                _log.warning("event %s is not finished", marker.event_id, exc_info=True)
+        for first in range(0, len(old), _PARALLEL_EVENTS):
+            group = old[first : first + _PARALLEL_EVENTS]
+            deletes = (self._delete(marker) for marker in group)
+            for result in await asyncio.gather(*deletes, return_exceptions=True):
+                if isinstance(result, ContinuationsError):
+                    _log.warning("an old event was not deleted: %s", result)
+                elif isinstance(result, BaseException):
+                    raise result
+        return decided
+
+    async def _finish(self, marker: EventMarker) -> list[Marker]:
+        """End the waits for an event, as its publisher does."""
+        event_key = event_keys.event_key(marker.topic, marker.event_id)
+        if not await self.objects.keys(event_key, limit=1):
+            await self._postpone(marker)
+            return []
+        delivery = EventDelivery(self.objects, self.clock, self.new_ulid)
+        delivered = await delivery.deliver(marker.topic)
+        old = event_keys.old_marker(marker.topic, marker.event_id)
+        await markers.create_key(self.objects, old.key)
+        if delivered.is_complete:
+            await self.objects.delete(marker.key)
+        keys = (decision.marker or "" for decision in delivered.decisions)
+        return list(filter(None, map(layout.parse_marker, keys)))
+
+    async def _postpone(self, marker: EventMarker) -> None:
+        """Look later at a marker whose event does not exist, or never again.
+
+        Its publisher is about to create the event, or died. The first delay is a
+        minute; each further one is as long as the marker is old.
+        """
+        age = self.clock.now() - marker.published_at
+        if abs(age) < KEPT_FOR:
+            delay = max(markers.FIRST_RETRY_DELAY, age)
+            due_ms = to_milliseconds(self.clock.now() + delay)
+            later = marker.with_due_time(due_ms)
+            await markers.create_key(self.objects, later.key)
+        await self.objects.delete(marker.key)
+
+    async def _delete(self, marker: EventMarker) -> None:
+        """Delete an event; its marker goes last."""
+        await self.objects.delete(event_keys.event_key(marker.topic, marker.event_id))
+        await self.objects.delete(event_keys.own_id_key(marker.topic, marker.event_id))
+        await self.objects.delete(marker.key)

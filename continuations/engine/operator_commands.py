@@ -1,0 +1,207 @@
+"""Commands of an operator to one run: pause, unpause, and cancel one call.
+
+They need no agents. The request is recorded first. Then this process changes the run,
+unless another process works on it, or a worker died: then a worker does it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.call_cancellation import find_open_calls, is_open_call
+from continuations.core.doors import PYTHON
+from continuations.core.operator_request import OperatorRequest
+from continuations.core.operator_waits import operator_waits, with_operator_requests
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine.journal import StoreJournal
+from continuations.engine.publishing import Publisher
+from continuations.engine.readiness import is_runnable
+from continuations.engine.request_checks import optional_text
+from continuations.engine.run_ending import RunEnder
+from continuations.errors import InvalidInput, StaleRun, StoreDenied
+from continuations.ledger import operator_inbox
+from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.versions import Versions
+from continuations.wire.continuation import Continuation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.core.doors import Door
+    from continuations.core.operator_request import OperatorAction
+    from continuations.core.state import RunState
+    from continuations.engine.ports import Ports
+    from continuations.engine.worker_options import WorkerOptions
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import LoadedVersion
+
+_log = logging.getLogger("continuations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCommands:
+    """Pauses one run, unpauses it, and cancels its calls."""
+
+    objects: Objects
+    ports: Ports
+    options: WorkerOptions
+    run_id: str
+
+    async def pause(
+        self, *, reason: str | None, by: str | None, door: Door
+    ) -> Continuation:
+        """Record a pause, unless the run is paused; raises `InvalidInput` if ended."""
+        reason, by = optional_text("reason", reason), optional_text("by", by)
+        newest, after, number = await self._read("paused")
+        if not after.is_suspended:
+            await self._post("pause", number, door, by=by, reason=reason)
+            return await self._applied("paused", number)
+        return await self._apply_or_leave(newest)
+
+    async def unpause(self, *, by: str | None, door: Door) -> Continuation:
+        """Record the end of all waits for an operator, if there are any."""
+        by = optional_text("by", by)
+        newest, after, number = await self._read("unpaused")
+        if operator_waits(after):
+            await self._post("unpause", number, door, by=by)
+            return await self._applied("unpaused", number)
+        return await self._apply_or_leave(newest)
+
+    async def cancel_call(
+        self,
+        call: str | Sequence[str],
+        *,
+        reason: str | None,
+        by: str | None,
+        door: Door,
+    ) -> Continuation:
+        """Record that a call is cancelled; raises `InvalidInput` if it is not open."""
+        reason, by = optional_text("reason", reason), optional_text("by", by)
+        _, after, number = await self._read("changed")
+        found = find_open_calls(after, call)
+        if len(found) != 1:
+            which = found or [each for each in after.calls if is_open_call(after, each)]
+            name = call if isinstance(call, str) else "/".join(map(str, call))
+            why = "names several open calls" if found else "is not an open call"
+            msg = (
+                f"call {name[:80]!r} was not cancelled: it {why} of run {self.run_id}. "
+                f"Nothing was recorded. Open calls: {', '.join(which) or 'none'}."
+            )
+            raise InvalidInput(msg, run_id=self.run_id)
+        await self._post("cancel", number, door, by=by, reason=reason, call_id=found[0])
+        return await self._applied("changed", number)
+
+    async def tell_worker_of_cancellation(self) -> Continuation:
+        """Tell the worker of a busy run that the run has a cancel request."""
+        newest = await self._versions.load_newest()
+        run = newest.state.run
+        if run.status in ENDED_STATUSES or run.claim is None:
+            return Continuation(newest.state, newest.number)
+        pending = await self._pending(newest)
+        if not any(each.action == "cancel" and not each.call_id for each in pending):
+            number = run.last_operator_number + len(pending) + 1
+            await self._post("cancel", number, PYTHON)
+        newest = await self._versions.load_newest()
+        return Continuation(newest.state, newest.number)
+
+    @property
+    def _versions(self) -> Versions:
+        return Versions(self.objects, self.run_id)
+
+    async def _read(self, participle: str) -> tuple[LoadedVersion, RunState, int]:
+        """Return the newest version, its state after all requests, and a free number.
+
+        Raises `InvalidInput` if the run has ended.
+        """
+        newest = await self._versions.load_newest()
+        self._check_goes_on(newest.state, participle)
+        pending = await self._pending(newest)
+        number = newest.state.run.last_operator_number + len(pending) + 1
+        return newest, with_operator_requests(newest.state, pending), number
+
+    async def _pending(self, newest: LoadedVersion) -> tuple[OperatorRequest, ...]:
+        last = newest.state.run.last_operator_number
+        return await operator_inbox.read_following(self.objects, self.run_id, last)
+
+    def _check_goes_on(
+        self, state: RunState, participle: str, number: int | None = None
+    ) -> None:
+        """Raise `InvalidInput` if the run ended before it took a request in."""
+        run = state.run
+        was_taken = number is not None and run.last_operator_number >= number
+        if run.status in ENDED_STATUSES and not was_taken:
+            msg = (
+                f"run {self.run_id} was not {participle}: it is {run.status}. "
+                "Start a new run."
+            )
+            raise InvalidInput(msg, run_id=self.run_id)
+
+    async def _post(
+        self,
+        action: OperatorAction,
+        number: int,
+        door: Door,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> None:
+        now = self.ports.clock.now()
+        request = OperatorRequest(
+            id=self.ports.ids.new_ulid(now),
+            number=number,
+            at=now,
+            action=action,
+            call_id=call_id,
+            by=by,
+            reason=reason,
+            door=door.name,
+            authentication=door.authentication,
+        )
+        await operator_inbox.post(self.objects, self.run_id, request)
+
+    async def _applied(self, participle: str, number: int) -> Continuation:
+        """Apply the recorded requests; raise `InvalidInput` if they came too late."""
+        newest = await self._versions.load_newest()
+        after = await self._apply_or_leave(newest)
+        self._check_goes_on(after.run_state, participle, number)
+        return after
+
+    async def _apply_or_leave(self, newest: LoadedVersion) -> Continuation:
+        while True:
+            try:
+                return await self._apply(newest)
+            except StaleRun:
+                newest = await self._versions.load_newest()
+            except StoreDenied:
+                # The request and its marker are stored: a worker takes it in.
+                _log.info("run %s: a worker changes it, not this process", self.run_id)
+                return Continuation(newest.state, newest.number)
+
+    async def _apply(self, loaded: LoadedVersion) -> Continuation:
+        """Apply the recorded requests; leave a claimed run to a worker.
+
+        Raises `StaleRun` if another process wrote a version at the same time.
+        """
+        state = loaded.state
+        unchanged = Continuation(state, loaded.number)
+        if state.run.status in ENDED_STATUSES or state.run.claim is not None:
+            return unchanged
+        requests = await self._pending(loaded)
+        if not requests:
+            return unchanged
+        journal = StoreJournal(
+            self.objects, self._versions, loaded, self.ports, lease=self.options.lease
+        )
+        await journal.ensure_guarded()
+        after = with_operator_requests(state, requests)
+        ender = RunEnder(self.objects, self.ports)
+        await ender.close_waits_of_cancelled_calls(state, after)
+        if is_runnable(after):
+            await journal.make_release_marker()
+        await Publisher(self.objects, self.ports).commit_and_publish(
+            journal, state, after, Arrivals(operator_requests=requests)
+        )
+        return Continuation(after, journal.version_number)

@@ -1,0 +1,71 @@
+"""What requests of operators do to a run while a worker works on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core.actions import AskModel, RunTool
+from continuations.core.call_cancellation import open_calls_below
+from continuations.core.calls import Started, Unknown
+from continuations.core.operator_waits import with_operator_requests
+
+if TYPE_CHECKING:
+    from continuations.core.actions import Action
+    from continuations.core.operator_request import OperatorRequest
+    from continuations.core.state import RunState
+    from continuations.engine.action_tasks import ActionTasks
+    from continuations.engine.journal_protocol import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEffects:
+    """Applies requests of operators to a run with actions in progress."""
+
+    actions: ActionTasks
+    journal: Journal
+
+    async def apply(
+        self, state: RunState, requests: tuple[OperatorRequest, ...]
+    ) -> RunState:
+        """Return the run after requests.
+
+        A tool that was called returns, and a model that was asked replies, unless its
+        frame has ended. The waits of cancelled calls are closed before this returns, so
+        before the version without them.
+        """
+        if all(each.number <= state.run.last_operator_number for each in requests):
+            return state
+        after = with_operator_requests(
+            state, requests, self._not_begun(state, requests)
+        )
+        await self.journal.close_waits_of_cancelled_calls(state, after)
+        await self.actions.drop(
+            [each for each in self.actions if _is_void(after, each)]
+        )
+        return after
+
+    def _not_begun(
+        self, state: RunState, requests: tuple[OperatorRequest, ...]
+    ) -> frozenset[str]:
+        """Return the started calls, below a cancelled one, that begin no more."""
+        below = {
+            call_id
+            for request in requests
+            if request.call_id is not None
+            for call_id in open_calls_below(state, request.call_id)
+        }
+        return frozenset(
+            call_id
+            for call_id in below
+            if isinstance(state.calls[call_id].state, Started)
+            and not self.actions.has_begun_or_closes(RunTool(call_id))
+        )
+
+
+def _is_void(state: RunState, action: Action) -> bool:
+    """Return whether an action in progress has no frame or call any more."""
+    if isinstance(action, AskModel):
+        return action.frame_id not in state.frames
+    call = state.calls.get(action.call_id)
+    return call is None or not isinstance(call.state, Started | Unknown)

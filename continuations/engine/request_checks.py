@@ -1,0 +1,47 @@
+"""Check the arguments of requests to runs; a request needs no agents."""
+
+from __future__ import annotations
+
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
+
+_MAX_NAME_CHARS = 200
+
+
+def event_name(name: object) -> str:
+    """Return the name of a signal or event; raises `InvalidInput`."""
+    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME_CHARS:
+        return name
+    msg = (
+        f"name must be a text of 1 to {_MAX_NAME_CHARS} characters, got "
+        f"{str(name)[:60]!r}. Pass the name that wait_for() has."
+    )
+    raise InvalidInput(msg)
+
+
+def event_key(key: object) -> str | None:
+    """Return the key of an event, or `None`; raises `InvalidInput`."""
+    if key is None or (isinstance(key, str) and key.strip()):
+        return key
+    msg = (
+        f"key must be a text that is not empty, or None, got {str(key)[:60]!r}. Pass "
+        "the key that wait_for() has."
+    )
+    raise InvalidInput(msg)
+
+
+def json_text(data: object) -> str:
+    """Return the data of a signal or event as JSON text; raises `InvalidInput`."""
+    try:
+        return jsontext.canonical(data)
+    except jsontext.NotJson as error:
+        msg = f"data is not a JSON value: {error}. Pass values that JSON has."
+        raise InvalidInput(msg) from None
+
+
+def optional_text(name: str, value: object) -> str | None:
+    """Return a text or `None`; raises `InvalidInput` for other types."""
+    if value is None or isinstance(value, str):
+        return value
+    msg = f"{name} must be a text or None, got {type(value).__name__}."
+    raise InvalidInput(msg)

@@ -1,0 +1,71 @@
+"""boss > hr > clerk, whose models reply in the background or are limited.
+
+The log of effects has each request and poll that reaches the provider. TEST_LIMITED
+names the agents whose provider limits requests.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, ModelError, ToolContext, tool
+from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from tests import effect_log
+from tests.effect_log import Effect
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelRequest
+
+HOUR = timedelta(hours=1)
+SCRIPT: dict[str, list[Any]] = {
+    "boss": [
+        LaterReply([ToolCall("hr", {"input": "A"}), ToolCall("act", {"what": "1"})]),
+        LaterReply("end", polls=2),
+    ],
+    "hr": [ToolCall("clerk", {"input": "B"}), LaterReply("hr end")],
+    "clerk": [LaterReply(ToolCall("act", {"what": "2"}), poll_after=HOUR), "clerk end"],
+}
+# What reaches the provider and the world, whatever happens between.
+EFFECTS = sorted(
+    [
+        *("ask boss 0", "ask boss 1", "ask hr 0", "ask hr 1"),
+        *("ask clerk 0", "ask clerk 1", "act 1", "act 2"),
+    ]
+)
+
+
+class Provider(ScriptedModel):
+    """A provider that records what reaches it, and may limit the requests."""
+
+    async def reply(self, request: ModelRequest) -> Any:
+        """Refuse or begin a reply."""
+        turn = sum(message.role == "assistant" for message in request.messages)
+        if request.agent in os.environ.get("TEST_LIMITED", "").split():
+            effect_log.append_effect("refuse", f"{request.agent} {turn}")
+            msg = "status 429"
+            # More than the patience of a worker.
+            raise ModelError(msg, retryable=True, retry_after=600)
+        effect_log.append_effect("ask", f"{request.agent} {turn}")
+        return await super().reply(request)
+
+    async def poll(self, reply_id: str, request: ModelRequest) -> Any:
+        """Return a reply that was begun."""
+        effect_log.append_effect("poll", f"{request.agent} {reply_id}")
+        return await super().poll(reply_id, request)
+
+
+@tool(idempotent=True)
+def act(what: str, ctx: ToolContext) -> str:
+    """Act."""
+    effect_log.record(Effect.of("act", what, ctx))
+    return f"acted {what}"
+
+
+def agents() -> list[Agent]:
+    """Return the root agent."""
+    model = Provider(SCRIPT)
+    clerk = Agent("clerk", tools=[act], model=model)
+    hr = Agent("hr", tools=[clerk], model=model)
+    return [Agent("boss", tools=[hr, act], model=model)]

@@ -1,0 +1,110 @@
+"""Votes and escalation without a store: the caller keeps the continuation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    ApprovalPolicy,
+    Approve,
+    DecisionRefused,
+    Deny,
+    Finished,
+    Identity,
+    Suspended,
+    escalate,
+    resume,
+    run,
+    tool,
+)
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations import Agent, Wait
+    from tests.run_environment import RunEnvironment
+
+DAY = timedelta(days=1)
+
+
+def make_agent(**policy: Any) -> Agent:
+    """Return an agent whose tool `pay` has this approval policy."""
+
+    @tool(approval=ApprovalPolicy(**policy))
+    def pay(cents: int) -> str:
+        """Pay an amount."""
+        effect_log.append_effect("pay", cents)
+        return f"paid {cents}"
+
+    return make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
+
+
+def suspend(agent: Agent, clock: ManualClock | None = None) -> tuple[bytes, Wait]:
+    """Run an agent until it waits; return its bytes and its wait."""
+    outcome = run(agent, "go", clock=clock)
+    assert isinstance(outcome, Suspended)
+    return outcome.continuation.to_bytes(), outcome.waits[0]
+
+
+def test_votes_are_a_list_of_verdicts(environment: RunEnvironment) -> None:
+    """Two verdicts make the decision, also by a member of a group."""
+    agent = make_agent(approvers=["kim", "group:finance"], votes=2)
+    data, wait = suspend(agent)
+    lee = Identity("lee", groups=["finance"])
+
+    end = resume(data, agent, answers={wait.id: [Approve(by="kim"), Approve(by=lee)]})
+
+    assert isinstance(end, Finished)
+    assert ["pay 5"] == environment.effect_names()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "why"),
+    [
+        (Approve(by="kim"), "1 of the 2 votes"),
+        ([Approve(by="kim")], "1 of the 2 votes"),
+        ([Approve(by="kim"), Approve(by="kim")], "kim has voted already"),
+        ([Approve(by="kim"), Approve(by="eve")], "eve is not one of its approvers"),
+        ([Deny(by="kim"), Approve(by="lee")], "verdict 1 of its list of 2 ended it"),
+        ([], "0 of the 2 votes"),
+    ],
+)
+def test_list_that_makes_no_decision_is_refused(
+    environment: RunEnvironment, verdicts: Any, why: str
+) -> None:
+    """Nothing runs, because a list of votes is not kept."""
+    agent = make_agent(approvers=["kim", "lee"], votes=2)
+    data, wait = suspend(agent)
+
+    with pytest.raises(DecisionRefused, match=why):
+        resume(data, agent, answers={wait.id: verdicts})
+
+    assert [] == environment.effect_names()
+
+
+def test_escalation_changes_the_approvers(
+    environment: RunEnvironment,
+) -> None:
+    """After the deadline the wait has the next approvers under the same id."""
+    clock = ManualClock()
+    action = escalate(to=["cfo"], within=DAY)
+    agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
+    data, wait = suspend(agent, clock)
+    clock.seconds += DAY.total_seconds() + 1
+
+    late = resume(data, agent, clock=clock)
+
+    assert isinstance(late, Suspended)
+    [escalated] = late.waits
+    assert (wait.id, ("cfo",)) == (escalated.id, escalated.approvers)
+    data = late.continuation.to_bytes()
+    with pytest.raises(DecisionRefused, match="kim is not one of its approvers"):
+        resume(data, agent, answers={wait.id: Approve(by="kim")}, clock=clock)
+    end = resume(data, agent, answers={wait.id: Approve(by="cfo")}, clock=clock)
+    assert isinstance(end, Finished)
+    assert ["pay 5"] == environment.effect_names()
