@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
+    from continuations.authoring.readings import Money, Secret
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -89,6 +90,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
+    "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
@@ -193,6 +195,7 @@ __all__ = [
     "InvalidInput",
     "Model",
     "ModelError",
+    "Money",
     "NewerFormat",
     "Outcome",
     "Publication",
@@ -202,6 +205,7 @@ __all__ = [
     "RunNotFound",
     "RunSummary",
     "Runner",
+    "Secret",
     "StaleRun",
     "StoreDenied",
     "StoreError",

@@ -18,6 +18,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
+    from continuations.authoring.declared_display import Summary
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
@@ -160,6 +161,7 @@ class Agent(Generic[Output]):
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
         is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
     ) -> AgentTool:
         """Make a tool that calls this agent, with its own name and description.
 
@@ -169,6 +171,7 @@ class Agent(Generic[Output]):
             approval: Which calls wait for a person before the agent starts; see
                 `tool`. Default: no call.
             is_enabled: When the model may call the agent; see `tool`. Default: `True`.
+            summary: The call as one sentence, for the people who decide; see `tool`.
 
         Returns:
             A tool for the `tools` of another agent.
@@ -182,6 +185,7 @@ class Agent(Generic[Output]):
             description=description,
             approval=approval,
             is_enabled=is_enabled,
+            summary=summary,
         )
 
     @property

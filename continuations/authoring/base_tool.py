@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import Condition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.declared_display import DeclaredDisplay, Summary
     from continuations.authoring.periods import Duration
+    from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.call_display import CallDisplay
 
 # It takes the application's object, `context=`.
 EnabledCondition: TypeAlias = "Callable[[Any], bool | Awaitable[bool]]"
@@ -55,6 +58,8 @@ class BaseTool(ABC):
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
+        reversible: bool | None = None,
     ) -> None:
         check_tool_name(name)
         self.name: str = name
@@ -88,6 +93,17 @@ class BaseTool(ABC):
             )
             raise InvalidInput(msg)
         self._is_enabled = is_enabled
+        self._check_type("reversible", reversible, bool, None)
+        self._summary = summary
+        self._reversible = reversible
+
+    def _check_summary(
+        self, names: Sequence[str] | None, type_of: Callable[[str], Any]
+    ) -> None:
+        if self._summary is not None:
+            from continuations.authoring import declared_display  # noqa: PLC0415 - few tools have one
+
+            declared_display.check_summary(self.name, self._summary, names, type_of)
 
     def _check_type(self, option: str, value: object, *types: type | None) -> None:
         """Raise `InvalidInput` if an option has another type."""
@@ -134,6 +150,37 @@ class BaseTool(ABC):
     def sub_agent(self) -> AgentProtocol | None:
         """The agent that a call starts; `None` for every tool but an agent's."""
         return None
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        """The readings of arguments, by their paths."""
+        return {}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Paths of the arguments that people must not read."""
+        return () if self._display is None else self._display.secrets
+
+    def display_call(self, arguments_json: str) -> CallDisplay | None:
+        """Return what people read; see `ToolProtocol.display_call`."""
+        if self._display is None:
+            return None
+        return self._display.of_call(
+            arguments_json, lambda: self._values_by_name(arguments_json)
+        )
+
+    @cached_property
+    def _display(self) -> DeclaredDisplay | None:
+        readings = self._readings
+        if self._summary is None and self._reversible is None and not readings:
+            return None
+        from continuations.authoring.declared_display import DeclaredDisplay  # noqa: PLC0415 - few tools have one
+        from continuations.authoring.readings import split_readings  # noqa: PLC0415
+
+        money, secrets = split_readings(readings)
+        return DeclaredDisplay(
+            self.name, self._summary, self._reversible, money, secrets
+        )
 
     @property
     @abstractmethod

@@ -151,6 +151,19 @@ def check_callback_parameters(
             raise InvalidInput(msg)
 
 
+def function_name(function: object) -> str:
+    """Return the name of a function for its tool; raises `InvalidInput`."""
+    name = getattr(function, "__name__", None)
+    if name == "<lambda>":
+        msg = "a tool cannot be made from a lambda: a lambda has no name and no types"
+        raise InvalidInput(f"{msg}. Write a function with def and annotations.")
+    if name is None:
+        got = f"{repr(function)[:80]} ({type(function).__name__})"
+        msg = f"a tool is made from a function or a bound method, got {got}."
+        raise InvalidInput(f"{msg} Pass the function itself.")
+    return str(name)
+
+
 def check_tool_function(function: object, name: str) -> None:
     """Raise `InvalidInput` for a function that cannot become a tool.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 
+_OPTIMIZE_WITHOUT_DOCSTRINGS = 2
 # A list of tools is made in a cached property, which `functools` calls.
 _SKIPPED = (__name__.partition(".")[0] + ".", "functools")
 
@@ -19,3 +21,14 @@ def warn_author(message: str) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def warn_without_docstring(name: str, function: object) -> None:
+    """Warn about a tool whose function has no docstring; the model reads it."""
+    # `python -OO` removes docstrings.
+    if sys.flags.optimize >= _OPTIMIZE_WITHOUT_DOCSTRINGS or function.__doc__:
+        return
+    warn_author(
+        f"tool {name} has no docstring, so the model reads only its name."
+        " Write a docstring, or pass description=."
+    )

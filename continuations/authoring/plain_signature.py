@@ -13,13 +13,15 @@ from __future__ import annotations
 import inspect
 import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from continuations.authoring.parameter_types import is_context_type, parameter_type
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from continuations.authoring.readings import Reading
 
 _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", bool: "boolean"}
 # pydantic accepts larger integers too, up to a limit of its own.
@@ -34,11 +36,13 @@ class PlainSignature:
         schema: The JSON Schema of the arguments, as pydantic makes it.
         types_by_name: The types that each parameter accepts.
         context_parameters: The names of the parameters that take a `ToolContext`.
+        readings: How people read arguments.
     """
 
     schema: Mapping[str, Any]
     types_by_name: Mapping[str, tuple[type, ...]]
     context_parameters: tuple[str, ...]
+    readings: Mapping[str, Reading]
 
     def values_by_name(self, arguments_json: str) -> dict[str, Any] | None:
         """Return effective arguments as Python values by name.
@@ -79,6 +83,7 @@ def read_plain_signature(
     required: list[str] = []
     types_by_name: dict[str, tuple[type, ...]] = {}
     contexts: list[str] = []
+    readings: dict[str, Reading] = {}
     try:
         parameters = inspect.signature(function).parameters.values()
         for each in parameters:
@@ -86,6 +91,8 @@ def read_plain_signature(
             if is_context_type(type_):
                 contexts.append(each.name)
                 continue
+            if get_origin(type_) is Annotated:
+                type_ = _without_reading(each.name, type_, readings)
             accepted = _accepted_types(type_)
             if accepted is None or not _is_plain_parameter(each, accepted):
                 return None
@@ -101,7 +108,16 @@ def read_plain_signature(
     if required:
         schema["required"] = required
     schema["type"] = "object"
-    return PlainSignature(schema, types_by_name, tuple(contexts))
+    return PlainSignature(schema, types_by_name, tuple(contexts), readings)
+
+
+def _without_reading(name: str, type_: Any, readings: dict[str, Reading]) -> Any:
+    from continuations.authoring.reading_types import without_readings  # noqa: PLC0415 - few tools have readings
+
+    plain, reading = without_readings(type_)
+    if reading is not None:
+        readings[name] = reading
+    return plain
 
 
 def _accepted_types(type_: Any) -> tuple[type, ...] | None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeAlias, TypedDict
 
 from continuations.authoring import callables, strict_json
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.jsonvalues import is_object
 from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.authoring.readings import Money, Secret
 from continuations.authoring.tool_waits import is_tool_wait
 from continuations.authoring.waiting_tool import WaitingTool
 from continuations.core import jsontext
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.declared_display import Summary
     from continuations.authoring.periods import Duration
+    from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_waits import ToolWait
 
@@ -38,6 +41,23 @@ SchemaFunction: TypeAlias = (
 
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
+
+
+class SchemaToolOptions(TypedDict, total=False):
+    """The options of `Tool.from_schema`, which describes them."""
+
+    description: str
+    approval: bool | Condition | ApprovalPolicy | None
+    read_only: bool
+    idempotent: bool
+    timeout: Duration | None
+    on_timeout: OnTimeout
+    verify: SchemaFunction | None
+    version: str | None
+    is_enabled: bool | EnabledCondition
+    summary: Summary | None
+    reversible: bool | None
+    readings: Mapping[str, Reading] | None
 
 
 class SchemaTool(WaitingTool):
@@ -62,6 +82,9 @@ class SchemaTool(WaitingTool):
         verify: SchemaFunction | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
+        reversible: bool | None = None,
+        readings: Mapping[str, Reading] | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -73,6 +96,8 @@ class SchemaTool(WaitingTool):
             verify=verify,
             version=version,
             is_enabled=is_enabled,
+            summary=summary,
+            reversible=reversible,
         )
         self._check_type("description", description, str)
         if not callable(function):
@@ -81,10 +106,37 @@ class SchemaTool(WaitingTool):
         self.function = function
         self._description = description
         self._schema = _copy_schema(name, schema)
-        self._check_approval_parameters(tuple(self._properties))
+        names = tuple(self._properties)
+        self._check_approval_parameters(names)
+        self._declared_readings = self._checked_readings(readings or {})
+        self._check_summary(names, self._type_of)
         for option, callback in (("function", function), ("verify", verify)):
             if callback is not None:
                 self._check_callback(option, callback)
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        return self._declared_readings
+
+    def _type_of(self, name: str) -> Any:
+        paths = [path for path in self._readings if path.partition("/")[0] == name]
+        secret = any(isinstance(self._readings[path], Secret) for path in paths)
+        return Annotated[Any, Secret()] if secret else Any
+
+    def _checked_readings(self, readings: object) -> dict[str, Reading]:
+        fields = jsontext.as_object(readings)
+        if fields is None or not all(
+            path.partition("/")[0] in self._properties
+            and isinstance(each, Money | Secret)
+            for path, each in fields.items()
+        ):
+            msg = (
+                f"tool {self.name}: readings must be a dict of Money and Secret by the "
+                "names of properties. Pass for example "
+                '{"cents": Money("EUR", 100), "pin": Secret()}.'
+            )
+            raise InvalidInput(msg)
+        return dict(fields)
 
     def __repr__(self) -> str:
         return f"<SchemaTool {self.name}>"

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.declared_display import Summary
     from continuations.authoring.input_spec import InputSpec
+    from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import AgentProtocol
 
 
@@ -31,19 +33,31 @@ class AgentTool(BaseTool):
         description: str | None = None,
         approval: bool | Condition | ApprovalPolicy | None = None,
         is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
     ) -> None:
         super().__init__(
             agent.name if name is None else name,
             approval=approval,
             is_enabled=is_enabled,
+            summary=summary,
         )
         self._agent = agent
+        self._check_summary(None if agent.input_type else ("input",), _no_type)
         self._check_type("description", description, str, None)
         text = agent.description if description is None else description
         self._description = text or f"Hand a task to the agent {agent.name}."
 
     def __repr__(self) -> str:
         return f"<AgentTool {self.name} of {self._agent.name}>"
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        if self._agent.input_type is None:
+            return {}
+        from continuations.authoring import reading_types  # noqa: PLC0415 - rarely needed
+
+        fields = reading_types.fields_of(self._agent.input_type)
+        return reading_types.readings_of(fields or {})
 
     @property
     def sub_agent(self) -> AgentProtocol:
@@ -90,3 +104,8 @@ class AgentTool(BaseTool):
         self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
     ) -> None:
         del verify, arguments_json, ctx  # an agent's tool has no `verify` option
+
+
+def _no_type(name: str) -> Any:
+    """Raise `LookupError`: the input type is read on first use."""
+    raise LookupError(name)

@@ -7,33 +7,37 @@ so that importing an application's agents does not import pydantic.
 from __future__ import annotations
 
 import inspect
-import sys
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from continuations.authoring import callables, declaration_warnings
+from continuations.authoring import callables, declaration_warnings, parameter_types
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.tool_waits import is_tool_wait
 from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
-from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Unpack
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.declared_display import Summary
     from continuations.authoring.docstring import Docstring
     from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
-    from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
+    from continuations.authoring.readings import Reading
+    from continuations.authoring.schema_tool import (
+        SchemaFunction,
+        SchemaTool,
+        SchemaToolOptions,
+    )
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
     from continuations.authoring.tool_waits import ToolWait
 
 # The return annotations of a function whose result needs no serializer.
 _TEXT = (str, "str")
-_OPTIMIZE_WITHOUT_DOCSTRINGS = 2
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +60,8 @@ class Tool(WaitingTool, Generic[P, R]):
         verify: See `tool`.
         version: See `tool`.
         is_enabled: See `tool`.
+        summary: See `tool`.
+        reversible: See `tool`.
         scope: The local names that the annotations of a nested function use. `tool`
             passes them.
 
@@ -78,20 +84,12 @@ class Tool(WaitingTool, Generic[P, R]):
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
+        reversible: bool | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
-        own_name = getattr(function, "__name__", None)
-        if own_name == "<lambda>" and name is None:
-            msg = (
-                "a tool cannot be made from a lambda: a lambda has no name and no types"
-            )
-            raise InvalidInput(f"{msg}. Write a function with def and annotations.")
-        if own_name is None and name is None:
-            got = f"{repr(function)[:80]} ({type(function).__name__})"
-            msg = f"a tool is made from a function or a bound method, got {got}."
-            raise InvalidInput(f"{msg} Pass the function itself.")
         super().__init__(
-            str(own_name) if name is None else name,
+            callables.function_name(function) if name is None else name,
             approval=approval,
             read_only=read_only,
             idempotent=idempotent,
@@ -100,15 +98,19 @@ class Tool(WaitingTool, Generic[P, R]):
             verify=verify,
             version=version,
             is_enabled=is_enabled,
+            summary=summary,
+            reversible=reversible,
         )
         self.function = function
         callables.check_tool_function(function, self.name)
         self._check_type("description", description, str, None)
         self._description = description
         self._scope = scope
-        self._warn_without_description()
+        if description is None:
+            declaration_warnings.warn_without_docstring(self.name, function)
         names = callables.parameter_names(function)
         self._check_approval_parameters(names)
+        self._check_summary(names, self._type_of)
         if verify is not None:
             callables.check_callback_parameters(
                 verify, names, f"tool {self.name}: verify"
@@ -116,31 +118,12 @@ class Tool(WaitingTool, Generic[P, R]):
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
 
-    def _warn_without_description(self) -> None:
-        # `python -OO` removes docstrings.
-        has_docstrings = sys.flags.optimize < _OPTIMIZE_WITHOUT_DOCSTRINGS
-        missing = self._description is None and not self.function.__doc__
-        if missing and has_docstrings:
-            declaration_warnings.warn_author(
-                f"tool {self.name} has no docstring, so the model reads only its name."
-                " Write a docstring, or pass description=."
-            )
-
     @staticmethod
-    def from_schema(  # noqa: PLR0913 - what an author may declare, all by keyword
+    def from_schema(
         name: str,
         schema: Mapping[str, Any],
         function: SchemaFunction,
-        *,
-        description: str = "",
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        read_only: bool = False,
-        idempotent: bool = False,
-        timeout: Duration | None = None,
-        on_timeout: OnTimeout = "unknown",
-        verify: SchemaFunction | None = None,
-        version: str | None = None,
-        is_enabled: bool | EnabledCondition = True,
+        **options: Unpack[SchemaToolOptions],
     ) -> SchemaTool:
         """Make a tool from a JSON Schema and a callable.
 
@@ -154,6 +137,7 @@ class Tool(WaitingTool, Generic[P, R]):
             function: A plain or async callable. It gets the arguments as one `dict`. A
                 parameter that is annotated with `ToolContext` gets the context of the
                 call. The result is serialized like the result of every tool.
+            **options: The options below, each as a keyword argument.
             description: The description that the model reads.
             approval: See `tool`. A condition gets the top-level properties by name.
             read_only: See `tool`.
@@ -163,6 +147,10 @@ class Tool(WaitingTool, Generic[P, R]):
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
             is_enabled: See `tool`.
+            summary: See `tool`.
+            reversible: See `tool`.
+            readings: `Money` and `Secret` by path: `"cents"`, `"card/number"`, and
+                `"*"` for every item, `"cards/*/number"`.
 
         Returns:
             The tool, for `Agent(tools=[...])`.
@@ -173,20 +161,7 @@ class Tool(WaitingTool, Generic[P, R]):
         """
         from continuations.authoring.schema_tool import SchemaTool  # noqa: PLC0415 - for few applications
 
-        return SchemaTool(
-            name,
-            schema,
-            function,
-            description=description,
-            approval=approval,
-            read_only=read_only,
-            idempotent=idempotent,
-            timeout=timeout,
-            on_timeout=on_timeout,
-            verify=verify,
-            version=version,
-            is_enabled=is_enabled,
-        )
+        return SchemaTool(name, schema, function, **options)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the wrapped function directly, without validation and approval."""
@@ -207,6 +182,14 @@ class Tool(WaitingTool, Generic[P, R]):
         """The JSON Schema of the arguments. Callers must not change it."""
         plain = self._plain_signature
         return self._signature.schema if plain is None else plain.schema
+
+    def _type_of(self, name: str) -> Any:
+        parameter = inspect.signature(self.function).parameters[name]
+        return parameter_types.parameter_type(parameter, self.function, self._scope)
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        return (self._plain_signature or self._signature).readings
 
     @cached_property
     def _docstring(self) -> Docstring:
@@ -309,6 +292,8 @@ def tool(
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
+    summary: Summary | None = None,
+    reversible: bool | None = None,
 ) -> Tool[P, R]: ...
 @overload
 def tool(
@@ -323,6 +308,8 @@ def tool(
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
+    summary: Summary | None = None,
+    reversible: bool | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a plain or async function, or from a bound method.
@@ -360,6 +347,11 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             returns one of them. It is called before each model turn. A tool that is
             not enabled is not offered to the model, and a new call runs no tool. A
             call that was approved before still runs. Default: `True`.
+        summary: The call as one sentence, for the people who decide: a template such
+            as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
+            that returns the sentence. A model never writes it. Default: none.
+        reversible: Whether the effect of a call can be undone, for the people who
+            decide. Default: not said.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

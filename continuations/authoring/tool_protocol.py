@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
     from continuations.core.model_protocol import Model, OutputSchema
 
@@ -106,6 +107,22 @@ class ToolProtocol(Protocol):
         """The consequence of the time limit for a call that may not be repeated.
 
         `"unknown"`: its outcome is unknown. `"tell_model"`: the model reads an error.
+        """
+        ...
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Paths of the arguments that people must not read."""
+        ...
+
+    def display_call(self, arguments_json: str) -> CallDisplay | None:
+        """Return what people read about a call.
+
+        Args:
+            arguments_json: The effective arguments.
+
+        Returns:
+            The display; `None` if the tool declares nothing for people.
         """
         ...
 

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, PydanticUndefined
 
+from continuations.authoring import reading_types
 from continuations.authoring.arguments import ArgumentsValidator
 from continuations.authoring.callables import check_tool_function
 from continuations.authoring.parameter_types import is_context_type, parameter_type
@@ -28,6 +29,8 @@ from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from continuations.authoring.readings import Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class ToolSignature:
     schema: Mapping[str, Any]
     names_by_field: Mapping[str, str]
     context_parameters: tuple[str, ...]
+    readings: Mapping[str, Reading]
 
     def values_by_name(self, arguments: str) -> dict[str, Any]:
         """Return effective arguments as Python values by parameter name.
@@ -117,6 +121,7 @@ def _build_signature(
     arguments, names = make_arguments_validator(fields)
     schema = {**arguments.schema}
     # pydantic lists the properties in the order of the fields; an alias renames one.
+    shown_names = dict(zip(schema["properties"], names.values(), strict=True))
     pairs = zip(names.values(), schema["properties"].items(), strict=True)
     schema["properties"] = {
         shown: _with_description(property_, descriptions.get(name))
@@ -127,6 +132,9 @@ def _build_signature(
         schema=schema,
         names_by_field=names,
         context_parameters=context_parameters,
+        readings=reading_types.readings_of(
+            {shown: types_by_name[name] for shown, name in shown_names.items()}
+        ),
     )
 
 

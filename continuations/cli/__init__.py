@@ -2,8 +2,8 @@
 
 A command exits with one of these codes:
 
-    0    done: the run finished or is suspended, or the decision, message, signal or
-         cancel request is recorded
+    0    done: the run finished or is suspended, or the decision, message, signal,
+         event or cancel request is recorded
     1    `start`, `resume` and others: the run failed
          `cancel`: the run had already ended in another way
          `doctor`: an object is damaged and was not repaired

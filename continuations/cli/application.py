@@ -16,7 +16,10 @@ from continuations.errors import InvalidInput
 from continuations.ledger.objects import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from continuations import Agent, AsyncRunner, Runner
+    from continuations.engine.ports import Groups
 
 
 def runner_with_agents(app: str | None, store: str | None, *, command: str) -> Runner:
@@ -33,10 +36,11 @@ def runner_with_agents(app: str | None, store: str | None, *, command: str) -> R
 def runner_without_agents(app: str | None, store: str | None) -> Runner:
     """Return a runner that inspects and decides; raise `UsageError` without a store.
 
-    The application is imported only if no store is given.
+    With a store, the application is imported only if it must tell groups of a person.
     """
     if store is not None:
-        return continuations.Runner([], store=store)
+        groups = None if app is None else _groups_of(app)
+        return continuations.Runner([], store=store, groups=groups)
     if app is not None:
         return _runner(app, load_option("--app", app), store)
     msg = (
@@ -44,6 +48,27 @@ def runner_without_agents(app: str | None, store: str | None) -> Runner:
         "CONTINUATIONS_STORE."
     )
     raise UsageError(msg)
+
+
+def _groups_of(app: str) -> Groups:
+    """Return a function that asks the application for the groups of a person."""
+
+    async def groups(person: str) -> Collection[str]:
+        from continuations.authoring import callables  # noqa: PLC0415 - rarely needed
+
+        value = load_option("--app", app)
+        known = _is_runner(value) or _is_async_runner(value)
+        function = value.groups if known else None
+        if function is None:
+            msg = (
+                f"--app {app} does not tell the groups of {person}. Make it a "
+                "Runner(groups=...)."
+            )
+            raise UsageError(msg)
+        found: Collection[str] = await callables.call(function, person)
+        return found
+
+    return groups
 
 
 def _runner(app: str, value: object, store: str | None) -> Runner:

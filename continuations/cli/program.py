@@ -12,6 +12,7 @@ from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
+from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import cancel, send, signal, wake
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
@@ -30,8 +31,8 @@ Example:
 
 \b
 Exit codes:
-  0    the run finished or is suspended, or the decision, message, signal or
-       cancel request is recorded
+  0    the run finished or is suspended, or the decision, message, signal, event
+       or cancel request is recorded
   1    the run failed, or the doctor found damage
   2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
@@ -92,6 +93,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     resume,
     send,
     signal,
+    publish,
     wake,
     cancel,
     adopt,

@@ -122,7 +122,7 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     # A model may invent a tool name that imitates other text, so such a name is quoted.
     tool = call.tool if _WORD.match(call.tool) else jsontext.dump(call.tool)
     agent = "" if frame is None or frame.agent == call.tool else f" ({frame.agent})"
-    text = f"{tool}{agent} {jsontext.dump(call.arguments)}"
+    text = f"{tool}{agent} {jsontext.dump(call.shown_arguments)}"
     if frame is not None:
         return escape_invisible(text), "agent"
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")

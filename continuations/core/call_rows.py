@@ -54,6 +54,7 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 contract_digest=event.contract_digest,
                 repeatable=event.repeatable,
                 verifiable=event.verifiable,
+                secrets=event.secrets,
                 approved_digest=None,
                 approved_until=None,
                 quorum=event.wait.quorum

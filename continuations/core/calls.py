@@ -162,6 +162,7 @@ class CallRow:
         attempts: How often the call was started, at its present stage.
         stage: 0 for the tool's function, 1 for its `on_answer` function.
         answer: Value that the `on_answer` function gets, as JSON text.
+        secrets: Paths of the arguments that people must not read.
         quorum: Who may decide the approval of the call, `None` for no such rule. A wait
             about its unknown outcome has the same rule.
         cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
@@ -184,5 +185,6 @@ class CallRow:
     attempts: int = 0
     stage: int = 0
     answer: str | None = None
+    secrets: tuple[str, ...] = ()
     quorum: Quorum | None = None
     cancelled: str | None = None

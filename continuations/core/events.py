@@ -160,6 +160,7 @@ class CallAccepted:
     contract_digest: str
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -175,6 +176,7 @@ class ApprovalRequested:
     wait: Wait
     repeatable: bool = False
     verifiable: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

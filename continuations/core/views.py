@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES, Nested, open_wait_id
+from continuations.core.withheld_waits import withheld
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow
@@ -114,6 +115,16 @@ class Call:
         )
 
     @property
+    def shown_arguments(self) -> Any:
+        """The arguments as people may read them: secret values are masked."""
+        secrets = self._row.secrets
+        if not secrets:
+            return self.arguments
+        from continuations.core.secret_arguments import MASK, masked  # noqa: PLC0415 - few tools have secrets
+
+        return MASK if self._row.arguments is None else masked(self.arguments, secrets)
+
+    @property
     def original_arguments(self) -> Any:
         """Arguments before the first edit by an approver, or `None` if not edited."""
         original = self._row.original_arguments
@@ -133,4 +144,5 @@ class Call:
     def wait(self) -> Wait | None:
         """Open wait of the call, or `None`."""
         wait_id = open_wait_id(self._row.state)
-        return None if wait_id is None else self._run_state.waits.get(wait_id)
+        wait = None if wait_id is None else self._run_state.waits.get(wait_id)
+        return None if wait is None else withheld(wait)

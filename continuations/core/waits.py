@@ -13,8 +13,10 @@ from continuations.core.wait_rules import WAIT_RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from continuations.core.call_display import CallDisplay
     from continuations.core.calls import CallRow
     from continuations.core.deadline_actions import DeadlineAction
+    from continuations.core.evidence import Finding
     from continuations.core.quorum import Quorum, Vote
     from continuations.core.run import RunRow
     from continuations.core.wait_rules import SubjectKind, WaitKind, WaitRules
@@ -68,6 +70,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        display: What people read about the call besides its arguments, or `None` if
+            its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
             opened. The wait does not take them again.
         quorum: Who may decide, and how many must agree; `None` for no such rule.
@@ -102,6 +106,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    display: CallDisplay | None = None
     events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
     remind_after: int = 0
@@ -128,6 +133,43 @@ class Wait:
     def rules(self) -> WaitRules:
         """The rules of the wait's kind."""
         return WAIT_RULES[self.kind]
+
+    @property
+    def title(self) -> str | None:
+        """The call as one sentence, from the tool's `summary`, or `None`."""
+        return None if self.display is None else self.display.title
+
+    @property
+    def reversible(self) -> bool | None:
+        """Whether the effect can be undone; `None`: the tool does not say."""
+        return None if self.display is None else self.display.reversible
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Paths of the arguments that are `"[secret]"` wherever people read them."""
+        return () if self.display is None else self.display.secrets
+
+    @property
+    def readings(self) -> dict[str, str]:
+        """Texts by which people understand arguments, by their places."""
+        if self.display is None:
+            return {}
+        return self.display.readings(self.arguments, self.schema)
+
+    @property
+    def evidence(self) -> tuple[Finding, ...]:
+        """Results of earlier calls of the same frame since the last user message."""
+        return () if self.display is None else self.display.evidence
+
+    @property
+    def agent_words(self) -> str | None:
+        """What the agent wrote when it made the call. Nobody has checked it."""
+        return None if self.display is None else self.display.agent_words
+
+    @property
+    def requester(self) -> str | None:
+        """The person or program that asked for the run, or `None`."""
+        return None if self.display is None else self.display.requester
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -213,5 +213,6 @@ def examined_under(tool: ToolProtocol, call: CallRow, wait: Wait) -> ApprovalReq
         contract_digest=tool.contract_digest,
         repeatable=tool.repeatable,
         verifiable=tool.verifiable,
+        secrets=tool.secrets,
         wait=wait,
     )

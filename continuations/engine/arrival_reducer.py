@@ -31,6 +31,12 @@ from continuations.core.events import (
 )
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.core.secret_arguments import (
+    SecretLost,
+    masked_json,
+    restored_json,
+    scrubbed,
+)
 from continuations.core.waits import Wait
 from continuations.engine.admission import Admission, examined_under
 from continuations.engine.call_waits import (
@@ -126,6 +132,7 @@ class ArrivalReducer:
             wait=wait,
         )
         tool = self.stack_binding.tool(state, call)
+        decision = _with_secrets(wait, decision)
         if note is not None:
             if wait.rules.may_have_run:
                 note += _NOT_AGAIN_NOTE
@@ -133,6 +140,7 @@ class ArrivalReducer:
         assert tool is not None  # noqa: S101 - a missing tool makes an approval void
         note = _why_arguments_do_not_fit(tool, call, decision)
         if note is not None:
+            note = scrubbed(note, decision.arguments or "{}", wait.secrets)
             note = f"{note} {_PLAIN_APPROVAL_NOTE}"
             return (admission.ask_again(state, call, note, wait),)
         arguments = decision.arguments and tool.effective_arguments(decision.arguments)
@@ -266,10 +274,25 @@ def _why_arguments_do_not_fit(
         return f"The tool rejected the edited arguments: {error}"
     if difference is None:
         return None
+    shown = masked_json(arguments, tool.secrets)
     return (
         f"The edited arguments were not used: the tool would change {difference} and "
-        f"run with {arguments}."
+        f"run with {shown}."
     )
+
+
+def _with_secrets(wait: Wait, decision: Decision) -> Decision:
+    """Return a decision whose edit has the secret values that it keeps.
+
+    `decide` refuses an edit that loses one, so a mask that is left fits no tool.
+    """
+    if decision.arguments is None or not wait.secrets:
+        return decision
+    try:
+        edited = restored_json(decision.arguments, wait.arguments_json, wait.secrets)
+    except SecretLost:
+        return decision
+    return replace(decision, arguments=edited)
 
 
 def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.async_catalog import AsyncCatalog
+from continuations.engine.async_events import AsyncEvents
 from continuations.engine.async_operator import AsyncOperator
 from continuations.engine.batches import Flattened
 from continuations.errors import AlreadyDecided, InvalidInput
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.published_events import Publication
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncOperator, AsyncCatalog):
+class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -267,105 +267,6 @@ class AsyncDecider(AsyncOperator, AsyncCatalog):
         """
         layout.check_run_id(run_id)
         return await self._run_requests(run_id).send(text, by=by)
-
-    async def signal(
-        self,
-        run_id: str,
-        name: str,
-        data: Any = None,
-        *,
-        by: str | None = None,
-        id: str | None = None,  # noqa: A002 - the name in the public API
-        door: Door = PYTHON,
-    ) -> int:
-        """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
-
-        The oldest such wait takes the signal, whatever its key, at the next resume or
-        sweep. The data of the signal is the answer. A signal that comes before its wait
-        is kept. A signal never queues behind a message.
-
-        If the data does not fit the type of the wait, the wait is opened again, and its
-        note says why. The signal is then used up.
-
-        Args:
-            run_id: Id of the run.
-            name: Name of the event, 1 to 200 characters.
-            data: Any JSON value.
-            by: Name of the sender, for the record.
-            id: Your id of this signal. A repeated call with the same id, name and data
-                sends one signal. Such a call reads all signals of the run.
-            door: The way by which the signal came, for the audit.
-
-        Returns:
-            The number of the signal, from 1.
-
-        Raises:
-            RunNotFound: The store has no such run.
-            InvalidInput: The run has ended, an argument is invalid, or no wait has
-                taken 100 signals of the run. Or the id names another signal.
-            StoreError: The store failed. The signal may be recorded: repeat the call
-                with an `id`.
-        """
-        layout.check_run_id(run_id)
-        requests = self._run_requests(run_id)
-        return await requests.signal(name, data, by=by, signal_id=id, door=door)
-
-    async def publish(
-        self,
-        name: str,
-        data: Any = None,
-        *,
-        key: str | None = None,
-        by: str | None = None,
-        id: str | None = None,  # noqa: A002 - the name in the public API
-        door: Door = PYTHON,
-    ) -> Publication:
-        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
-
-        A wait matches if its name and its key are equal to those of the event. A wait
-        without a key takes events without a key. Each wait takes the oldest event that
-        its run has not taken, also one that was published up to 24 hours before the
-        wait was opened. The data of the event is the answer. Events are deleted after
-        two days, by a sweep.
-
-        If the data does not fit the type of the wait, the wait is opened again, and its
-        note says why. A crash leaves the event published or not. If it is published, a
-        sweep ends the waits that this call did not come to.
-
-        Args:
-            name: Name of the event, 1 to 200 characters.
-            data: Any JSON value.
-            key: Key of the event, for example an order number. `None`: no key.
-            by: Name of the publisher, for the record.
-            id: Your id of this event. A repeated call with the same id, name, key and
-                data records one event, as long as the first one is kept.
-            door: The way by which the event came, for the audit.
-
-        Returns:
-            The id of the event, and the runs whose waits this call ended. They continue
-            at the next resume or sweep.
-
-        Raises:
-            InvalidInput: An argument is invalid, or the id names another event.
-            StoreError: The store failed. The event may be published: repeat the call
-                with an `id`.
-        """
-        from continuations.engine import request_checks
-        from continuations.ledger.published_events import EventPublisher
-
-        publisher = EventPublisher(
-            objects=self._objects,
-            clock=self._ports.clock,
-            new_ulid=self._ports.ids.new_ulid,
-        )
-        return await publisher.publish(
-            request_checks.event_name(name),
-            request_checks.event_key(key),
-            request_checks.json_text(data),
-            by=request_checks.optional_text("by", by),
-            own_id=request_checks.optional_text("id", id),
-            door=door,
-        )
 
     async def cancel(
         self,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.secret_arguments import scrubbed
 from continuations.core.state import frame_path
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import (
@@ -13,6 +14,7 @@ from continuations.core.waits import (
     call_digest,
     parked_digest,
 )
+from continuations.engine.call_displays import display_of_wait
 from continuations.ledger import layout
 from continuations.wire.fields import whole_milliseconds
 
@@ -82,6 +84,9 @@ def new_wait(
         note: A text for the person who decides.
     """
     arguments = arguments or call.arguments or "{}"
+    display = display_of_wait(state, call, tool, arguments)
+    if note is not None and display is not None and display.secrets:
+        note = scrubbed(note, arguments, display.secrets)
     contract_digest = call.contract_digest or ""
     follows_policy = WAIT_RULES[kind].follows_policy
     if follows_policy and tool is not None:
@@ -107,6 +112,7 @@ def new_wait(
         expiry_stops=policy is not None and policy.on_expired == "stop",
         note=note,
         stage=call.stage,
+        display=display,
         on_deadline_json=policy.deadline_action_json if policy else None,
         quorum=_quorum(state, call, policy) if follows_policy else call.quorum,
         remind_after=policy.reminder_seconds if policy else 0,
@@ -169,6 +175,7 @@ def parked_wait(
             asked.on_deadline, asked.answer_type
         ),
         continues=tool.continues,
+        display=display_of_wait(state, call, tool, call.arguments or "{}", parked=True),
         events_taken=state.run.events_taken if asked.event is not None else (),
     )
     return with_parked_digest(state, call, wait)

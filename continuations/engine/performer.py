@@ -120,6 +120,7 @@ class Performer:
             contract_digest=tool.contract_digest,
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
+            secrets=tool.secrets,
         )
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
@@ -363,3 +364,4 @@ class _ExaminedCall(TypedDict):
     contract_digest: str
     repeatable: bool
     verifiable: bool
+    secrets: tuple[str, ...]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring import callables
 from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.withheld_waits import withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers, run_index, waits
@@ -68,7 +69,7 @@ async def notify_waits(notify: Notify | None, new_waits: Iterable[Wait]) -> None
 
     async def notify_one(notify: Notify, wait: Wait) -> None:
         try:
-            await callables.call(notify, wait)
+            await callables.call(notify, withheld(wait))
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
@@ -125,10 +126,10 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        a look at events that were published before; the notifications; the keys of the
-        index. Then come the deletion of ended waits, a look at new arrivals, and the
-        deletion of markers. A crash between two steps leaves a due marker, and a sweep
-        does the rest.
+        a look at earlier events; the notifications; the keys of the index. Then come
+        the deletion of ended waits, a look at new arrivals, and the deletion of
+        markers. A crash between two steps leaves a due marker, and a sweep does the
+        rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.

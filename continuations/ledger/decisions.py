@@ -21,6 +21,7 @@ from continuations.core.decisions import (
     Fail,
     Verdict,
 )
+from continuations.core.withheld_waits import withheld
 from continuations.errors import (
     DecisionRefused,
     FormatError,
@@ -212,7 +213,7 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
 
         early = early_answers.wait_of_started_call(newest.state, wait_id)
         if early is not None:
-            return early
+            return withheld(early)
     if newest is None or wait_id not in newest.state.waits:
         msg = (
             f"wait {wait_id} was not found: this store has no such wait. Check the "
@@ -222,7 +223,7 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
         raise WaitNotFound(msg, run_id=name.run_id, wait_id=wait_id)
     wait = newest.state.waits[wait_id]
     await waits.recreate_missing(objects, [wait])
-    return wait
+    return withheld(wait)
 
 
 async def record_decision(objects: Objects, proposed: Decision) -> Decision:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.call_display import CallDisplay
 from continuations.core.calls import open_wait_id
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import early_wait_ulids, frame_path
@@ -92,4 +93,5 @@ def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
         digest=early_answer_digest(state.run, call),
         created_at=state.run.created_at,
         stage=call.stage,
+        display=CallDisplay(secrets=call.secrets) if call.secrets else None,
     )

@@ -11,30 +11,54 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import date, datetime, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 import jsonschema_rs
 
-from continuations.core import jsontext
+from continuations.core import jsontext, secret_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from continuations.core.waits import Wait
+
+_Place: TypeAlias = tuple[str | int, ...]
 _MAX_PROBLEMS = 5
 
 
-def find_problem(schema: Mapping[str, Any], edited_arguments: object) -> str | None:
-    """Return why a tool of this schema cannot run with an edit, or `None`."""
+def find_problem(wait: Wait, edited_arguments: object) -> str | None:
+    """Return why the tool of a wait cannot run with an edit, or `None`.
+
+    An edit has a mask where it keeps a secret value. The worker puts the value there.
+    """
     if jsontext.as_object(edited_arguments) is None:
         return "arguments must be a dict"
-    return find_value_problem(schema, edited_arguments, "arguments")
+    kept: frozenset[_Place] = frozenset()
+    if wait.secrets:
+        try:
+            text = jsontext.canonical(jsontext.normalize_integers(edited_arguments))
+            secret_arguments.restored_json(text, wait.arguments_json, wait.secrets)
+        except secret_arguments.SecretLost:
+            mask = secret_arguments.MASK
+            return f'a secret argument cannot be edited, so leave "{mask}" in its place'
+        except jsontext.NotJson as error:
+            return f"arguments cannot be stored: {error}"
+        places = secret_arguments.kept_places(jsontext.parse(text), wait.secrets)
+        kept = frozenset(places)
+    return find_value_problem(wait.schema, edited_arguments, "arguments", kept)
 
 
 def find_value_problem(
-    schema: Mapping[str, Any], value: object, noun: str
+    schema: Mapping[str, Any],
+    value: object,
+    noun: str,
+    unchecked: frozenset[_Place] = frozenset(),
 ) -> str | None:
-    """Return why a value does not fit a schema, or `None`; `noun` names the value."""
+    """Return why a value does not fit a schema, or `None`; `noun` names the value.
+
+    The values at the `unchecked` places may be of any type.
+    """
     try:
         text = jsontext.dump(value)
         text.encode()
@@ -55,6 +79,7 @@ def find_value_problem(
         problems = [
             f"{'.'.join(map(str, error.instance_path)) or noun}: {error.message}"
             for error in validator.iter_errors(jsontext.parse(text))
+            if tuple(error.instance_path) not in unchecked
         ]
     except (ValueError, RecursionError) as error:
         return f"{noun} cannot be validated ({type(error).__name__})"

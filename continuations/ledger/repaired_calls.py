@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import consequences, jsontext
 from continuations.core.calls import Parked, Ready, Started, Unknown, Waiting
 from continuations.core.decisions import Answer, Decision
+from continuations.core.secret_arguments import SecretLost, restored_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +52,9 @@ def _with_approval(call: CallRow, approval: Decision) -> CallRow:
     edited = approval.arguments
     if edited is None:
         return replace(call, state=Started())
+    if call.secrets:
+        with suppress(SecretLost):
+            edited = restored_json(edited, call.arguments or "{}", call.secrets)
     original = call.original_arguments or call.arguments
     return replace(call, state=Started(), arguments=edited, original_arguments=original)
 

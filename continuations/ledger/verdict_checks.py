@@ -62,7 +62,7 @@ def has_valid_decider(verdict: object) -> bool:
 def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
     from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
 
-    problem = edits.find_problem(wait.schema, edited_arguments)
+    problem = edits.find_problem(wait, edited_arguments)
     if problem is not None:
         raise refused_error(wait, problem)
 

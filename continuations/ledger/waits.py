@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.event_matching import waits_for_events
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import WaitSummary
+from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound, pieces
@@ -157,7 +158,7 @@ def _decode(wait_id: str, body: bytes) -> Wait:
 
 async def _create_one(objects: Objects, wait: Wait) -> None:
     try:
-        await objects.create(layout.wait_key(wait.id), encode_wait(wait))
+        await objects.create(layout.wait_key(wait.id), encode_wait(withheld(wait)))
     except AlreadyExists:
         return
 

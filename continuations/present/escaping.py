@@ -1,32 +1,10 @@
-"""Make text of models, tools and people safe to show.
-
-A call must not forge the text that shows it. Control characters move the cursor,
-bidirectional characters reorder a line, and zero-width characters hide a difference.
-All of them are shown as JSON escapes, so JSON text keeps its value.
-"""
+"""Make text of models, tools and people safe to show; see `core.visible_text`."""
 
 from __future__ import annotations
 
-import unicodedata
+from continuations.core.visible_text import escape_invisible
 
-_SHORT_ESCAPES = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
-
-# Zero-width characters of visible categories: Unicode's Default_Ignorable_Code_Point,
-# and the empty braille pattern.
-_ZERO_WIDTH = frozenset(
-    {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
-    | {*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000)}
-)
-
-
-def escape_invisible(text: str) -> str:
-    r"""Return a text on one line, with invisible characters as `\n` or `\u202e`.
-
-    JSON text keeps its value.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(map(_escape_char, text))
+__all__ = ["escape_invisible", "indent_escaped"]
 
 
 def indent_escaped(text: str, indent: str = "  ") -> str:
@@ -35,26 +13,3 @@ def indent_escaped(text: str, indent: str = "  ") -> str:
     The indentation separates the text from the lines around it, which it could imitate.
     """
     return "\n".join(indent + escape_invisible(line) for line in text.split("\n"))
-
-
-def _escape_char(char: str) -> str:
-    if not _is_invisible(char):
-        return char
-    return _SHORT_ESCAPES.get(char) or "".join(
-        f"\\u{unit:04x}" for unit in _utf16_units(ord(char))
-    )
-
-
-def _is_invisible(char: str) -> bool:
-    # C*: control, format (bidirectional, zero-width), surrogate, private, unassigned.
-    # Z*: line separators, and every space except U+0020.
-    kind = unicodedata.category(char)[0]
-    return kind == "C" or (kind == "Z" and char != " ") or ord(char) in _ZERO_WIDTH
-
-
-def _utf16_units(code_point: int) -> tuple[int, ...]:
-    # JSON escapes a character above U+FFFF as two surrogates.
-    if code_point < 0x10000:  # noqa: PLR2004 - the basic plane
-        return (code_point,)
-    high, low = divmod(code_point - 0x10000, 0x400)
-    return (0xD800 + high, 0xDC00 + low)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
+from continuations.core.withheld_waits import withheld
 from continuations.wire import report
 from continuations.wire.report import utc_text
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
+    from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
     from continuations.wire.continuation import Continuation
 
@@ -37,6 +39,7 @@ __all__ = [
     "indented_json",
     "outcome_json",
     "prune_result_json",
+    "publication_json",
     "run_json",
     "run_summary_json",
     "sweep_result_json",
@@ -58,7 +61,7 @@ def wait_json(wait: Wait, *, now: datetime | None = None) -> dict[str, Any]:
         now: The time of the report. With it, the form has a `state`: "expired" after
             the deadline, otherwise "open".
     """
-    form = report.wait_json(wait)
+    form = report.wait_json(withheld(wait))
     if now is not None:
         is_expired = wait.deadline is not None and now > wait.deadline
         form["state"] = "expired" if is_expired else "open"
@@ -121,7 +124,7 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
     """Return the part of a wait that a notification contains (`wait_notice`).
 
     The fields have the names and values of `wait_json`. Arguments may be private, so
-    they are added only on request.
+    they and what is made from them are added only on request.
     """
     names: tuple[str, ...] = (
         "id",
@@ -131,10 +134,12 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
         "tool",
         "created_at",
         "deadline",
+        "reversible",
+        "requester",
     )
-    form = report.wait_json(wait)
+    form = report.wait_json(withheld(wait))
     if with_arguments:
-        names = (*names, "arguments")
+        names = (*names, "arguments", "title", "readings", "secrets", "evidence")
     return {name: form[name] for name in names}
 
 
@@ -200,6 +205,11 @@ def audit_line_json(line: AuditLine) -> dict[str, Any]:
         "reason": line.reason,
         "rule": line.rule,
     }
+
+
+def publication_json(publication: Publication) -> dict[str, Any]:
+    """Return the result of a publication as JSON values (`published_event`)."""
+    return {"id": publication.id, "run_ids": list(publication.run_ids)}
 
 
 def run_json(

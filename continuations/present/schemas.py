@@ -17,6 +17,7 @@ from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
 from continuations.present import audit_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
+from continuations.present.run_schemas import DESCRIPTION, LABELS, index_definitions
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -37,19 +38,10 @@ from continuations.present.schema_parts import (
 
 # Runs ---------------------------------------------------------------------------
 
-_LABELS: Json = {"type": "object", "additionalProperties": TEXT}
-_DESCRIPTION: Json = {
-    "title": described(TEXT_OR_NULL, "The subject of the run."),
-    "labels": _LABELS,
-    "requester": described(
-        TEXT_OR_NULL, "The person or program that asked for the run."
-    ),
-}
-
 _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
-    **_DESCRIPTION,
+    **DESCRIPTION,
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -144,58 +136,6 @@ def _report_definitions() -> Json:
                 "what": TEXT,
             },
         ),
-        "run_summary": object_form(
-            "A run of the listing.",
-            {
-                "run_id": TEXT,
-                "status": described(
-                    enum(RUN_STATUSES | {"unreadable"}),
-                    "`unreadable`: the newest version cannot be read.",
-                ),
-                "agent": described(TEXT, "The root agent."),
-                **_DESCRIPTION,
-                "created_at": TIME_OR_NULL,
-                "updated_at": described(
-                    TIME_OR_NULL, "When the newest version was written."
-                ),
-                "version": described(COUNT, "The number of the newest version."),
-                "cursor": described(TEXT, "`after` for the runs that follow."),
-            },
-        ),
-        "run_page": object_form(
-            "One page of runs.",
-            {
-                "runs": array(ref("run_summary")),
-                "next": described(
-                    TEXT_OR_NULL, "`after` of the next page; null on the last page."
-                ),
-            },
-        ),
-        "erased_run": object_form(
-            "The receipt of an erasure: what was deleted.",
-            {
-                "run_id": TEXT,
-                "erased_at": TIME,
-                "versions": COUNT,
-                "arrivals": described(COUNT, "Decisions, messages and signals."),
-                "keys": described(COUNT, "Wait objects, markers, keys of the index."),
-            },
-        ),
-        "prune_result": object_form(
-            "The result of `prune`.",
-            {
-                "run_ids": described(
-                    array(TEXT), "The runs that ended long enough ago."
-                ),
-                "erased": array(ref("erased_run")),
-                "failed": {
-                    "type": "object",
-                    "additionalProperties": TEXT,
-                    "description": "The runs that were not erased: by run id, the last "
-                    "part of the problem's `type`.",
-                },
-            },
-        ),
         "sweep_result": object_form(
             "The result of a sweep.",
             {
@@ -241,7 +181,7 @@ def _request_definitions() -> Json:
                     "default true.",
                 ),
                 "labels": described(
-                    _LABELS, "Names and values by which the run is found."
+                    LABELS, "Names and values by which the run is found."
                 ),
                 "title": described(TEXT, "The subject of the run, on one line."),
             },
@@ -258,19 +198,22 @@ def _request_definitions() -> Json:
     }
 
 
+_EVENT_NAME: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": r"\S",
+    "description": "The name of the event that a wait has.",
+}
+
+
 def _signal_definitions() -> Json:
     return {
         "signal_request": object_form(
             "A signal to a run.",
             {
                 "run_id": {"type": "string", "pattern": f"^{RUN_ID_PATTERN}$"},
-                "name": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 200,
-                    "pattern": r"\S",
-                    "description": "The name of the event that a wait has.",
-                },
+                "name": _EVENT_NAME,
             },
             {
                 "data": described(_ANY_JSON, "The data of the event; by default null."),
@@ -299,6 +242,39 @@ def _signal_definitions() -> Json:
                 "number": described(COUNT, "Its number, from 1."),
             },
             {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+        ),
+        **_event_definitions(),
+    }
+
+
+def _event_definitions() -> Json:
+    runs: Json = {"type": "array", "items": TEXT}
+    return {
+        "event_request": object_form(
+            "An event for all runs that wait for it.",
+            {"name": _EVENT_NAME},
+            {
+                "key": {
+                    "type": ["string", "null"],
+                    "minLength": 1,
+                    "pattern": r"\S",
+                    "description": "The key of the event; by default no key.",
+                },
+                "data": described(_ANY_JSON, "The data of the event; by default null."),
+                "id": described(
+                    TEXT,
+                    "The client's id of the event. A repeated request with the same "
+                    "id, name, key and data publishes one event.",
+                ),
+            },
+        ),
+        "published_event": object_form(
+            "An event was published.",
+            {
+                "id": described(TEXT, "The id of the event."),
+                "run_ids": described(runs, "The runs with a wait that it ended."),
+            },
+            {"woken": described(runs, "HTTP: the runs that a worker was told of.")},
         ),
     }
 
@@ -351,6 +327,7 @@ def definitions() -> dict[str, Any]:
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),
+        **index_definitions(),
         **_request_definitions(),
         **_signal_definitions(),
         **_callback_definitions(),

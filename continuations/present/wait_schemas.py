@@ -29,19 +29,57 @@ _WAIT_NOTICE: Json = {
     "tool": TEXT,
     "created_at": TIME,
     "deadline": TIME_OR_NULL,
+    "reversible": {
+        "type": ["boolean", "null"],
+        "description": "Whether the effect can be undone; null: the tool does not say.",
+    },
+    "requester": described(TEXT_OR_NULL, "Who asked for the run."),
 }
 _ARGUMENTS: Json = described(
-    OBJECT, "The effective arguments. If approved, the call runs with exactly these."
+    OBJECT,
+    "The effective arguments. If approved, the call runs with exactly these. Secret "
+    'values are "[secret]".',
 )
+_OF_ARGUMENTS: Json = {
+    "arguments": _ARGUMENTS,
+    "title": described(
+        TEXT_OR_NULL, "The call as one sentence, from the tool's summary."
+    ),
+    "readings": {
+        "type": "object",
+        "description": "Texts by which people understand arguments, by their places.",
+        "additionalProperties": TEXT,
+    },
+    "secrets": described(
+        array(TEXT), 'The paths of arguments that are "[secret]" here.'
+    ),
+    "evidence": described(
+        array(
+            object_form(
+                "The result of an earlier call, shortened.",
+                {
+                    "source": TEXT,
+                    "text": TEXT,
+                    "length": described(COUNT, "Characters of the whole result."),
+                    "by_agent": described(BOOLEAN, "An agent wrote the result."),
+                },
+            )
+        ),
+        "What earlier calls of the frame returned, the oldest first.",
+    ),
+}
 _WAIT: Json = {
     **_WAIT_NOTICE,
+    **_OF_ARGUMENTS,
+    "agent_words": described(
+        TEXT_OR_NULL, "What the agent wrote when it made the call; not checked."
+    ),
     "call_id": described(
         TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
     ),
     "frame_id": described(
         TEXT_OR_NULL, "The frame that waits; null if a call or the run does."
     ),
-    "arguments": _ARGUMENTS,
     "schema": described(OBJECT, "The JSON Schema of the arguments."),
     "digest": described(TEXT, "The digest that a decision is bound to."),
     "valid_for": {
@@ -146,7 +184,7 @@ def wait_definitions() -> Json:
         "wait_notice": object_form(
             "The part of a wait that a notification contains.",
             _WAIT_NOTICE,
-            {"arguments": _ARGUMENTS},
+            _OF_ARGUMENTS,
         ),
         "wait_page": object_form(
             "One page of the list of open waits.",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations import (
         Agent,
         Outcome,
+        Publication,
         SweepResult,
         Wait,
     )
@@ -199,6 +200,27 @@ class AgentHarness(WaitDecider, Generic[Output]):
         if not isinstance(outcome, Failed):
             self._fail_outcome("has failed", outcome)
         return outcome
+
+    def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in Runner.publish
+    ) -> Publication:
+        """Publish an event; the run continues at the next `resume` or `sweep`.
+
+        Args:
+            name: Name of the event.
+            data: Any JSON value.
+            key: Key of the event. `None`: no key.
+            id: Your id of the event. `None`: each call publishes an event.
+
+        Returns:
+            The result. Errors are those of `Runner.publish`.
+        """
+        return self.runner.publish(name, data, key=key, by="tester", id=id)
 
     def sweep(self) -> SweepResult:
         """Apply deadlines and timers that are due, and resume the runs that can go on.

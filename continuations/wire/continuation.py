@@ -10,6 +10,7 @@ from continuations.core.delta import diff
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Frame
 from continuations.core.waits import Wait
+from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope, report, stack_report
 from continuations.wire.fields import FieldReader
@@ -77,8 +78,8 @@ class Continuation:
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """Open waits of all frames, the oldest first."""
-        waits = self._run_state.waits.values()
+        """Open waits of all frames, the oldest first, with secret values masked."""
+        waits = map(withheld, self._run_state.waits.values())
         # Waits of one turn have the same time; their call ids keep the model's order.
         return tuple(sorted(waits, key=Wait.sort_key))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations.core import jsontext
@@ -227,3 +228,16 @@ def omit_empty(**fields: object) -> dict[str, object]:
         for name, value in fields.items()
         if value is not None and value is not False and value not in ([], {})
     }
+
+
+def late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a module of this package, which the first call imports.
+
+    Few objects have the fields of such a module, and a cold process should not load it.
+    """
+
+    def call(*arguments: object) -> Any:
+        loaded = import_module(f"continuations.wire.{module}")
+        return getattr(loaded, name)(*arguments)
+
+    return call

@@ -39,6 +39,7 @@ from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
+    late,
     omit_empty,
     to_milliseconds,
 )
@@ -163,6 +164,7 @@ JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
 SIGNALS = Codec(
     lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
 )
+DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
 QUORUM = Codec(_write_quorum, _read_quorum)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 LABELS = Codec(dict, _read_labels)
@@ -220,6 +222,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
+        NewField(3, "display", DISPLAY),
         NewField(3, "quorum", QUORUM),
         NewField(3, "remind_after", NUMBER),
     ),
@@ -262,6 +265,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "call": (
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
+        NewField(3, "secrets", TEXTS),
         NewField(3, "quorum", QUORUM),
         NewField(3, "cancelled", TEXT),
     ),

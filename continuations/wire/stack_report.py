@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
+from continuations.core.secret_arguments import MASK, masked
 from continuations.core.views import Frame
 
 if TYPE_CHECKING:
+    from continuations.core.calls import CallRow
     from continuations.core.state import RunState
 
 
@@ -44,9 +46,13 @@ def call_json(state: RunState, call_id: str) -> dict[str, Any]:
         "frame_id": row.frame_id,
         "tool": row.tool,
         "tool_call_id": row.tool_call_id,
-        "raw_arguments": row.raw_arguments,
-        "arguments": row.arguments and jsontext.parse(row.arguments),
-        "original_arguments": row.original_arguments
-        and jsontext.parse(row.original_arguments),
+        "raw_arguments": MASK if row.secrets else row.raw_arguments,
+        "arguments": _arguments(row, row.arguments),
+        "original_arguments": _arguments(row, row.original_arguments),
         "state": STATE_NAMES[type(row.state)],
     }
+
+
+def _arguments(row: CallRow, text: str | None) -> Any:
+    """Return the arguments of a call as JSON values, with secret values masked."""
+    return None if text is None else masked(jsontext.parse(text), row.secrets)

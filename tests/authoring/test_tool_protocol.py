@@ -45,6 +45,7 @@ class OwnTool:
     timeout = None
     on_timeout: Literal["unknown"] = "unknown"
     sub_agent = None
+    secrets: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,6 +56,9 @@ class OwnTool:
 
     def find_edit_difference(self, edited_arguments: str) -> str | None:
         return None if edited_arguments == "{}" else "arguments"
+
+    def display_call(self, arguments_json: str) -> None:
+        del arguments_json
 
     async def enabled(self, context: object) -> bool:
         return context is not False

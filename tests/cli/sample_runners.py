@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from continuations import Agent, AsyncRunner, Runner, ToolContext, tool
+from continuations import Agent, ApprovalPolicy, AsyncRunner, Runner, ToolContext, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.sample_agents import make_boss
 from tests.scripts import call
@@ -91,3 +91,21 @@ telling = Runner(
 
 slow_agent = Agent("slow", tools=[ask], model=ScriptedModel([ToolCall("ask"), "is 42"]))
 slow = Runner(slow_agent, store=STORE, lease=3)
+
+
+@tool(approval=ApprovalPolicy(approvers=["group:finance"], votes=2))
+def spend(cents: int) -> str:
+    """Spend money."""
+    return f"spent {cents}"
+
+
+spender = Agent(
+    "spender",
+    tools=[spend],
+    model=ScriptedModel([ToolCall("spend", {"cents": 5}), "done"]),
+)
+voting = Runner(
+    spender,
+    store=STORE,
+    groups={"kim": ["finance"], "lee": ["finance"], "bob": []}.__getitem__,
+)

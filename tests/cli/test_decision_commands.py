@@ -52,6 +52,27 @@ def test_second_decision_error_names_the_first_decider(
     assert 1 == len(late.err.splitlines())
 
 
+def test_application_tells_the_groups_of_a_person(cli: CommandLine) -> None:
+    """A decision imports the application only for the groups of its approvers."""
+    app = ("--app", "tests.cli.sample_runners:voting")
+    cli("start", "go", "--run-id", "v1", *app)
+    [wait] = [
+        each.id for each in Runner([], store=f"file:{cli.folder / 'runs'}").waiting()
+    ]
+
+    def approve(person: str, *options: str) -> tuple[int, str]:
+        done = cli("approve", wait, "--by", person, *options)
+        return done.exit_code, done.out + done.err
+
+    assert "the groups of kim are not known" in approve("kim")[1]
+    silent = approve("kim", "--app", "tests.cli.sample_runners:silent")
+    assert 2 == silent[0]
+    assert "does not tell the groups of kim. Make it a Runner(groups=...)." in silent[1]
+    assert "bob is not one of its approvers" in approve("bob", *app)[1]
+    assert "approved by kim: 1 of 2 votes" in approve("kim", *app)[1]
+    assert "approved by kim, lee" in approve("lee", *app)[1]
+
+
 @pytest.mark.parametrize("command", ["approve", "deny", "answer", "fail"])
 def test_shown_digest_of_another_wait_decides_nothing(
     command: str, cli: CommandLine, runner: Runner

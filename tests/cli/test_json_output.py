@@ -83,6 +83,11 @@ def test_sweep_send_signal_and_cancel_print_forms(
     assert_matches_schema("sent_message", sent)
     assert_matches_schema("sent_signal", signalled)
     assert {"run_id": "j1", "number": 1} == signalled
+    event = ("publish", "receipt", "--key", "A-17", "--data", "5", "--id", "e1")
+    published = value_of(cli(*event, "--json"))
+    assert published == value_of(cli(*event, "--json"))
+    assert_matches_schema("published_event", published)
+    assert [] == published["run_ids"]
     assert_matches_schema("run", cancelled)
     assert ("suspended", 1) == (swept["resumed"][0]["status"], sent["number"])
     assert "cancelled" == cancelled["status"]

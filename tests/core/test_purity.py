@@ -23,7 +23,9 @@ ALLOWED_MODULES = {
     "json",
     "math",
     "re",
+    "string",
     "typing",
+    "unicodedata",
     "typing_extensions",  # only for type checkers
 }
 ALLOWED_PACKAGES = {"continuations.core", "continuations.errors"}

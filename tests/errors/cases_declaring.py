@@ -394,11 +394,11 @@ TOOLS = Area(
             InvalidInput,
             "run(clerk(transfer), TASK)",
             """
-                class Money(BaseModel): cents: int
+                class Amount(BaseModel): cents: int
                 run(clerk(transfer), TASK)
             """,
-            setup='def transfer(money: "Money") -> str: "Move money."',
-            names=("transfer", "Money"),
+            setup='def transfer(money: "Amount") -> str: "Move money."',
+            names=("transfer", "Amount"),
         ),
         Case(
             "tool-type-without-schema",

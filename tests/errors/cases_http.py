@@ -167,6 +167,13 @@ REQUESTS = Area(
             names=("run_id",),
         ),
         Case(
+            "http-event-without-name",
+            _MALFORMED,
+            'http("POST", "/events", {"key": "A-17"})',
+            'http("POST", "/events", {"key": "A-17", "name": "receipt"})',
+            names=("name",),
+        ),
+        Case(
             "http-signal-without-name",
             _MALFORMED,
             'http("POST", "/signals", {"run_id": "jane-1"})',

@@ -40,6 +40,7 @@ AREAS = (
     cases_deciding.STORELESS,
     cases_approvals.APPROVALS,
     cases_people.IDENTITIES,
+    cases_people.DISPLAYS,
     cases_votes.VOTES,
     cases_running.SENDING,
     cases_index.FINDING,

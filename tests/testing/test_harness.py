@@ -13,7 +13,10 @@ from continuations import (
     InvalidInput,
     ModelError,
     ToolContext,
+    ToolWait,
     WaitExpired,
+    tool,
+    wait_for,
 )
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, FrozenClock, NumberedIds
@@ -284,3 +287,18 @@ def test_context_reaches_the_tools() -> None:
     )
 
     assert [context] == seen
+
+
+def test_a_published_event_continues_the_run() -> None:
+    @tool
+    def delivery(order: str) -> ToolWait[str]:
+        """Wait until an order is delivered."""
+        return wait_for("delivered", str, key=order)
+
+    model = ScriptedModel([ToolCall("delivery", {"order": "A-17"}), "Thanks."])
+    harness = AgentHarness(Agent("clerk", tools=[delivery], model=model))
+    harness.run_to_pause("Follow A-17")
+
+    assert () == harness.publish("delivered", "never", key="B-1").run_ids
+    assert ("run-1",) == harness.publish("delivered", "today", key="A-17").run_ids
+    assert "Thanks." == harness.run_to_end().output

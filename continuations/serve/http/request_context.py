@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from asyncio import Semaphore, gather
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import RunBusy, StaleRun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Request
 
 _log = logging.getLogger("continuations")
+# How many runs one request wakes, and how many at a time.
+MAX_WOKEN_RUNS = 100
+_PARALLEL_WAKES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +70,19 @@ class RequestContext:
             _log.warning(text, run_id, exc_info=True)
             return False
         return True
+
+    async def wake_all(self, run_ids: Sequence[str]) -> list[str]:
+        """Give runs to the dispatcher, some at a time; return those that it took.
+
+        At most `MAX_WOKEN_RUNS` are given, so that the client gets its response. The
+        next sweep resumes the others.
+        """
+        free_slots = Semaphore(_PARALLEL_WAKES)
+
+        async def wake(run_id: str) -> bool:
+            async with free_slots:
+                return await self.wake(run_id)
+
+        chosen = run_ids[:MAX_WOKEN_RUNS] if self.dispatcher is not None else ()
+        woken = await gather(*map(wake, chosen))
+        return [run_id for run_id, done in zip(chosen, woken, strict=True) if done]

@@ -249,6 +249,27 @@ async def signal(context: RequestContext) -> Response:
     return json_response({"run_id": run_id, "number": number, "woken": woken})
 
 
+async def publish(context: RequestContext) -> Response:
+    """Publish an event, then give the runs whose waits it ended to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    names = frozenset({"name", "key", "data", "id"})
+    decision_bodies.refuse_unknown_fields(fields, names)
+    name = decision_bodies.optional_text(fields, "name")
+    if name is None:
+        raise problems.malformed('The body needs "name".')
+    publication = await context.runner.publish(
+        name,
+        fields.get("data"),
+        key=decision_bodies.optional_text(fields, "key"),
+        by=context.identity_name,
+        id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
+    )
+    form = json_forms.publication_json(publication)
+    woken = await context.wake_all(publication.run_ids)
+    return json_response({**form, "woken": woken})
+
+
 async def wake(context: RequestContext) -> Response:
     """End the waits of a run for its models, then give it to the dispatcher."""
     # A JSON body is required: a form of another site cannot send one.
@@ -331,6 +352,7 @@ ROUTES = (
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
     Route(path="/signals", handlers={"POST": signal}),
+    Route(path="/events", handlers={"POST": publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(

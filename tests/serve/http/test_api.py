@@ -44,6 +44,7 @@ PROTECTED_ROUTES = [
     ("POST", "/runs/jane-1/resume"),
     ("POST", "/runs/jane-1/cancel"),
     ("POST", "/signals"),
+    ("POST", "/events"),
     ("POST", "/sweep"),
     ("GET", "/openapi.json"),
     ("OPTIONS", "/waits"),

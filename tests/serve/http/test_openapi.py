@@ -59,8 +59,10 @@ EXCLUDED_CHECKS = {
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
 SIGNAL = {"run_id": "j", "name": "receipt"}
+EVENT = {"name": "receipt", "key": "A-17"}
 REQUEST_BODIES = {
     "/signals": SIGNAL,
+    "/events": EVENT,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/runs/{run_id}/wake": EMPTY_BODY,
@@ -374,6 +376,17 @@ async def with_an_erased_run(checker: ResponseChecker) -> None:
         )
 
 
+async def publish_events(checker: ResponseChecker, fixture: ApiFixture) -> None:
+    event: dict[str, object] = {**EVENT, "data": {"cents": 5}, "id": "e-1"}
+    only_name = {"name": "receipt"}
+    assert 200 == await checker.request(fixture, "post", "/events", event)
+    assert 200 == await checker.request(fixture, "post", "/events", only_name)
+    other = {**event, "data": 6}
+    assert 400 == await checker.request(fixture, "post", "/events", other)
+    assert 400 == await checker.request(fixture, "post", "/events", {"key": "A-17"})
+    assert 415 == await checker.request(fixture, "post", "/events")
+
+
 async def from_start_to_end(checker: ResponseChecker) -> None:
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
@@ -418,9 +431,7 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
-    assert 200 == await checker.request(
-        fixture, "delete", "/runs/{run_id}", names={"run_id": "stored"}
-    )
+    await publish_events(checker, fixture)
     wake = "/runs/{run_id}/wake"
     assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
     assert 404 == await checker.request(fixture, "post", wake, {}, names=J)

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from continuations.core.call_display import CallDisplay
 from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
@@ -36,11 +37,13 @@ from continuations.core.events import (
     SuspensionEnded,
     UserMessageAdded,
 )
+from continuations.core.evidence import Finding
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_wait
 from continuations.core.quorum import Quorum
+from continuations.core.readings import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
@@ -289,6 +292,16 @@ def quorum_wait() -> Wait:
     )
 
 
+def golden_tombstone() -> Tombstone:
+    """Return the tombstone of an erased run."""
+    return Tombstone(
+        run_id=RUN,
+        number=7,
+        at=MOMENT,
+        late_keys=(f"index/live/{RUN}", f"waits/approval-01w@{RUN}"),
+    )
+
+
 def golden_slots() -> list[Slot]:
     """Return a slot of each kind."""
     vote = replace(decision_of_kind("approve"), groups=("finance",))
@@ -380,6 +393,33 @@ def version_with_changed_logs() -> VersionObject:
     draft.append(ROOT_FRAME_ID, user_message("and more"))
     new = replace(draft.to_run_state(), manifest='{"agents":{"hr":{}}}')
     return make_version(base, new)
+
+
+def full_display() -> CallDisplay:
+    """Return what people read about a call, with every field."""
+    return CallDisplay(
+        title="Send €5.00 to Kim",
+        template="Send {cents} to {to.name}",
+        money=(("cents", MoneyReading("EUR", 100)), ("fees/*", MoneyReading("", 1))),
+        secrets=("card/number", "pin"),
+        reversible=False,
+        evidence=(Finding("find", ODD_TEXT, 5210), Finding("hr", "", 0, by_agent=True)),
+        agent_words="It is due.",
+        requester="ines@example.com",
+    )
+
+
+def with_secrets() -> RunState:
+    """Return a suspended run with a call that has secret arguments."""
+    state = waiting()
+    calls = {
+        key: replace(row, secrets=("pin",)) if row.arguments else row
+        for key, row in state.calls.items()
+    }
+    waits = {
+        key: replace(wait, display=full_display()) for key, wait in state.waits.items()
+    }
+    return replace(state, calls=calls, waits=waits)
 
 
 def make_version(base: RunState | None, new: RunState) -> VersionObject:
@@ -496,11 +536,34 @@ def operator_request() -> OperatorRequest:
 # Objects ----------------------------------------------------------------------
 
 
-def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each shape
+def display_objects() -> dict[str, GoldenObject]:
+    """Return what people read and who they are, by the names of the objects."""
+    waits = {
+        "wait-display": replace(full_wait(), display=full_display()),
+        "wait-secrets": replace(make_wait("c3"), display=CallDisplay(secrets=("pin",))),
+    }
+    people = {
+        "decision-groups": replace(
+            decision_of_kind("deny"), groups=("finance", ODD_TEXT)
+        ),
+        "decision-shown": replace(decision_of_kind("approve"), shown="d1"),
+    }
+    return {
+        **{name: GoldenObject(encode_wait(each), each) for name, each in waits.items()},
+        **{
+            name: GoldenObject(encode_decision(each, RUN), each)
+            for name, each in people.items()
+        },
+    }
+
+
+def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
-    objects: dict[str, GoldenObject] = {}
+    stone = golden_tombstone()
+    objects = {"tombstone": GoldenObject(encode_tombstone(stone), stone)}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
     later = (
+        with_secrets,
         parked,
         answered,
         signalled,
@@ -545,10 +608,6 @@ def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each
     objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
     objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
-    grouped = replace(decision_of_kind("deny"), groups=("finance", ODD_TEXT))
-    objects["decision-groups"] = GoldenObject(encode_decision(grouped, RUN), grouped)
-    seen = replace(decision_of_kind("approve"), shown="d1")
-    objects["decision-shown"] = GoldenObject(encode_decision(seen, RUN), seen)
     by_event = replace(
         decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
     )
@@ -568,6 +627,7 @@ def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each
     )
     ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+    objects |= display_objects()
     signal = Signal(
         id="id:mail-7",
         number=2,
@@ -605,13 +665,6 @@ def golden_objects() -> dict[str, GoldenObject]:  # noqa: PLR0915 - one for each
     objects["cancellation-door"] = GoldenObject(
         encode_cancel_request(by_link, RUN), by_link
     )
-    tombstone = Tombstone(
-        run_id=RUN,
-        number=7,
-        at=MOMENT,
-        late_keys=(f"index/live/{RUN}", f"waits/approval-01w@{RUN}"),
-    )
-    objects["tombstone"] = GoldenObject(encode_tombstone(tombstone), tombstone)
     sent = replace(signal, door="cli", authentication="login")
     objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects

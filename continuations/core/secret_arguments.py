@@ -1,0 +1,169 @@
+"""Arguments that people must not read: their mask, and edits that keep them.
+
+A path names a secret value in the arguments: `pin`, `card/number`, and with `*` every
+item of a list or every value of a mapping, `cards/*/number`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from continuations.core import jsontext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MASK = "[secret]"
+ANY_ITEM = "*"
+# Shorter values are not searched in other texts: they may occur there by chance.
+_MIN_SEARCHED_CHARS = 4
+
+_Change: TypeAlias = Callable[[Any], Any]
+_Paths: TypeAlias = frozenset[tuple[str, ...]]
+
+
+class SecretLost(ValueError):
+    """An edit has another value, or a mask whose value is not certain."""
+
+
+def masked_json(arguments_json: str, paths: Iterable[str]) -> str:
+    """Return arguments with `MASK` in place of each secret value that is not null."""
+    return jsontext.canonical(masked(jsontext.parse(arguments_json), paths))
+
+
+def masked(arguments: Any, paths: Iterable[str]) -> Any:
+    """Return arguments as JSON values with `MASK` in place of each secret value."""
+    for path in paths:
+        arguments = _changed(arguments, _steps(path), _mask)
+    return arguments
+
+
+def restored_json(edited_json: str, arguments_json: str, paths: Iterable[str]) -> str:
+    """Return an edit with the secret values of the arguments where it has the mask.
+
+    Raises `SecretLost` if the edit has another secret value, which its decision would
+    show. Or if the value that belongs to a mask is not certain: it was moved to another
+    item of a list, or the arguments have none.
+    """
+    paths = tuple(paths)
+    arguments = jsontext.parse(arguments_json)
+    edited = jsontext.parse(edited_json)
+    steps = frozenset(map(_steps, paths))
+    edited = _restored(edited, arguments, masked(arguments, paths), steps)
+    return jsontext.canonical(edited)
+
+
+def kept_places(edited: Any, paths: Iterable[str]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the places of an edit that have the mask in place of a secret value."""
+    for path in paths:
+        yield from _places(edited, _steps(path), ())
+
+
+def scrubbed(text: str, arguments_json: str, paths: Iterable[str]) -> str:
+    """Return a text with `MASK` in place of each secret value that it contains."""
+    arguments = jsontext.parse(arguments_json)
+    found: set[str] = set()
+    for path in paths:
+        _changed(arguments, _steps(path), lambda value: found.update(_texts(value)))
+    for each in sorted(found, key=len, reverse=True):
+        text = text.replace(each, MASK)
+    return text
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/"))
+
+
+def path_of(steps: Iterable[str]) -> str:
+    """Return the path with these steps, as `masked` reads it."""
+    return "/".join(step.replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def _mask(value: Any) -> Any:
+    return None if value is None else MASK
+
+
+def _changed(value: Any, steps: tuple[str, ...], change: _Change) -> Any:
+    """Return a value with a change at each place that the steps lead to."""
+    if not steps:
+        return change(value)
+    first, rest = steps[0], steps[1:]
+    if (items := jsontext.as_array(value)) is not None:
+        # A list where the path has a name is not expected: more of it is masked.
+        rest = rest if first == ANY_ITEM else steps
+        return [_changed(item, rest, change) for item in items]
+    fields = jsontext.as_object(value)
+    if fields is None:
+        return value
+    chosen = fields.keys() if first == ANY_ITEM else {first} & fields.keys()
+    return {
+        name: _changed(inner, rest, change) if name in chosen else inner
+        for name, inner in fields.items()
+    }
+
+
+def _restored(edited: Any, value: Any, shown: Any, paths: _Paths) -> Any:
+    """Return an edit with the secrets of a value; `shown` is the value as masked."""
+    if () in paths:
+        if edited is not None and (edited != MASK or value is None):
+            raise SecretLost
+        return None if edited is None else value
+    if (items := jsontext.as_array(edited)) is not None:
+        values = jsontext.as_array(value) or []
+        known = list(zip(values, jsontext.as_array(shown) or [], strict=True))
+        inner = frozenset(p[1:] if p[0] == ANY_ITEM else p for p in paths)
+        return [
+            # Only an item that is wholly as it was shown keeps its secret values.
+            known[place][0]
+            if place < len(known) and item == known[place][1]
+            else _restored(item, None, None, inner)
+            for place, item in enumerate(items)
+        ]
+    fields = jsontext.as_object(edited)
+    if fields is None:
+        return edited
+    old, seen = jsontext.as_object(value) or {}, jsontext.as_object(shown) or {}
+    return {
+        name: _restored(item, old.get(name), seen.get(name), below)
+        if (below := frozenset(p[1:] for p in paths if p[0] in (name, ANY_ITEM)))
+        else item
+        for name, item in fields.items()
+    }
+
+
+def _places(
+    value: Any, steps: tuple[str, ...], place: tuple[str | int, ...]
+) -> Iterator[tuple[str | int, ...]]:
+    if not steps:
+        if value == MASK:
+            yield place
+        return
+    if (items := jsontext.as_array(value)) is not None:
+        rest = steps[1:] if steps[0] == ANY_ITEM else steps
+        for index, item in enumerate(items):
+            yield from _places(item, rest, (*place, index))
+    elif (fields := jsontext.as_object(value)) is not None:
+        chosen = fields if steps[0] == ANY_ITEM else (steps[0],)
+        for name in chosen:
+            if name in fields:
+                yield from _places(fields[name], steps[1:], (*place, name))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts by which a secret value may occur in another text."""
+    if isinstance(value, str) and value != MASK:
+        candidates = [value, jsontext.dump(value)[1:-1]]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        candidates = [jsontext.dump(value)]
+    elif (items := jsontext.as_array(value)) is not None:
+        for item in items:
+            yield from _texts(item)
+        return
+    elif (fields := jsontext.as_object(value)) is not None:
+        for item in fields.values():
+            yield from _texts(item)
+        return
+    else:
+        return
+    yield from (each for each in candidates if len(each) >= _MIN_SEARCHED_CHARS)

@@ -1,0 +1,104 @@
+"""The methods of Runner that report events: to one run, or to all that wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.core.doors import PYTHON, Door
+from continuations.engine import portal
+
+if TYPE_CHECKING:
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.ledger.published_events import Publication
+
+
+class Events:
+    """Sends signals to a run, and publishes events; needs no agents."""
+
+    async_runner: AsyncRunner[Any]
+
+    def signal(
+        self,
+        run_id: str,
+        name: str,
+        data: Any = None,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> int:
+        """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
+
+        The oldest such wait takes the signal, whatever its key, at the next resume or
+        sweep. The data of the signal is the answer. A signal that comes before its wait
+        is kept. A signal never queues behind a message.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. The signal is then used up.
+
+        Args:
+            run_id: Id of the run.
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            by: Name of the sender, for the record.
+            id: Your id of this signal. A repeated call with the same id, name and data
+                sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
+
+        Returns:
+            The number of the signal, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has ended, an argument is invalid, or no wait has
+                taken 100 signals of the run. Or the id names another signal.
+            StoreError: The store failed. The signal may be recorded: repeat the call
+                with an `id`.
+        """
+        return portal.run_until_complete(
+            self.async_runner.signal(run_id, name, data, by=by, id=id, door=door)
+        )
+
+    def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call did not come to.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        return portal.run_until_complete(
+            self.async_runner.publish(name, data, key=key, by=by, id=id, door=door)
+        )

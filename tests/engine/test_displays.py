@@ -1,0 +1,288 @@
+"""Title, evidence and secrets of a waiting call, from its start to its end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Approve,
+    DecisionRefused,
+    Finished,
+    Money,
+    Runner,
+    Secret,
+    Suspended,
+    ToolWait,
+    ask,
+    resume,
+    run,
+    tool,
+)
+from continuations.core.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.present.json_forms import run_json
+from continuations.wire.records import decode_wait
+from continuations_storage import MemoryStore
+from tests.ledger.runs import run_async
+
+if TYPE_CHECKING:
+    from continuations import Wait
+
+PIN = "planted-pin-9876"
+ran: list[tuple[str, int, str]] = []
+
+
+@tool(approval=True, summary="Send {cents} to {to}", reversible=False)
+def send(
+    to: str, cents: Annotated[int, Money("EUR", 100)], pin: Annotated[str, Secret()]
+) -> str:
+    """Send money."""
+    ran.append((to, cents, pin))
+    return "sent"
+
+
+@tool(read_only=True)
+def find(query: str) -> str:
+    """Find something."""
+    return f"{query}: the pin is {PIN}\nand more {'x' * 5000}"
+
+
+@tool
+def seat(pin: Annotated[str, Secret()]) -> ToolWait[str]:
+    """Choose a seat."""
+    del pin
+    return ask("Which seat?")
+
+
+SEND = ToolCall("send", {"to": "Kim", "cents": 1240000, "pin": PIN})
+
+
+@pytest.fixture(autouse=True)
+def _no_effects() -> None:
+    ran.clear()
+
+
+def clerk(*script: Any, tools: tuple[Any, ...] = (send, find, seat)) -> Agent:
+    """Return an agent with a script."""
+    return Agent("clerk", tools=list(tools), model=ScriptedModel(list(script)))
+
+
+def wait_of(outcome: Any) -> Wait:
+    """Return the one wait of an outcome."""
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    return wait
+
+
+def test_wait_has_the_title_and_its_stored_object_has_no_secret() -> None:
+    """The value stands in the versions of the run, and nowhere else."""
+    store = MemoryStore()
+    seen: list[Wait] = []
+    runner = Runner(clerk(SEND, "done"), store=store, notify=seen.append)
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1", by="ines"))
+
+    stored = runner.wait(wait.id)
+    for each in (wait, stored, seen[0], runner.look("jane-1").waits[0]):
+        assert "Send €12,400.00 to Kim" == each.title
+        assert {"to": "Kim", "cents": 1240000, "pin": "[secret]"} == each.arguments
+        assert {"cents": "€12,400.00"} == each.readings
+        assert (False, "ines", ("pin",)) == (
+            each.reversible,
+            each.requester,
+            each.secrets,
+        )
+    key = f"waits/{wait.id}"
+    body = decode_wait(run_async(store.read(key)), key, "jane-1")
+    assert "[secret]" == body.arguments["pin"]
+    runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(runner.resume("jane-1"), Finished)
+    assert [("Kim", 1240000, PIN)] == ran
+
+
+def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:
+    outcome = run(clerk(SEND, "done"), "Pay Kim")
+    wait_of(outcome)
+
+    form = run_json(
+        outcome.continuation,
+        decided=(),
+        now=outcome.continuation.run_state.run.created_at,
+        with_stack=True,
+    )
+
+    assert PIN not in json.dumps([form["waits"], form["calls"]])
+    # The model wrote the value, so the transcript has it.
+    assert PIN in json.dumps(form["frames"])
+
+
+def test_approval_is_bound_to_the_secret_value() -> None:
+    """Two calls that people cannot tell apart have different digests."""
+    other = ToolCall("send", {"to": "Kim", "cents": 1240000, "pin": "other"})
+    outcome = run(clerk([SEND, other], "done"), "Pay Kim")
+    assert isinstance(outcome, Suspended)
+    one, two = outcome.waits
+
+    assert one.arguments == two.arguments
+    assert one.digest != two.digest
+
+
+@pytest.mark.parametrize("storeless", [True, False])
+def test_edit_keeps_the_secret_that_nobody_saw(storeless: bool) -> None:
+    agent = clerk(SEND, "done")
+    if storeless:
+        outcome = run(agent, "Pay Kim")
+        wait = wait_of(outcome)
+        edit = Approve(by="kim", arguments={**wait.arguments, "cents": 5})
+        data = outcome.continuation.to_bytes()
+        assert isinstance(resume(data, agent, answers={wait.id: edit}), Finished)
+    else:
+        runner = Runner(agent, store="memory:")
+        wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+        edit = Approve(by="kim", arguments={**wait.arguments, "cents": 5})
+        decision = runner.decide(wait.id, edit)
+        assert PIN not in str(decision)
+        assert decision == runner.decide(wait.id, edit)
+        assert isinstance(runner.resume("jane-1"), Finished)
+
+    assert [("Kim", 5, PIN)] == ran
+
+
+def test_edit_of_a_secret_is_refused() -> None:
+    """Its decision would show the new value to everyone."""
+    runner = Runner(clerk(SEND, "done"), store="memory:")
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+
+    with pytest.raises(DecisionRefused, match=r'leave "\[secret\]" in its place'):
+        runner.decide(wait.id, Approve(arguments={**wait.arguments, "pin": "new"}))
+
+    assert [] == ran
+
+
+def test_edit_that_the_tool_would_change_shows_no_secret_in_its_note() -> None:
+    @tool(approval=True)
+    def pay(cents: float, pin: Annotated[str, Secret()]) -> str:
+        """Pay."""
+        return f"{cents}{pin}"
+
+    script = [ToolCall("pay", {"cents": 5.0, "pin": PIN}), "done"]
+    runner = Runner(clerk(*script, tools=(pay,)), store="memory:")
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+    huge = {**wait.arguments, "cents": 12345678901234567890123}
+    runner.decide(wait.id, Approve(arguments=huge))
+
+    again = wait_of(runner.resume("jane-1"))
+
+    assert again.note is not None
+    assert PIN not in again.note
+    assert "[secret]" == again.arguments["pin"]
+
+
+def test_wait_of_a_tool_hides_its_secrets_and_has_no_title() -> None:
+    """The call has run already, so no sentence says what will happen."""
+    wait = wait_of(run(clerk(ToolCall("seat", {"pin": PIN}), "done"), "Sit"))
+
+    assert "question" == wait.kind
+    assert wait.title is None
+    assert {"pin": "[secret]"} == wait.arguments
+
+
+def test_secret_stays_masked_after_its_tool_was_removed() -> None:
+    """The row of the call knows its secrets, also for a process without the tool."""
+    runner = Runner(clerk(SEND, "done"), store=MemoryStore())
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+    runner.decide(wait.id, Approve(by="kim"))
+    other = Runner(clerk("done", tools=(find,)), store=runner.store)
+
+    again = wait_of(other.resume("jane-1"))
+
+    assert wait.id != again.id
+    assert "[secret]" == again.arguments["pin"]
+    assert PIN not in repr(again)
+
+
+def test_evidence_is_the_newest_results_since_the_last_user_message() -> None:
+    """It is bounded, on one line, and has no secret of the call."""
+    calls = [ToolCall("find", {"query": f"q{number}"}) for number in range(8)]
+    script = [*calls[:3], calls[3:], SEND, "done"]
+    wait = wait_of(run(clerk(*script), "Pay Kim"))
+
+    found = wait.evidence
+    assert MAX_FINDINGS == len(found)
+    assert ["q3", "q4", "q5", "q6", "q7"] == [each.text[:2] for each in found]
+    assert {"find"} == {each.source for each in found}
+    for each in found:
+        assert each.text.isprintable()
+        assert len(each.text) <= MAX_FINDING_CHARS
+        assert each.is_cut
+        assert each.length > 5000
+        assert "the pin is [secret]" in each.text
+
+
+def test_evidence_of_an_agent_is_marked_as_its_words() -> None:
+    """A model wrote it: nobody has checked it."""
+    helper = Agent("helper", tools=[], model=ScriptedModel(["I checked the IBAN."]))
+    script = [ToolCall("helper", {"input": "check"}), SEND, "done"]
+    wait = wait_of(run(clerk(*script, tools=(send, helper)), "Pay Kim"))
+
+    [finding] = wait.evidence
+    assert ("helper", "I checked the IBAN.", True) == (
+        finding.source,
+        finding.text,
+        finding.by_agent,
+    )
+
+
+def test_agents_words_are_those_of_the_turn_that_made_the_call() -> None:
+    reply = {
+        "role": "assistant",
+        "content": f"It is due,\nso I pay with {PIN}.",
+        "tool_calls": [
+            {
+                "id": "1",
+                "type": "function",
+                "function": {"name": "send", "arguments": json.dumps(SEND.arguments)},
+            }
+        ],
+    }
+    wait = wait_of(run(clerk(reply, "done"), "Pay Kim"))
+
+    assert r"It is due,\nso I pay with [secret]." == wait.agent_words
+
+
+def test_tool_that_declares_nothing_has_a_wait_without_a_display() -> None:
+    """Its stored bytes are those of earlier releases."""
+
+    @tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    script = [ToolCall("find", {"query": "q"}), ToolCall("pay", {"cents": 5}), "done"]
+    wait = wait_of(run(clerk(*script, tools=(pay, find)), "Pay Kim"))
+
+    assert wait.display is None
+    assert ((), {}, None, None) == (
+        wait.evidence,
+        wait.readings,
+        wait.title,
+        wait.requester,
+    )
+
+
+def test_display_stays_small() -> None:
+    """Long results, words and values cost a bounded number of bytes."""
+    store = MemoryStore()
+    sizes: list[int] = []
+    for length in (100, 100_000):
+        found = [ToolCall("find", {"query": "q" * length}) for _ in range(9)]
+        long = ToolCall("send", {"to": "k", "cents": 5, "pin": PIN})
+        runner = Runner(clerk(*found, long, "done"), store=store)
+        wait = wait_of(runner.start("Pay", run_id=f"run-{length}"))
+        sizes.append(len(run_async(store.read(f"waits/{wait.id}"))))
+
+    assert sizes[1] <= sizes[0] + 200
+    assert sizes[1] < 3000
