@@ -169,8 +169,7 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
             InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            ModelError, StoreError: The run can be resumed, if it was stored.
-            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
+            ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         if run_id is not None:
             layout.check_run_id(run_id)

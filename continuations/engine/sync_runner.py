@@ -159,8 +159,7 @@ class Runner(Waker, Generic[Output]):
             InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            ModelError, StoreError: The run can be resumed, if it was stored.
-            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
+            ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         return portal.run_until_complete(
             self.async_runner.start(
