@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from continuations.core.doors import Door
+    from continuations.core.grants import Grant, KeptGrant
     from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
@@ -111,6 +112,7 @@ _EXPORTS_BY_MODULE = {
     ],
     "continuations.core.audit": ["AuditLine"],
     "continuations.core.doors": ["Door"],
+    "continuations.core.grants": ["Grant", "KeptGrant"],
     "continuations.core.identity": ["Identity"],
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
@@ -188,11 +190,13 @@ __all__ = [
     "Finished",
     "FormatError",
     "Frame",
+    "Grant",
     "Identity",
     "IllegalTransition",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",
+    "KeptGrant",
     "Model",
     "ModelError",
     "Money",

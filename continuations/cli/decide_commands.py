@@ -13,6 +13,7 @@ from continuations.cli.decision_input import (
     check_wait_id,
     find_wait_id,
     parse_arguments,
+    parse_grant,
     parse_json_value,
     resolve_actor,
     write_actor_note,
@@ -56,6 +57,14 @@ def approve(  # noqa: PLR0913 - one parameter for each option
             help="Run the call with these arguments in place of the model's.",
         ),
     ] = None,
+    remember: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE",
+            help='A grant for later calls in this run: {"tool": "pay", "arguments": '
+            '{JSON Schema}, "until": "2027-01-01T00:00:00Z"}.',
+        ),
+    ] = None,
     run_again: Annotated[
         bool,
         typer.Option(
@@ -69,6 +78,23 @@ def approve(  # noqa: PLR0913 - one parameter for each option
     store: StoreUrl = None,
 ) -> None:
     """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
+    _check_run_again(wait, run_again=run_again)
+    edited: Any = None if arguments is None else parse_arguments(arguments)
+    grant = None if remember is None else parse_grant(remember)
+    _decide(
+        runner_without_agents(app, store),
+        wait,
+        by,
+        lambda name: continuations.Approve(
+            by=name, reason=reason, arguments=edited, remember=grant
+        ),
+        shown=shown,
+        as_json=json,
+    )
+
+
+def _check_run_again(wait: str, *, run_again: bool) -> None:
+    """Raise `UsageError` if the option does not fit the kind of the wait."""
     parts = find_wait_id(wait)
     # None: this is no wait id, and a later check says what it is.
     repeats = None if parts is None else WAIT_RULES[parts.kind].may_have_run
@@ -85,15 +111,6 @@ def approve(  # noqa: PLR0913 - one parameter for each option
             f"kind {parts and parts.kind}. Leave it out."
         )
         raise UsageError(msg)
-    edited: Any = None if arguments is None else parse_arguments(arguments)
-    _decide(
-        runner_without_agents(app, store),
-        wait,
-        by,
-        lambda name: continuations.Approve(by=name, reason=reason, arguments=edited),
-        shown=shown,
-        as_json=json,
-    )
 
 
 def deny(

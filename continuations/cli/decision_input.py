@@ -15,7 +15,7 @@ from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
 
 if TYPE_CHECKING:
-    from continuations import Runner
+    from continuations import Grant, Runner
     from continuations.ledger.layout import ParsedWaitId
 
 _MAX_SHOWN_CHARS = 60
@@ -110,16 +110,27 @@ def parse_json_value(text: str, *, name: str, hint: str) -> Any:
         raise UsageError(msg) from None
 
 
-def parse_arguments(text: str) -> Any:
+def parse_arguments(text: str, *, name: str = "--arguments") -> Any:
     """Return edited arguments from JSON or from `@file`; raise `UsageError`."""
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"--arguments {text} cannot be read: {error}. Check the path."
+            msg = f"{name} {text} cannot be read: {error}. Check the path."
             raise UsageError(msg) from None
     hint = "Pass one JSON object, or @FILE that contains one."
-    return parse_json_value(text, name="--arguments", hint=hint)
+    return parse_json_value(text, name=name, hint=hint)
+
+
+def parse_grant(text: str) -> Grant:
+    """Return the grant of `--remember`, from JSON or `@file`; raise `UsageError`."""
+    from continuations.present import grant_forms  # noqa: PLC0415 - rarely given
+
+    try:
+        return grant_forms.parse_grant(parse_arguments(text, name="--remember"))
+    except grant_forms.GrantInvalid as error:
+        msg = f"--remember is not a grant: {error}. Correct the JSON."
+        raise UsageError(msg) from None
 
 
 def _login_name() -> str | None:

@@ -11,6 +11,7 @@ from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
+from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import cancel, send, signal, wake
@@ -90,6 +91,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     deny,
     answer,
     fail,
+    grants,
+    revoke,
     resume,
     send,
     signal,

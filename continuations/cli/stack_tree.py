@@ -14,6 +14,7 @@ from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
+from continuations.present.wait_text import wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -128,6 +129,15 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")
 
 
+def _approvers_text(wait: Wait) -> str:
+    facts = wait_facts(wait)
+    return "".join(
+        f", {label.lower()} {facts[label]}"
+        for label in ("Approvers", "Votes")
+        if label in facts
+    )
+
+
 def _deadline_label(wait: Wait) -> str:
     # A wait without an object ends at its deadline by itself: its label says for what.
     return "deadline" if wait.rules.has_object else wait.rules.deadline_label.lower()
@@ -142,6 +152,7 @@ def _wait_lines(
         text = f"{decision_text(decision)}; resume the run"
         yield Line(indent, escape_invisible(text), "done")
     else:
+        people = _approvers_text(wait)
         deadline = ""
         if wait.deadline is not None:
             label = _deadline_label(wait)
@@ -149,7 +160,7 @@ def _wait_lines(
             if now > wait.deadline:
                 deadline += " (expired; the next sweep or resume records it)"
         since = readable_time(wait.created_at)
-        text = f"waits for {wait.rules.awaited} since {since}{deadline}"
+        text = f"waits for {wait.rules.awaited} since {since}{deadline}{people}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))

@@ -25,8 +25,10 @@ class AuditLine:
         run: Id of the run.
         wait: Id of the wait that ended, or `None`.
         kind: Kind of the wait. `"signal"` for a signal to the run, `"run"` for the
-            request to cancel it.
-        verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel` or `signal`.
+            request to cancel it, `"grant"` for the revocation of a grant.
+        verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal` or
+            `revoke`. A vote that did not end its wait: `vote approve` or `vote answer`.
+            A moved deadline: `extend` or `escalate`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
         authentication: How the door established the name, or `None` if it did not.
@@ -34,7 +36,8 @@ class AuditLine:
         digest: Digest of the wait that was decided: of the call and its arguments.
         shown: Digest that the decider saw, if the door passed it.
         reason: Reason that was given. For a signal: its name.
-        rule: Name of the rule that decided instead of a person.
+        rule: Name of the rule that decided instead of a person. For an approval that
+            gave a grant, and for a revocation: the grant.
     """
 
     at: datetime
@@ -77,5 +80,9 @@ class AuditLine:
             digest=decision.digest,
             shown=decision.shown,
             reason=decision.reason,
-            rule=decision.rule,
+            rule=decision.rule or _given_grant(decision),
         )
+
+
+def _given_grant(decision: Decision) -> str | None:
+    return None if decision.grant_json is None else f"grant {decision.id}"

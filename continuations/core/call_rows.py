@@ -47,23 +47,22 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
 ) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
     match event:
-        case CallAccepted() | ApprovalRequested():
+        case CallAccepted():
+            row = _examined(row, event)
             return replace(
                 row,
-                arguments=event.arguments,
-                contract_digest=event.contract_digest,
-                repeatable=event.repeatable,
-                verifiable=event.verifiable,
-                secrets=event.secrets,
-                approved_digest=None,
-                approved_until=None,
-                quorum=event.wait.quorum
-                if isinstance(event, ApprovalRequested)
-                else None,
+                approved_digest=event.approved_digest,
+                approved_until=event.approved_until,
+                grant=event.grant,
             )
+        case ApprovalRequested():
+            return _examined(row, event)
         case Approved(arguments=None):
             return replace(
-                row, approved_digest=event.digest, approved_until=event.until
+                row,
+                approved_digest=event.digest,
+                approved_until=event.until,
+                grant=None,
             )
         case Approved():
             original = row.original_arguments or row.arguments
@@ -73,28 +72,18 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 approved_until=event.until,
                 arguments=event.arguments,
                 original_arguments=original,
+                grant=None,
             )
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.
-            return replace(
-                row,
-                stage=row.stage + 1,
-                answer=event.answer,
-                attempts=0,
-                approved_digest=None,
-                approved_until=None,
-            )
+            row = _without_approval(row)
+            return replace(row, stage=row.stage + 1, answer=event.answer, attempts=0)
         case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
-            return replace(
-                row,
-                attempts=0,
-                approved_digest=None,
-                approved_until=None,
-                quorum=event.wait.quorum,
-            )
+            row = _without_approval(row)
+            return replace(row, attempts=0, quorum=event.wait.quorum)
         case RepeatAllowed(never_began=True):
             return replace(row, attempts=row.attempts - 1)
         case OutcomeUnknown() | RepeatAllowed():
@@ -102,3 +91,19 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             return replace(row, attempts=max(row.attempts, 1))
         case _:
             return row
+
+
+def _without_approval(row: CallRow) -> CallRow:
+    return replace(row, approved_digest=None, approved_until=None, grant=None)
+
+
+def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
+    """Return the row of a call that is not approved."""
+    return replace(
+        _without_approval(row),
+        arguments=event.arguments,
+        contract_digest=event.contract_digest,
+        repeatable=event.repeatable,
+        verifiable=event.verifiable,
+        secrets=event.secrets,
+    )

@@ -167,6 +167,7 @@ class CallRow:
             about its unknown outcome has the same rule.
         cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
             after the calls that run in it.
+        grant: Id of the grant that approved the call instead of a person, or `None`.
     """
 
     id: str
@@ -188,3 +189,4 @@ class CallRow:
     secrets: tuple[str, ...] = ()
     quorum: Quorum | None = None
     cancelled: str | None = None
+    grant: str | None = None

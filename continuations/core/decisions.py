@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from continuations.core.grants import Grant
     from continuations.core.identity import Identity
 
 
@@ -25,11 +26,14 @@ class Approve:
         reason: Reason, for the record.
         arguments: Arguments to run the call with instead of those of the wait, or
             `None` for no edit. They must match the wait's schema.
+        remember: Grant that approves later calls of the tool in this run too, or
+            `None`. Only for a wait of kind `approval`.
     """
 
     by: str | Identity | None = None
     reason: str | None = None
     arguments: Mapping[str, Any] | None = None
+    remember: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,9 @@ class Fail:
     reason: str | None = None
 
 
+# The name that is recorded for a decision by a link without an actor. It is nobody's.
+UNNAMED_LINK_HOLDER = "the holder of a signed link"
+
 Verdict: TypeAlias = Approve | Deny | Answer | Fail
 
 VerdictKind = Literal["approve", "deny", "answer", "fail"]
@@ -133,6 +140,7 @@ class Decision:
             not known.
         authentication: How the door established `by`, or `None` if it did not.
         rule: Name of the rule that decided instead of a person, or `None`.
+        grant_json: Grant that an approval gives, as JSON text, or `None`.
     """
 
     id: str
@@ -153,6 +161,7 @@ class Decision:
     door: str | None = None
     authentication: str | None = None
     rule: str | None = None
+    grant_json: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -161,16 +170,21 @@ class Decision:
             other: Decision to compare with.
 
         Returns:
-            True if wait, kind, `by`, `reason`, arguments and value are equal. Id, time,
-            groups, marker and `shown` are not compared.
+            True if wait, kind, `by`, `reason`, arguments, value and grant are equal.
+            What the door recorded is not compared.
         """
-        mine = (self.kind, self.arguments, self.value)
-        if self.wait_id != other.wait_id or mine != (
-            other.kind,
-            other.arguments,
-            other.value,
-        ):
+        if _content(self) != _content(other):
             return False
         if other.by is not None and other.by in self.voters[:-1]:
             return True  # the vote of this person is part of the decision
         return (self.by, self.reason) == (other.by, other.reason)
+
+
+def _content(decision: Decision) -> tuple[str | None, ...]:
+    return (
+        decision.wait_id,
+        decision.kind,
+        decision.arguments,
+        decision.value,
+        decision.grant_json,
+    )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import Decision
+    from continuations.core.grants import KeptGrant
     from continuations.core.messages import Message
     from continuations.core.run import Failure, KeptSignal
     from continuations.core.usage import Usage
@@ -78,6 +79,21 @@ class EventTaken:
     """A wait of the run took a published event; later waits do not take it again."""
 
     event_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GrantGiven:
+    """An approval gave a grant for later calls."""
+
+    grant: KeptGrant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GrantsRevoked:
+    """The run took revocations in up to a number; these grants cover nothing more."""
+
+    last_number: int
+    grant_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -153,7 +169,11 @@ class RunStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CallAccepted:
-    """The call is valid and needs no approval."""
+    """The call is valid and needs no approval of a person.
+
+    If a grant approved it, `approved_digest` and `approved_until` are as in `Approved`,
+    and `grant` is its id.
+    """
 
     call_id: str
     arguments: str
@@ -161,6 +181,9 @@ class CallAccepted:
     repeatable: bool = False
     verifiable: bool = False
     secrets: tuple[str, ...] = ()
+    approved_digest: str | None = None
+    approved_until: datetime | None = None
+    grant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -362,6 +385,8 @@ Event: TypeAlias = (
     | SignalsKept
     | AgentCancelled
     | EventTaken
+    | GrantGiven
+    | GrantsRevoked
     | FrameAbandoned
     | OperatorRequestTaken
     | SuspensionBegan

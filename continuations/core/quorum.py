@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import UNNAMED_LINK_HOLDER
+
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
@@ -58,6 +60,11 @@ class Quorum:
         Returns:
             The objection, or `None` if the person may vote.
         """
+        if name == UNNAMED_LINK_HOLDER:
+            return Objection(
+                "it needs the name of the person, and the link has no actor",
+                "Send each person a link of their own: links.link(wait, actor=NAME).",
+            )
         if not name or name.startswith(GROUP_PREFIX):
             return Objection(
                 f"it needs the name of the person who decides, got by={name!r}",

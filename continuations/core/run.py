@@ -11,6 +11,8 @@ from continuations.core.usage import Usage
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.grants import KeptGrant
+
 RunStatus = Literal["running", "suspended", "finished", "failed", "cancelled"]
 RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
@@ -134,6 +136,9 @@ class RunRow:
             two days.
         last_operator_number: Number of the last request of an operator that the run has
             taken in.
+        grants: The grants that are neither revoked nor replaced, the oldest first.
+        last_revocation_number: Number of the last revocation that the run has taken in.
+        revoked_grants: Ids of grants that were revoked before the run kept them.
     """
 
     id: str
@@ -157,3 +162,6 @@ class RunRow:
     signals: tuple[KeptSignal, ...] = ()
     events_taken: tuple[str, ...] = ()
     last_operator_number: int = 0
+    grants: tuple[KeptGrant, ...] = ()
+    last_revocation_number: int = 0
+    revoked_grants: tuple[str, ...] = ()

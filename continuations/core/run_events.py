@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
+    GrantGiven,
+    GrantsRevoked,
     OperatorRequestTaken,
     SignalsKept,
     SuspensionBegan,
     SuspensionEnded,
     UserMessageAdded,
 )
+from continuations.core.grant_rows import with_grant, without_grants
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
         UserMessageAdded
         | SignalsKept
         | EventTaken
+        | GrantGiven
+        | GrantsRevoked
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
@@ -35,6 +40,8 @@ RUN_EVENTS = (
     UserMessageAdded,
     SignalsKept,
     EventTaken,
+    GrantGiven,
+    GrantsRevoked,
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
@@ -52,6 +59,10 @@ def apply(draft: Draft, event: RunEvent) -> None:
             run = draft.run
             taken = with_event(run.events_taken, event.event_id)
             draft.put_run(replace(run, events_taken=taken))
+        case GrantGiven():
+            draft.put_run(with_grant(draft.run, event.grant))
+        case GrantsRevoked():
+            _revoke_grants(draft, event)
         case OperatorRequestTaken():
             _take_operator_request(draft, event)
         case SuspensionBegan():
@@ -84,6 +95,12 @@ def _keep_signals(draft: Draft, event: SignalsKept) -> None:
         raise illegal_transition("a signal was taken before", event)
     last = max(run.last_signal_number, event.last_number)
     draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
+
+
+def _revoke_grants(draft: Draft, event: GrantsRevoked) -> None:
+    if event.last_number <= draft.run.last_revocation_number:
+        raise illegal_transition("a revocation was taken in before", event)
+    draft.put_run(without_grants(draft.run, event.grant_ids, event.last_number))
 
 
 def _take_operator_request(draft: Draft, event: OperatorRequestTaken) -> None:

@@ -113,7 +113,12 @@ def _after_escalation(wait: Wait, slot: Slot) -> Wait:
         return wait
     quorum = replace(wait.quorum or _ANYBODY, approvers=action.to, votes=action.votes)
     return replace(
-        wait, quorum=quorum, votes=(), deadline=slot.deadline, on_deadline_json=None
+        wait,
+        quorum=quorum,
+        votes=(),
+        deadline=slot.deadline,
+        on_deadline_json=None,
+        notice="escalated",
     )
 
 

@@ -70,6 +70,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        cancels: Whether a function of the tool is called when the wait is cancelled
+            (`on_cancel`).
         display: What people read about the call besides its arguments, or `None` if
             its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
@@ -79,6 +81,8 @@ class Wait:
         votes: The votes that count so far. Like the newest deadline and the approvers
             of now, `runner.wait` has read them; a wait of another source has none.
         last_slot: Number of the last slot that this value takes into account.
+        notice: Why people are told about the wait: `opened`, `escalated`, or
+            `reminder-1` and so on. Each has an id of its own.
     """
 
     id: str
@@ -106,12 +110,14 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    cancels: bool = False
     display: CallDisplay | None = None
     events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
     remind_after: int = 0
     votes: tuple[Vote, ...] = ()
     last_slot: int = 0
+    notice: str = "opened"
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.
@@ -325,6 +331,7 @@ def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -
                 wait.event_key,
                 wait.on_deadline_json,
                 wait.continues,
+                *(["cancels"] if wait.cancels else []),
             ]
         ),
     )
@@ -354,6 +361,13 @@ def next_known_wait_ulid(run: RunRow, ulid: str) -> str:
     id is used twice.
     """
     return _derived_ulid(run, ulid, "external", "next")
+
+
+def rule_wait_ulid(
+    run: RunRow, call: CallRow, rule: str, kind: str, digest: str
+) -> str:
+    """Return the ULID of the record of a rule that decided about a call."""
+    return _derived_ulid(run, call.id, str(call.stage), "rule", rule, kind, digest)
 
 
 def _derived_ulid(run: RunRow, *parts: str) -> str:

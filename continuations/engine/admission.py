@@ -22,6 +22,7 @@ from continuations.engine.call_waits import (
     strict_contract_digest,
 )
 from continuations.engine.code_changes import old_contract
+from continuations.engine.grant_coverage import ENDED_NOTE, has_lost_its_grant
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Admission:
         Raises what the tool's policy raises, and `AgentChanged` if the tool of a call
         without an approval is missing or has changed.
         """
+        if has_lost_its_grant(state, call):
+            return self.ask_again(state, call, ENDED_NOTE)
         if call.approved_digest is not None:
             note = self.why_void(
                 state,

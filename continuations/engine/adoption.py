@@ -93,6 +93,10 @@ def adopted_state(
         # The data of kept signals is in the store of the other run.
         last_signal_number=0,
         signals=(),
+        # A grant never covers a call of another run.
+        grants=(),
+        last_revocation_number=0,
+        revoked_grants=(),
         claim=None,
         # A person who requested another run did not request this one.
         requester=None,

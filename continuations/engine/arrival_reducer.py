@@ -44,6 +44,7 @@ from continuations.engine.call_waits import (
     approved_contract_digest,
     new_wait,
 )
+from continuations.engine.grant_coverage import given_grants
 from continuations.engine.parked_calls import ParkedCalls
 from continuations.engine.signal_delivery import without_signal
 from continuations.ledger import early_answers
@@ -120,7 +121,7 @@ class ArrivalReducer:
 
     def _approval_events(
         self, state: RunState, call: CallRow, wait: Wait, decision: Decision
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
         until = _approval_valid_until(wait, decision)
         admission = Admission(self.stack_binding, self.ports)
         note = admission.why_void(
@@ -152,10 +153,11 @@ class ArrivalReducer:
         approved = Approved(
             call_id=call.id, digest=digest, until=until, arguments=arguments
         )
+        given = given_grants(decision, wait, tool)
         if tool.contract_digest == call.contract_digest:
-            return (approved,)
+            return (*given, approved)
         # The wait showed the present contract, and the edit fits it.
-        return (examined_under(tool, call, wait), approved)
+        return (*given, examined_under(tool, call, wait), approved)
 
     def _without_missing_frames(self, state: RunState) -> RunState:
         """Return the run without frames that can only end, since their agents are gone.

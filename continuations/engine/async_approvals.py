@@ -1,28 +1,29 @@
-"""The methods of AsyncRunner about approvals of a whole run: its audit."""
+"""The methods of AsyncRunner about approvals of a whole run: audit and grants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine.async_decider import AsyncDecider
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from continuations.core.audit import AuditLine
+    from continuations.core.grants import KeptGrant
 
 # A process that only decides should start fast.
 # ruff: noqa: PLC0415
 
 
 class AsyncApprovals(AsyncDecider):
-    """Shows what was decided about a run; needs no agents."""
+    """Shows what was decided about a run, and its grants; needs no agents."""
 
     async def audit(self, run_id: str) -> list[AuditLine]:
         """Return what was decided about a run, also after its end.
 
-        Decisions of people, programs and rules are lines, and so are expiries, signals
-        and the request to cancel the run. Votes and edits stand in their decision. One
-        listing and one read for each line.
+        Decisions of people, programs and rules are lines, and so are expiries, signals,
+        votes and the request to cancel the run. One listing and one read for each line.
 
         Args:
             run_id: Id of the run.
@@ -40,3 +41,63 @@ class AsyncApprovals(AsyncDecider):
         from continuations.ledger.audit_records import read_audit
 
         return await read_audit(self._objects, layout.check_run_id(run_id))
+
+    async def grants(self, run_id: str) -> list[KeptGrant]:
+        """Return the grants of a run that have not ended, the oldest first.
+
+        A grant whose approval no worker has applied yet is among them, and so is one
+        that is revoked and not taken in; see `KeptGrant`.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The grants; none if the run has ended.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed.
+        """
+        from continuations.ledger.grant_revocations import list_grants
+
+        return await list_grants(
+            self._objects, layout.check_run_id(run_id), now=self._ports.clock.now()
+        )
+
+    async def revoke(
+        self,
+        run_id: str,
+        grant: str,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        door: Door = PYTHON,
+    ) -> None:
+        """End a grant of a run; idempotent.
+
+        The revocation counts from the next claim of the run. A worker that works on
+        the run now may still begin calls by the grant, until it releases its claim.
+        After that, every call that the grant approved and that has not begun waits for
+        a person.
+
+        Args:
+            run_id: Id of the run.
+            grant: Id of the grant, as `grants` lists it.
+            by: Person or program that revokes, for the record.
+            reason: Why, for the record.
+            door: The way by which the revocation came, for the audit.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has no such grant, or an argument is not a text.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed. Call again.
+        """
+        layout.check_run_id(run_id)
+        requests = self._run_requests(run_id)
+        await requests.revoke(grant, by=by, reason=reason, door=door)

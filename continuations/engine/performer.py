@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import CallNotBegun, current_gate
-from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
     ResultNotSerializable,
 )
+from continuations.authoring.tool_waits import ToolWait
 from continuations.core import jsontext
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.calls import Unknown
@@ -23,6 +21,7 @@ from continuations.core.events import (
     ApprovalRequested,
     Approved,
     CallAccepted,
+    CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -39,16 +38,19 @@ from continuations.engine.call_waits import (
     approved_contract_digest,
     new_wait,
 )
+from continuations.engine.grant_coverage import covering_grant
 from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
+from continuations.engine.rule_approvals import NOT_RECORDED_NOTE, RuleApprovals
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.tool_contexts import make_tool_context
 from continuations.errors import AgentChanged
-from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
@@ -78,6 +80,7 @@ class Performer:
     model_registry: ModelRegistry
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     max_depth: int | None = None
+    rules: RuleApprovals = field(default_factory=RuleApprovals)
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
 
@@ -89,7 +92,9 @@ class Performer:
 
     # Local actions -----------------------------------------------------------
 
-    async def examine(self, state: RunState, call_id: str) -> Event:
+    async def examine(  # noqa: PLR0911 - one return for each end of the examination
+        self, state: RunState, call_id: str
+    ) -> Event:
         """Find a proposed call's tool, validate its arguments and ask its policy.
 
         A call does not run if its tool's validation or its policy raises anything.
@@ -128,6 +133,25 @@ class Performer:
         if not needs_approval and not may_have_run:
             self._admission.examined_ids.add(call_id)
             return CallAccepted(**examined)
+        if may_have_run:
+            return self._ask(state, call, tool, examined, _HISTORY_LOST_NOTE)
+        now = self.ports.clock.now()
+        grant = covering_grant(state, call, tool, arguments, now)
+        if grant is None:
+            return self._ask(state, call, tool, examined)
+        accepted = await self.rules.approve_by_grant(
+            state, call, tool, arguments, grant, now
+        )
+        return accepted or self._ask(state, call, tool, examined, NOT_RECORDED_NOTE)
+
+    def _ask(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        examined: _ExaminedCall,
+        note: str | None = None,
+    ) -> ApprovalRequested:
         now = self.ports.clock.now()
         wait = new_wait(
             state,
@@ -136,8 +160,8 @@ class Performer:
             kind="approval",
             now=now,
             ulid=self.ports.ids.new_ulid(now),
-            arguments=arguments,
-            note=_HISTORY_LOST_NOTE if may_have_run else None,
+            arguments=examined["arguments"],
+            note=note,
         )
         return ApprovalRequested(wait=wait, **examined)
 
@@ -272,24 +296,14 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
-        deadline = None
-        if tool.timeout is not None:
-            deadline = self.ports.clock.now() + timedelta(seconds=tool.timeout)
-        make_wait_id = partial(layout.known_wait_id, state.run, call)
-        context = ToolContext(
-            run_id=state.run.id,
-            call_id=call.id,
-            idempotency_key=parked_calls.idempotency_key(state.run, call),
+        return make_tool_context(
+            state.run,
+            call,
+            tool,
+            self.ports,
             fence=fence,
-            attempt=max(call.attempts, 1),
-            deadline=deadline,
-            make_wait_id=make_wait_id,
             context=self.run_options.context,
         )
-        url_of = self.ports.callback_url
-        if url_of is None:
-            return context
-        return replace(context, make_callback_url=lambda: url_of(make_wait_id()))
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)
@@ -305,6 +319,8 @@ class Performer:
                 raise
             call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
+        if isinstance(verdict, ToolWait):
+            return self._parked_by_verification(state, call, tool, verdict)
         return self._verification_event(state, call, tool, verdict)
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
@@ -354,6 +370,22 @@ class Performer:
                 return Denied(call_id=call.id, decision=decision)
             case _:
                 return Unverified(call_id=call.id)
+
+    def _parked_by_verification(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        asked: ToolWait[Any],
+    ) -> Event:
+        """Return the event of a job that began before the worker died."""
+        if call.stage:
+            return Unverified(call_id=call.id)  # an `on_answer` function opens no wait
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        event = parked_calls.park(state, call, tool, asked, now=now, ulid=ulid)
+        is_parked = isinstance(event, CallParked)
+        return event if is_parked else Unverified(call_id=call.id)
 
 
 class _ExaminedCall(TypedDict):

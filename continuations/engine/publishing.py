@@ -36,10 +36,12 @@ _log = logging.getLogger("continuations")
 
 
 async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
-    """Create the deadline markers and the objects of the waits that a version names."""
+    """Create the markers and the objects of the waits that a version names."""
     new_waits = tuple(new_waits)
-    deadlines = filter(None, map(markers.deadline_marker, new_waits))
-    await asyncio.gather(*(markers.create(objects, marker) for marker in deadlines))
+    new_markers = (
+        marker for wait in new_waits for marker in markers.first_markers(wait)
+    )
+    await asyncio.gather(*(markers.create(objects, marker) for marker in new_markers))
     await waits.create(objects, (w for w in new_waits if w.rules.has_object))
 
 
@@ -226,10 +228,10 @@ class Publisher:
         """Delete the markers that the committed version makes unnecessary."""
         closed_waits = tuple(closed_waits)
         moved = map(arrived.current, closed_waits)
-        deadlines = filter(None, map(markers.deadline_marker, (*closed_waits, *moved)))
+        ended = (*closed_waits, *moved)
         keys = {
             *arrived.marker_keys,
-            *(marker.key for marker in deadlines),
+            *(marker.key for wait in ended for marker in markers.last_markers(wait)),
             *journal.release_markers,
             *journal.dead_guards,
             journal.guard_key or "",

@@ -135,6 +135,13 @@ class RunLoop:
             )
             self._take_back_starts()
 
+    @property
+    def arrivals_taken_in(self) -> Arrivals:
+        """The late arrivals that `state` contains, and a cancel request."""
+        if self.cancel_request is not None:
+            return self.late_arrivals
+        return self.late_arrivals.taken_in_by(self.state)
+
     async def _step(self) -> bool:
         # Asked once for the next two lines. If the answer changed between them, the
         # start of a call could be recorded and its tool not run.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
+from continuations.engine.job_cancellation import jobs_to_cancel
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.operator_commands import OperatorCommands
@@ -150,6 +151,27 @@ class RunRequests:
             raise _ended_error(run, "signals")
         return run
 
+    async def revoke(
+        self, grant: str, *, by: str | None, reason: str | None, door: Door
+    ) -> None:
+        """Record the revocation of a grant; raises `InvalidInput` if there is none."""
+        from continuations.ledger import grant_revocations  # noqa: PLC0415 - rarely needed
+        from continuations.wire.revocations import Revocation  # noqa: PLC0415
+
+        grant_id = optional_text("grant", grant) or ""
+        now = self.ports.clock.now()
+        revocation = Revocation(
+            id=self.ports.ids.new_ulid(now),
+            number=0,
+            at=now,
+            grant=grant_id,
+            by=optional_text("by", by),
+            reason=optional_text("reason", reason),
+            door=door.name,
+            authentication=door.authentication,
+        )
+        await grant_revocations.post(self.objects, self.run_id, revocation)
+
     async def cancel(
         self, *, by: str | None, reason: str | None, door: Door
     ) -> Continuation:
@@ -207,6 +229,9 @@ class RunRequests:
         # Decisions are not read here: a damaged one must not keep the run alive.
         request = await read_cancel_request(self.objects, self.run_id)
         if request is None:
+            return Continuation(loaded.state, loaded.number)
+        if await jobs_to_cancel(self.objects, loaded.state.waits.values()):
+            # A worker calls `on_cancel`, then ends the run.
             return Continuation(loaded.state, loaded.number)
         journal = StoreJournal(
             self.objects, self._versions, loaded, self.ports, lease=self.options.lease

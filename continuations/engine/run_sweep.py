@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -22,6 +22,7 @@ from continuations.ledger.erasing import Eraser
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
+    from continuations.core.waits import Wait
     from continuations.engine.outcomes import Outcome
     from continuations.engine.worker import Worker
     from continuations.ledger.layout import Marker
@@ -132,13 +133,12 @@ class RunSweep:
         late = deadlines.late_waits(map(arrived.current, open_waits), now)
         return bool(late) or arrivals_unblock(state, arrived)
 
-    async def _finish_moving(
+    async def _tell_people(
         self, due_markers: list[Marker], newest: LoadedVersion
     ) -> None:
-        """Announce waits with a later deadline, and delete the markers of the old ones.
+        """Remind people of open waits, and announce waits with a later deadline.
 
-        The process that moved the deadline stopped before it did that. The marker of
-        the new deadline precedes its slot, so it exists.
+        The marker of each is deleted last, so nobody is left out after a crash.
         """
         state = newest.state
         if state.run.status in ENDED_STATUSES:
@@ -146,18 +146,40 @@ class RunSweep:
         by_ulid = {
             layout.parse_wait_id(wait.id).ulid: wait
             for wait in state.waits.values()
-            if wait.has_slots
+            if wait.has_slots or wait.remind_after
         }
-        due = [m for m in due_markers if m.reason == "e" and m.target in by_ulid]
+        reasons = {"e": self._finish_moving, "n": self._remind}
+        due = [m for m in due_markers if m.reason in reasons and m.target in by_ulid]
         left = [m for m in due if await self.objects.keys(m.key, limit=1)]
         if not left:
             return
         arrived = await read_arrivals(self.objects, state)
         for marker in left:
-            wait = arrived.current(by_ulid[marker.target])
-            if wait.deadline is not None and self.clock.now() < wait.deadline:
-                await notify_waits(self.worker.ports.notify, [wait])
-                await self.objects.delete(marker.key)
+            wait = by_ulid[marker.target]
+            if wait.id not in arrived.decisions:
+                await reasons[marker.reason](marker, wait, arrived.current(wait))
+
+    async def _finish_moving(self, marker: Marker, opened: Wait, wait: Wait) -> None:
+        """Announce a wait whose deadline was moved, and delete the old one's marker.
+
+        The process that moved the deadline stopped before it did that. The marker of
+        the new deadline precedes its slot, so it exists.
+        """
+        if not opened.has_slots or wait.deadline is None:
+            return
+        if self.clock.now() < wait.deadline:
+            await notify_waits(self.worker.ports.notify, [wait])
+            await self.objects.delete(marker.key)
+
+    async def _remind(self, marker: Marker, opened: Wait, wait: Wait) -> None:
+        """Remind people of a wait, and create the marker of the next reminder."""
+        number = markers.reminder_number(opened, self.clock.now())
+        reminder = replace(wait, notice=f"reminder-{number}")
+        await notify_waits(self.worker.ports.notify, [reminder])
+        following = markers.reminder_marker(opened, number + 1)
+        if following is not None:
+            await markers.create(self.objects, following)
+        await self.objects.delete(marker.key)
 
     async def _repair(self, due_markers: list[Marker], before: LoadedVersion) -> None:
         """Delete wait objects and markers that are done."""
@@ -170,7 +192,7 @@ class RunSweep:
             # a wait object again after the decision, and died before it deleted it.
             decided = await list_decided_wait_ids(self.objects, state.run.id)
             await waits.delete(self.objects, decided)
-        await self._finish_moving(due_markers, newest)
+        await self._tell_people(due_markers, newest)
         await self._delete_unneeded(due_markers, newest)
 
     def _is_published(self, due_markers: list[Marker], version: LoadedVersion) -> bool:

@@ -17,6 +17,7 @@ from continuations.engine import deadlines, new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context
+from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal_protocol import NoJournal
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
@@ -40,6 +41,7 @@ from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
+    from continuations.core.decisions import Decision
     from continuations.core.output_type import Output
     from continuations.core.run import Budget
     from continuations.core.state import RunState
@@ -241,15 +243,28 @@ async def resume_async(
     stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
-        decided = {
-            **decisions,
-            **deadlines.expiries_of(state.waits.values(), ports, ports.clock.now()),
-        }
+        now = ports.clock.now()
+        expiries = deadlines.expiries_of(state.waits.values(), ports, now)
+        await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
+        decided = {**decisions, **expiries}
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
     return await _run_loop(state, agent, ports, options, max_depth, changes)
+
+
+async def _cancel_expired_jobs(
+    state: RunState,
+    expiries: Mapping[str, Decision],
+    stack_binding: StackBinding,
+    ports: Ports,
+    context: Any,
+) -> None:
+    canceller = JobCanceller(
+        stack_binding=stack_binding, ports=ports, journal=NoJournal(), context=context
+    )
+    await canceller.cancel_expired(state, expiries)
 
 
 def _read_continuation(data: Any) -> Continuation:

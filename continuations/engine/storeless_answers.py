@@ -39,7 +39,7 @@ def with_escalated_waits(state: RunState, now: datetime) -> RunState:
         after = after_slot(wait, replace(slot, kind="escalate", deadline=deadline))
         if not isinstance(after, Decision):
             # The row itself changes: there are no slots that say it.
-            escalated = replace(after, last_slot=0)
+            escalated = replace(after, last_slot=0, notice="opened")
             state = advance(state, Reopened(call_id=wait.call_id, wait=escalated))
     return state
 

@@ -1,25 +1,26 @@
-"""The methods of Runner about approvals of a whole run: its audit."""
+"""The methods of Runner about approvals of a whole run: audit and grants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 from continuations.engine.sync_decider import Decider
 
 if TYPE_CHECKING:
     from continuations.core.audit import AuditLine
+    from continuations.core.grants import KeptGrant
 
 
 class Approvals(Decider):
-    """Shows what was decided about a run; needs no agents."""
+    """Shows what was decided about a run, and its grants; needs no agents."""
 
     def audit(self, run_id: str) -> list[AuditLine]:
         """Return what was decided about a run, also after its end.
 
-        Decisions of people, programs and rules are lines, and so are expiries, signals
-        and the request to cancel the run. Votes and edits stand in their decision. One
-        listing and one read for each line.
+        Decisions of people, programs and rules are lines, and so are expiries, signals,
+        votes and the request to cancel the run. One listing and one read for each line.
 
         Args:
             run_id: Id of the run.
@@ -35,3 +36,59 @@ class Approvals(Decider):
             StoreError: The store failed.
         """
         return portal.run_until_complete(self.async_runner.audit(run_id))
+
+    def grants(self, run_id: str) -> list[KeptGrant]:
+        """Return the grants of a run that have not ended, the oldest first.
+
+        A grant whose approval no worker has applied yet is among them, and so is one
+        that is revoked and not taken in; see `KeptGrant`.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The grants; none if the run has ended.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_runner.grants(run_id))
+
+    def revoke(
+        self,
+        run_id: str,
+        grant: str,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        door: Door = PYTHON,
+    ) -> None:
+        """End a grant of a run; idempotent.
+
+        The revocation counts from the next claim of the run. A worker that works on
+        the run now may still begin calls by the grant, until it releases its claim.
+        After that, every call that the grant approved and that has not begun waits for
+        a person.
+
+        Args:
+            run_id: Id of the run.
+            grant: Id of the grant, as `grants` lists it.
+            by: Person or program that revokes, for the record.
+            reason: Why, for the record.
+            door: The way by which the revocation came, for the audit.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            InvalidInput: The run has no such grant, or an argument is not a text.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed. Call again.
+        """
+        portal.run_until_complete(
+            self.async_runner.revoke(run_id, grant, by=by, reason=reason, door=door)
+        )

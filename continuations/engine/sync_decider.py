@@ -155,7 +155,8 @@ class Decider(Catalog, Events, Operator):
     def look(self, run_id: str, *, version: int | None = None) -> Continuation:
         """Return the state of a run; writes nothing.
 
-        The frame of a sub-agent that has returned is in earlier versions only.
+        The frame of a sub-agent that has returned is in earlier versions only. Without
+        `version`, the waits have their newest deadlines, approvers and votes.
 
         Args:
             run_id: Id of the run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations.core.operator_request import OperatorRequest
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest, InboxMessage, Signal
+    from continuations.wire.revocations import Revocation
 
 # The page size of a look for late messages. Further ones are read in the turn after.
 _LATE_KEYS = 20
@@ -42,6 +44,7 @@ class Arrivals:
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
     followed: Mapping[str, Wait] = field(default_factory=dict[str, "Wait"])
     signals: tuple[Signal, ...] = ()
+    revocations: tuple[Revocation, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
     operator_requests: tuple[OperatorRequest, ...] = ()
     cancel_request: CancelRequest | None = None
@@ -61,12 +64,22 @@ class Arrivals:
         """Return an open wait as its slots left it."""
         return self.followed.get(wait.id, wait)
 
+    def taken_in_by(self, state: RunState) -> Arrivals:
+        """Return these arrivals without the requests that a run did not take in.
+
+        The markers of these requests of operators must stay.
+        """
+        last = state.run.last_operator_number
+        taken = tuple(each for each in self.operator_requests if each.number <= last)
+        return replace(self, operator_requests=taken)
+
     def followed_by(self, late: Arrivals) -> Arrivals:
         """Return these arrivals and later ones."""
         return Arrivals(
             decisions={**self.decisions, **late.decisions},
             followed={**self.followed, **late.followed},
             signals=(*self.signals, *late.signals),
+            revocations=(*self.revocations, *late.revocations),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
             operator_requests=(*self.operator_requests, *late.operator_requests),
             cancel_request=self.cancel_request or late.cancel_request,
@@ -157,10 +170,25 @@ async def read_arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},
         signals=tuple(signals),
+        revocations=tuple(await _read_revocations(objects, run, keys)),
         inbox_messages=tuple(messages),
         operator_requests=tuple(requests),
         cancel_request=cancel_request,
     )
+
+
+async def _read_revocations(
+    objects: Objects, run: RunRow, keys: tuple[str, ...]
+) -> list[Revocation]:
+    """Read the revocations of grants that a run has not taken in."""
+    numbers = [layout.revocation_number(key) for key in keys]
+    new = [each for each in numbers if each and each > run.last_revocation_number]
+    if not new:
+        return []
+    from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
+
+    reads = (revocation_records.read_listed(objects, run.id, each) for each in new)
+    return sorted(await gather(*reads), key=lambda each: each.number)
 
 
 def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> None:

@@ -7,7 +7,8 @@ them, and each costs one read.
 from __future__ import annotations
 
 from asyncio import gather
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.audit import AuditLine
 from continuations.ledger import layout
@@ -40,12 +41,22 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
     keys = [key async for key in objects.all_keys(prefix)]
     if not keys:
         await _check_exists(objects, run_id)
-    lines: list[AuditLine] = []
+    records: dict[str, AuditLine] = {}
+    # Slots sort after decisions: a vote that ended its wait is in the decision.
     for first in range(0, len(keys), _PARALLEL_READS):
         some = keys[first : first + _PARALLEL_READS]
-        reads = [read for key in some if (read := _read_line(objects, run_id, key))]
-        lines += [line for line in await gather(*reads) if line is not None]
-    return sorted(lines, key=_position)
+        reads = [read for key in some if (read := _read_record(objects, run_id, key))]
+        for record in await gather(*reads):
+            if record is not None:
+                records.setdefault(record.id, record.line)
+    return sorted(records.values(), key=_position)
+
+
+class _Record(NamedTuple):
+    """The id of a stored record, and its line."""
+
+    id: str
+    line: AuditLine
 
 
 def _position(line: AuditLine) -> tuple[datetime, str]:
@@ -53,9 +64,9 @@ def _position(line: AuditLine) -> tuple[datetime, str]:
     return line.at, line.wait or ""
 
 
-def _read_line(
+def _read_record(
     objects: Objects, run_id: str, key: str
-) -> Awaitable[AuditLine | None] | None:
+) -> Awaitable[_Record | None] | None:
     """Return the read of a record; `None` for a key without a line."""
     wait_id = layout.decided_wait_id(key, run_id)
     if wait_id is not None:
@@ -63,21 +74,49 @@ def _read_line(
     number = layout.signal_number(key)
     if number is not None:
         return _signal_line(objects, run_id, number)
+    revocation = layout.revocation_number(key)
+    if revocation is not None:
+        return _revocation_line(objects, run_id, revocation)
+    if layout.parse_slot_key(key, run_id) is not None:
+        return _slot_line(objects, run_id, key)
     if key == layout.cancel_request_key(run_id):
         return _cancel_line(objects, run_id)
     return None
 
 
-async def _decision_line(
-    objects: Objects, wait_id: str, run_id: str
-) -> AuditLine | None:
+async def _decision_line(objects: Objects, wait_id: str, run_id: str) -> _Record | None:
     decision = await read_decision(objects, wait_id)
-    return None if decision is None else AuditLine.of_decision(decision, run_id)
+    if decision is None:
+        return None
+    return _Record(decision.id, AuditLine.of_decision(decision, run_id))
 
 
-async def _signal_line(objects: Objects, run_id: str, number: int) -> AuditLine:
+async def _slot_line(objects: Objects, run_id: str, key: str) -> _Record | None:
+    """Return a vote, or what moved a deadline; an expiry is a decision."""
+    from continuations.wire.slot_records import decode_slot  # noqa: PLC0415 - rarely used
+
+    slot = decode_slot(await objects.read(key), key, run_id)
+    if slot.vote is not None:
+        line = AuditLine.of_decision(slot.vote, run_id)
+        return _Record(slot.vote.id, replace(line, verdict=f"vote {line.verdict}"))
+    if slot.kind == "expire":
+        return None
+    line = AuditLine(
+        at=slot.at,
+        run=run_id,
+        wait=slot.wait_id,
+        kind=slot.wait_id.partition("-")[0],
+        verdict=slot.kind,
+        by=slot.by,
+        door="deadline" if slot.kind == "escalate" else None,
+        digest=slot.digest,
+    )
+    return _Record(slot.id, line)
+
+
+async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record:
     signal = await read_kept_signal(objects, run_id, number)
-    return AuditLine(
+    line = AuditLine(
         at=signal.at,
         run=run_id,
         kind="signal",
@@ -87,13 +126,33 @@ async def _signal_line(objects: Objects, run_id: str, number: int) -> AuditLine:
         door=signal.door,
         reason=signal.name,
     )
+    # The sender chose the id, so it may be that of another record.
+    return _Record(f"signal {number}", line)
 
 
-async def _cancel_line(objects: Objects, run_id: str) -> AuditLine | None:
+async def _revocation_line(objects: Objects, run_id: str, number: int) -> _Record:
+    from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
+
+    revocation = await revocation_records.read_listed(objects, run_id, number)
+    line = AuditLine(
+        at=revocation.at,
+        run=run_id,
+        kind="grant",
+        verdict="revoke",
+        by=revocation.by,
+        authentication=revocation.authentication,
+        door=revocation.door,
+        reason=revocation.reason,
+        rule=f"grant {revocation.grant}",
+    )
+    return _Record(revocation.id, line)
+
+
+async def _cancel_line(objects: Objects, run_id: str) -> _Record | None:
     request = await read_cancel_request(objects, run_id)
     if request is None:
         return None
-    return AuditLine(
+    line = AuditLine(
         at=request.at,
         run=run_id,
         kind="run",
@@ -103,6 +162,7 @@ async def _cancel_line(objects: Objects, run_id: str) -> AuditLine | None:
         door=request.door,
         reason=request.reason,
     )
+    return _Record(request.id, line)
 
 
 async def _check_exists(objects: Objects, run_id: str) -> None:

@@ -361,6 +361,11 @@ def _decision_from_verdict(
     """Return a verdict as a record; raises `NotJson`."""
     by, arguments, value = verdict.by, None, None
     kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
+    grant = None
+    if isinstance(verdict, Approve) and verdict.remember is not None:
+        from continuations.core.grants import grant_text  # noqa: PLC0415 - rarely given
+
+        grant = grant_text(verdict.remember)
     if isinstance(verdict, Approve) and verdict.arguments is not None:
         arguments = jsontext.canonical(jsontext.normalize_integers(verdict.arguments))
     if isinstance(verdict, Answer):
@@ -378,6 +383,7 @@ def _decision_from_verdict(
         reason=verdict.reason,
         arguments=arguments,
         value=value,
+        grant_json=grant,
         groups=getattr(by, "groups", ()),
     )
 

@@ -303,10 +303,9 @@ class _WaitRetirer:
 
 
 async def _create_missing_wait_objects(objects: Objects, state: RunState) -> None:
-    """Create the objects and deadline markers of the open waits of a version."""
+    """Create the objects and markers of the open waits of a version."""
     for wait in state.waits.values():
-        marker = markers.deadline_marker(wait)
-        if marker is not None:
+        for marker in markers.first_markers(wait):
             await markers.create(objects, marker)
     await waits.recreate_missing(objects, state.waits.values())
 

@@ -22,6 +22,7 @@ from continuations.ledger.arrivals import (
     read_signal,
 )
 from continuations.ledger.objects import NotFound, Objects
+from continuations.ledger.revocation_records import read_one
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
 from continuations.wire.envelope import MAGIC, format_number
 from continuations.wire.formats import FORMATS
@@ -280,7 +281,9 @@ class _IntegrityScan:
 
     # Arrivals -----------------------------------------------------------------
 
-    async def scan_arrivals(self, state: RunState | None) -> None:
+    async def scan_arrivals(  # noqa: C901 - one branch for each kind of object
+        self, state: RunState | None
+    ) -> None:
         """Check everything that arrived, then the open waits."""
         open_waits = {} if state is None else dict(state.waits)
         last_read = state.run.last_inbox_number if state else 0
@@ -307,6 +310,10 @@ class _IntegrityScan:
                 await self._check_record(
                     key, reading_signal, blocks=open_run and is_kept
                 )
+            elif (revocation := layout.revocation_number(key)) is not None:
+                reading_end = read_one(self._objects, run_id, revocation)
+                is_new = state is None or revocation > state.run.last_revocation_number
+                await self._check_record(key, reading_end, blocks=open_run and is_new)
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)
                 await self._check_record(key, reading_it, blocks=open_run)

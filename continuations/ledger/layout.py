@@ -6,6 +6,7 @@
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
     runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
+    runs/{run}/in/g-{number}                         a revocation of a grant
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/o-{number}                         a request of an operator
     runs/{run}/in/stop                               the cancel request of the run
@@ -20,10 +21,8 @@ after the last request of an operator that the run has taken in shows the next o
 any, the cancel request, if any, and the newest version. Signals sort after decisions: a
 listing that shows the decision of a wait by a signal also shows the signal.
 
-Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock.
-
-A wait id contains its kind, the time when the wait was opened (in the ULID) and its
-run. So open waits are listed from keys alone.
+Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock. A
+wait id contains its kind, its time (in the ULID) and its run.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _MARKER = re.compile(
-    r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([dec])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
+    r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([decn])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
 
 
@@ -211,6 +210,17 @@ def operator_request_number(key: str) -> int | None:
     return int(number) if prefix == "o" and _NUMBER.match(number) else None
 
 
+def revocation_key(run_id: str, number: int) -> str:
+    """Return the key of a revocation of a grant."""
+    return f"{arrivals_prefix(run_id)}g-{number:010d}"
+
+
+def revocation_number(key: str) -> int | None:
+    """Return the number of a revocation's key, or `None` for another key."""
+    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
+    return int(number) if prefix == "g" and _NUMBER.match(number) else None
+
+
 def cancel_request_key(run_id: str) -> str:
     """Return the key of the cancel request; the word in the key is `stop`."""
     return f"{arrivals_prefix(run_id)}stop"
@@ -317,6 +327,7 @@ class Marker:
               still alive?
             - `d` (decision): the wait with the ULID `target` is decided.
             - `e` (expiry): the wait with the ULID `target` reaches its deadline.
+            - `n` (notice): people are reminded of the wait with the ULID `target`.
             - `m` (message): inbox message number `target` arrives.
             - `s` (signal): signal number `target` arrives.
             - `c` (cancel): a cancel request arrives; `target` is `0`.

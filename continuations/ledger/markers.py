@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # little.
 FIRST_RETRY_DELAY = timedelta(minutes=1)
 MAX_RETRY_DELAY = timedelta(days=1)
+# People are reminded of one wait so often.
+MAX_REMINDERS = 3
 
 
 def guard(run_id: str, number: int, due: datetime | None, nonce: str) -> Marker:
@@ -54,6 +56,39 @@ def deadline_marker(wait: Wait) -> Marker | None:
         return None
     name = layout.parse_wait_id(wait.id)
     return _new_marker(name.run_id, "e", name.ulid, wait.deadline, name.ulid)
+
+
+def reminder_marker(wait: Wait, number: int) -> Marker | None:
+    """Return the marker of a reminder, `None` if the wait has no such reminder.
+
+    It depends on the wait and the number alone, as the marker of the deadline.
+    """
+    if not wait.remind_after or not 1 <= number <= MAX_REMINDERS:
+        return None
+    name = layout.parse_wait_id(wait.id)
+    try:
+        due = wait.created_at + timedelta(seconds=wait.remind_after * number)
+    except OverflowError:  # after the year 9999
+        return None
+    return _new_marker(name.run_id, "n", name.ulid, due, name.ulid)
+
+
+def reminder_number(wait: Wait, now: datetime) -> int:
+    """Return which reminder of a wait is due; a late sweep leaves earlier ones out."""
+    passed = (now - wait.created_at) // timedelta(seconds=wait.remind_after)
+    return max(1, min(passed, MAX_REMINDERS))
+
+
+def first_markers(wait: Wait) -> list[Marker]:
+    """Return the markers of a new wait: its deadline and its first reminder."""
+    return [*filter(None, (deadline_marker(wait), reminder_marker(wait, 1)))]
+
+
+def last_markers(wait: Wait) -> list[Marker]:
+    """Return the markers that a wait may have when it ends."""
+    numbers = range(1, MAX_REMINDERS + 1) if wait.remind_after else ()
+    reminders = (reminder_marker(wait, number) for number in numbers)
+    return [*filter(None, (deadline_marker(wait), *reminders))]
 
 
 def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
@@ -224,7 +259,7 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
             return newest_number < int(marker.target) or state.run.status == "running"
         case "r":
             return newest_number <= int(marker.target)
-        case "d" | "e":
+        case "d" | "e" | "n":
             names = (f"-{marker.target}@" in wait for wait in state.waits)
             return any(names) or _is_awaited(state, marker.target)
         case "m" | "s" | "o":

@@ -1,9 +1,9 @@
 """Find and repair markers that a wrong clock dated too late.
 
 A sweep looks only at due markers. A marker that is dated a year ahead would hide its
-run for a year. Only the deadline of a wait may be far away; every other marker is due
-within a claim or a retry delay. Markers sort by their time, so one listing after that
-time shows the wrong ones.
+run for a year. Only the deadline of a wait and its reminders may be far away; every
+other marker is due within a claim or a retry delay. Markers sort by their time, so one
+listing after that time shows the wrong ones.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def is_misdated(marker: Marker, now: datetime) -> bool:
     """Return whether a right clock cannot have dated a marker so late."""
     if marker.due_ms <= to_milliseconds(now + LONGEST_DELAY):
         return False
-    if marker.reason != "e" or marker.fruitless_looks:
+    if marker.reason not in ("e", "n") or marker.fruitless_looks:
         return True
     try:
         opened_ms = milliseconds_of(marker.target)

@@ -17,6 +17,8 @@ def check_values(wait: Wait, verdict: Verdict) -> None:
     """Check edited arguments, or an answer, with the schemas of the wait."""
     if isinstance(verdict, Approve) and verdict.arguments is not None:
         _check_edited_arguments(wait, verdict.arguments)
+    if isinstance(verdict, Approve) and verdict.remember is not None:
+        _check_grant(wait, verdict.remember)
     if isinstance(verdict, Answer) and wait.answer_schema_json is not None:
         _check_answer(wait, verdict.value)
 
@@ -57,6 +59,14 @@ def has_valid_decider(verdict: object) -> bool:
     from continuations.core.identity import Identity  # noqa: PLC0415 - rarely needed
 
     return type(by) is Identity
+
+
+def _check_grant(wait: Wait, grant: object) -> None:
+    from continuations.ledger import grant_checks  # noqa: PLC0415 - rarely needed
+
+    problem = grant_checks.find_problem(wait, grant)
+    if problem is not None:
+        raise refused_error(wait, problem)
 
 
 def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
@@ -53,6 +54,17 @@ async def follow_keys(
     first = 1 if wait.takes_votes else max(last, 1)
     reads = (_read_listed(objects, wait, n) for n in range(first, last + 1))
     return after_slots(wait, await gather(*reads))
+
+
+async def with_followed_waits(objects: Objects, state: RunState) -> RunState:
+    """Return a run for people, whose open waits are as their slots left them.
+
+    A wait that its slots have ended is returned as it was: no decision is recorded.
+    """
+    followed = [wait for wait in state.waits.values() if wait.has_slots]
+    after = await gather(*(follow(objects, wait) for wait in followed))
+    current = {each.id: each for each in after if not isinstance(each, Decision)}
+    return replace(state, waits={**state.waits, **current}) if current else state
 
 
 async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:

@@ -1,11 +1,13 @@
-"""The JSON Schemas of the audit of a run."""
+"""The JSON Schemas of the audit and the grants of a run."""
 
 from __future__ import annotations
 
 from continuations.present.schema_parts import (
+    BOOLEAN,
     TEXT,
     TEXT_OR_NULL,
     TIME,
+    TIME_OR_NULL,
     Json,
     array,
     described,
@@ -33,7 +35,7 @@ _LINE: Json = {
     "at": TIME,
     "run": TEXT,
     "wait": described(TEXT_OR_NULL, "The wait that ended."),
-    "kind": described(TEXT, 'The kind of the wait, or "signal" or "run".'),
+    "kind": described(TEXT, 'The kind of the wait, or "signal", "run" or "grant".'),
     "verdict": TEXT,
     "by": described(TEXT_OR_NULL, "The recorded name."),
     "identity": _IDENTITY,
@@ -43,6 +45,51 @@ _LINE: Json = {
     "reason": TEXT_OR_NULL,
     "rule": described(TEXT_OR_NULL, "The rule that decided instead of a person."),
 }
+
+
+_GRANT_ARGUMENTS: Json = {
+    "description": "The JSON Schema that the arguments of a covered call match."
+}
+_KEPT_GRANT: Json = {
+    "id": TEXT,
+    "tool": TEXT,
+    "path": described(array(TEXT), "From the root agent down to the tool."),
+    "arguments": {**_GRANT_ARGUMENTS, "type": ["object", "null"]},
+    "until": TIME_OR_NULL,
+    "by": TEXT_OR_NULL,
+    "at": TIME,
+    "wait_id": described(TEXT, "The wait whose decision gave the grant."),
+    "revoked": described(
+        BOOLEAN, "The grant is revoked, and no worker has taken that in yet."
+    ),
+}
+
+
+def grant_definitions() -> Json:
+    """Return the schemas of grants by name."""
+    return {
+        "grant": object_form(
+            "A grant to give with an approval, for later calls in the run.",
+            {"tool": described(TEXT, "The tool of the approved call.")},
+            {
+                "arguments": {**_GRANT_ARGUMENTS, "type": "object"},
+                "until": {
+                    "type": "string",
+                    "format": "date-time",
+                    "description": "The time after which the grant covers nothing.",
+                },
+            },
+        ),
+        "kept_grant": object_form("A grant that a run keeps.", _KEPT_GRANT),
+        "grant_list": object_form(
+            "The grants of a run.",
+            {"run_id": TEXT, "grants": array(ref("kept_grant"))},
+        ),
+        "revoked_grant": object_form(
+            "A grant was revoked.",
+            {"run_id": TEXT, "grant": TEXT, "revoked": {"const": True}},
+        ),
+    }
 
 
 def audit_definitions() -> Json:

@@ -134,6 +134,8 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
         "tool",
         "created_at",
         "deadline",
+        "approvers",
+        "votes_needed",
         "reversible",
         "requester",
     )
@@ -169,6 +171,8 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         text: str | None = getattr(decision, name)
         if text is not None:
             form[name] = jsontext.parse(text)
+    if decision.grant_json is not None:
+        form["grant"] = decision.id
     return form
 
 

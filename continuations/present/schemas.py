@@ -324,6 +324,7 @@ def definitions() -> dict[str, Any]:
         **wait_schemas.wait_definitions(),
         **wait_schemas.decision_definitions(),
         **audit_schemas.audit_definitions(),
+        **audit_schemas.grant_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),

@@ -29,6 +29,12 @@ _WAIT_NOTICE: Json = {
     "tool": TEXT,
     "created_at": TIME,
     "deadline": TIME_OR_NULL,
+    "approvers": described(
+        array(TEXT), "Who may decide: persons, and `group:NAME`. Empty: everybody."
+    ),
+    "votes_needed": described(
+        COUNT, "How many persons must give the same verdict. One denial is enough."
+    ),
     "reversible": {
         "type": ["boolean", "null"],
         "description": "Whether the effect can be undone; null: the tool does not say.",
@@ -106,13 +112,7 @@ _WAIT: Json = {
         "description": "What the deadline does: an answer, a denial, a failure or an "
         "escalation to other approvers.",
     },
-    "approvers": described(
-        array(TEXT), "Who may decide: persons, and `group:NAME`. Empty: everybody."
-    ),
     "not_requester": described(BOOLEAN, "The requester of the run may not decide."),
-    "votes_needed": described(
-        COUNT, "How many persons must give the same verdict. One denial is enough."
-    ),
     "votes": described(
         array(ref("vote")),
         "The votes that count so far. Only the form of a single wait has them.",
@@ -198,7 +198,9 @@ def wait_definitions() -> Json:
         "wait_opened_event": object_form(
             "The body of a webhook.",
             {
-                "type": {"const": "wait.opened"},
+                "type": enum(
+                    frozenset({"wait.opened", "wait.escalated", "wait.reminder"})
+                ),
                 "timestamp": TIME,
                 "data": object_form(
                     "The wait, and the signed link to decide it.",
@@ -220,6 +222,7 @@ def decision_definitions() -> Json:
                 "voters": described(
                     array(TEXT), "All persons who gave this verdict, if several."
                 ),
+                "grant": described(TEXT, "The id of the grant that it gives."),
             },
         ),
         "vote": object_form(
@@ -249,7 +252,9 @@ def decision_definitions() -> Json:
             "description": "A decision to record. The verified identity of the request "
             "decides; the body never names the decider.",
             "oneOf": [
-                _verdict("approve", {}, {"arguments": OBJECT}),
+                _verdict(
+                    "approve", {}, {"arguments": OBJECT, "remember": ref("grant")}
+                ),
                 _verdict("deny", {}, {"reason": REASON}),
                 _verdict("answer", {"value": {}}),
                 _verdict("fail", {"error": REASON}),

@@ -55,7 +55,7 @@ def wait_facts(wait: Wait) -> dict[str, str]:
         "If denied": "the run stops" if wait.denial_stops else None,
         "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
         "Approvers": ", ".join(wait.approvers) or None,
-        "Not": _excluded(wait),
+        "May not decide": _excluded(wait),
         "Votes": _votes(wait),
         "Answer": _answer_type(wait),
     }

@@ -23,7 +23,7 @@ Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
 Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
 `decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot`,
-`operator request` and `version header`.
+`operator request`, `revocation` and `version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -33,21 +33,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core import deadline_actions, jsontext
-from continuations.core.run import KeptSignal, is_label
-from continuations.core.ulid import is_ulid
+from continuations.wire.field_codecs import (
+    BINARY,
+    DEADLINE_ACTION,
+    DISPLAY,
+    EVENT_ID,
+    EVENT_IDS,
+    FLAG,
+    GIVEN_GRANT,
+    GRANTS,
+    JSON_OBJECT_TEXT,
+    JSON_TEXT,
+    LABELS,
+    NUMBER,
+    OPTIONAL_TEXT,
+    QUORUM,
+    SIGNALS,
+    TEXT,
+    TEXTS,
+    TIME,
+    Codec,
+)
 from continuations.wire.fields import (
     FieldReader,
-    invalid_object,
-    late,
     omit_empty,
-    to_milliseconds,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from continuations.core.quorum import Quorum
 
 FORMATS = {
     1: "2026-11: the first",
@@ -58,120 +72,6 @@ FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
 
 # Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Codec:
-    """How a field is stored.
-
-    Attributes:
-        write: Returns the stored value of an attribute that is not none, false, zero
-            or empty.
-        read: Reads the field with this name; returns the value of the attribute, also
-            if the field is missing.
-    """
-
-    write: Callable[[Any], object]
-    read: Callable[[FieldReader, str], object]
-
-
-def _unchanged(value: object) -> object:
-    return value
-
-
-def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
-    text = fields.json_object_or_none(name)
-    try:
-        deadline_actions.parse(text)
-    except jsontext.NotJson as error:
-        raise invalid_object(f"{fields.where}.{name}", str(error)) from None
-    return text
-
-
-def _write_quorum(quorum: Quorum) -> object:
-    return omit_empty(
-        approvers=list(quorum.approvers),
-        votes=quorum.votes,
-        not_requester=quorum.not_requester,
-        requester=quorum.requester,
-    )
-
-
-def _read_quorum(fields: FieldReader, name: str) -> Quorum | None:
-    return fields.nested_or_none(name, _read_quorum_fields)
-
-
-def _read_quorum_fields(value: object, where: str) -> Quorum:
-    from continuations.core.quorum import Quorum  # noqa: PLC0415 - rarely needed
-
-    fields = FieldReader(value, where)
-    quorum = Quorum(
-        approvers=fields.texts("approvers"),
-        votes=fields.number("votes"),
-        not_requester=fields.flag("not_requester"),
-        requester=fields.text_or_none("requester"),
-    )
-    fields.check_all_read()
-    if quorum.votes < 1:
-        raise invalid_object(where, "it must need a vote")
-    return quorum
-
-
-def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
-    stored = fields.mapping(name)
-    if not all(is_label(*item) for item in stored.items()):
-        where = f"{fields.where}.{name}"
-        raise invalid_object(where, "it must map names to values of labels")
-    return tuple(sorted(cast("dict[str, str]", stored).items()))
-
-
-def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
-    return tuple(fields.list_of(name, _read_signal))
-
-
-def _read_signal(value: object, where: str) -> KeptSignal:
-    match value:
-        case [int() as number, str() as name] if type(number) is int and number > 0:
-            return KeptSignal(number, name)
-        case _:
-            raise invalid_object(where, "it must be a signal's number and name")
-
-
-def _read_event_id(fields: FieldReader, name: str) -> str | None:
-    event_id = fields.text_or_none(name)
-    if event_id is None or is_ulid(event_id):
-        return event_id
-    raise invalid_object(f"{fields.where}.{name}", "it must be the id of an event")
-
-
-def _read_event_ids(fields: FieldReader, name: str) -> tuple[str, ...]:
-    event_ids = fields.texts(name)
-    if all(map(is_ulid, event_ids)):
-        return event_ids
-    raise invalid_object(f"{fields.where}.{name}", "it must be a list of ids of events")
-
-
-TEXT = Codec(_unchanged, FieldReader.text_or_none)
-# A missing text is empty.
-OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
-TEXTS = Codec(list, FieldReader.texts)
-FLAG = Codec(_unchanged, FieldReader.flag)
-# A missing number is 0.
-NUMBER = Codec(_unchanged, lambda fields, name: fields.number(name, 0))
-BINARY = Codec(_unchanged, FieldReader.binary_or_none)
-TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
-# The text of any JSON value, or of a JSON object.
-JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
-JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
-SIGNALS = Codec(
-    lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
-)
-DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
-QUORUM = Codec(_write_quorum, _read_quorum)
-DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
-LABELS = Codec(dict, _read_labels)
-EVENT_ID = Codec(_unchanged, _read_event_id)
-EVENT_IDS = Codec(list, _read_event_ids)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NewField:
     """A stored field that a later format introduced.
@@ -220,6 +120,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "cancels", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
         NewField(3, "display", DISPLAY),
@@ -239,6 +140,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "signals", SIGNALS),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "last_operator", NUMBER, attribute="last_operator_number"),
+        NewField(3, "grants", GRANTS),
+        NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
+        NewField(3, "revoked_grants", TEXTS),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
@@ -249,6 +153,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
+        NewField(3, "grant", GIVEN_GRANT, attribute="grant_json"),
     ),
     "cancellation": (
         NewField(3, "door", TEXT),
@@ -268,6 +173,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "secrets", TEXTS),
         NewField(3, "quorum", QUORUM),
         NewField(3, "cancelled", TEXT),
+        NewField(3, "grant", TEXT),
     ),
 }
 
@@ -297,13 +203,14 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
-    # Earlier formats have no signals, no published events, no slots and no requests.
+    # Earlier formats have none of these objects.
     "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),
     "tombstone header": (NewValue(3, lambda _: True),),
     "slot": (NewValue(3, lambda _: True),),
     "operator request": (NewValue(3, lambda _: True),),
+    "revocation": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 

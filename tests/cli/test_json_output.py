@@ -114,6 +114,33 @@ def test_audit_prints_json_lines_with_the_door(
     assert 2 == cli("audit", first).exit_code
 
 
+def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -> None:
+    """The grant is JSON; the list has its id, and so has the revocation."""
+    runner.start("go", run_id="j1")
+    [wait] = list(runner.waiting())
+    tool = runner.wait(wait.id).tool
+    grant = json.dumps({"tool": tool, "until": "2999-01-01T00:00:00Z"})
+    given = value_of(cli("approve", wait.id, "--remember", grant, "--json"))
+    assert_matches_schema("decision", given)
+
+    [listed] = value_of(cli("grants", "j1", "--json"))
+    assert_matches_schema("kept_grant", listed)
+    assert (given["grant"], tool, False) == (
+        listed["id"],
+        listed["tool"],
+        listed["revoked"],
+    )
+    assert listed["id"] in cli("grants", "j1").out
+    revoked = value_of(cli("revoke", "j1", listed["id"], "--json"))
+    assert_matches_schema("revoked_grant", revoked)
+    assert f"{listed['id']}, revoked" in cli("grants", "j1").out
+    assert "ends at the next claim" in cli("revoke", "j1", listed["id"]).out
+    assert 5 == cli("revoke", "j1", "other").exit_code
+    assert 2 == cli("approve", wait.id, "--remember", "{}").exit_code
+    runner.start("go", run_id="j2")
+    assert "has no grants" in cli("grants", "j2").err
+
+
 def test_cancel_of_an_ended_run_prints_it_and_exits_with_1(cli: CommandLine) -> None:
     cli("start", "go", "--run-id", "j1", "--app", f"{RUNNERS}:telling")
 

@@ -51,6 +51,15 @@ def run_racer(number: int, command: list[str], runner: Runner) -> str:
     return f"decided {decision.kind} {decision.by}"
 
 
+def start_or_publish(number: int, command: list[str], runner: Runner) -> str:
+    """Let every other process publish a price, and the others start a run."""
+    [_, article] = command
+    if number % 2:
+        runner.publish("price", number, key=article)
+        return "published"
+    return type(runner.start("go", run_id=f"{article}-{number}")).__name__
+
+
 def fork_racers(count: int, command: list[str]) -> list[str]:
     """Fork the racers, open the gate, and collect their results."""
     runner = run_command.make_runner()
@@ -77,10 +86,11 @@ def _fork_racer(
     child = os.fork()
     if child:
         return child
+    act = start_or_publish if what[0] == "price" else run_racer
     try:
         os.write(ready, b".")
         os.read(gate, 1)
-        os.write(output, json.dumps(run_racer(number, what, runner)).encode() + b"\n")
+        os.write(output, json.dumps(act(number, what, runner)).encode() + b"\n")
     except BaseException as error:  # noqa: BLE001 - the child must not go on as the parent
         sys.stderr.write(f"racer {number}: {error!r}\n")
         os._exit(1)

@@ -159,7 +159,7 @@ def tool_results_of_task(runner: Runner, run_id: str, task: str) -> list[str]:
     return agents
 
 
-def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911 - one for each command
+def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912 - one for each command
     """Run one command and return its result."""
     match command, arguments:
         case "start", [run_id, text]:
@@ -186,6 +186,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
         case "cancel", [run_id]:
             state = make_runner().cancel(run_id, reason="Enough.", by="kim")
             return {"status": state.status}
+        case "publish", [name, key, number, own_id]:
+            published = make_runner().publish(name, int(number), key=key, id=own_id)
+            return {"id": published.id, "run_ids": list(published.run_ids)}
         case "sweep", []:
             swept = make_runner().sweep()
             return {

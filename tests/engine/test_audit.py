@@ -96,6 +96,22 @@ def test_every_decision_is_a_line_also_after_the_end() -> None:
     assert audit_line_json(denied)["identity"] is None
 
 
+def test_every_vote_is_a_line_and_the_last_one_is_the_decision() -> None:
+    clock = ManualClock()
+    runner = make_runner(TWO, make_pay(votes=2), clock=clock)
+    first = runner.start("go", run_id="r")
+    assert isinstance(first, Suspended)
+    wait_id = first.waits[0].id
+    for person in ("kim", "lee"):
+        runner.decide(wait_id, Approve(by=person), door=Door("console"))
+        clock.seconds += 1
+
+    assert [
+        ("vote approve", "kim", "console"),
+        ("approve", "lee", "console"),
+    ] == [(line.verdict, line.by, line.door) for line in runner.audit("r")]
+
+
 def test_expiries_and_cancellations_are_lines() -> None:
     clock = ManualClock()
     runner = make_runner(TWO, make_pay(expires_after=60), clock=clock)
@@ -146,7 +162,8 @@ def test_decision_of_an_earlier_release_has_no_door() -> None:
     assert isinstance(first, Suspended)
     recorded = runner.decide(first.waits[0].id, Answer("paid", by="kim"))
     assert isinstance(recorded, Decision)
-    old = replace(recorded, wait_id=first.waits[1].id, door=None)
+    assert isinstance(recorded, Decision)
+    old = replace(recorded, id="01old", wait_id=first.waits[1].id, door=None)
     asyncio.run(record_decision(Objects(runner.store), old))
 
     lines = {line.wait: line.door for line in runner.audit("r")}

@@ -189,3 +189,62 @@ def test_older_names_of_the_options_still_work() -> None:
     assert (older.decision_timeout, older.digest) == (DAY, newer.digest)
     with pytest.raises(InvalidInput, match="older name"):
         ApprovalPolicy(within=DAY, expires_after=DAY)
+
+
+def test_people_are_reminded_three_times_at_most() -> None:
+    """Each reminder has a name of its own; an early sweep sends none."""
+    office = Office(PAY, make_pay(remind_after=HOUR))
+    wait = office.start()
+
+    for _ in range(10):
+        office.pass_time(HOUR / 2)
+
+    assert ["opened", "reminder-1", "reminder-2", "reminder-3"] == [
+        each.notice for each in office.announced
+    ]
+    assert {wait.id} == {each.id for each in office.announced}
+    assert [] == office.marker_keys()
+    office.runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(office.runner.resume("r"), Finished)
+
+
+def test_late_sweep_reminds_once() -> None:
+    """Reminders that were due long ago are left out."""
+    office = Office(PAY, make_pay(remind_after=HOUR))
+    office.start()
+
+    office.pass_time(2 * HOUR)
+    office.pass_time(timedelta())
+
+    assert ["opened", "reminder-2"] == [each.notice for each in office.announced]
+
+
+def test_decided_wait_has_no_reminder() -> None:
+    """The end of the wait removes the marker of its next reminder."""
+    office = Office(PAY, make_pay(remind_after=HOUR, within=DAY))
+    wait = office.start()
+    office.pass_time(HOUR)
+    office.runner.decide(wait.id, Deny(by="kim"))
+    office.runner.resume("r")
+
+    assert [] == office.marker_keys()
+    office.pass_time(HOUR)
+    assert 2 == len(office.announced)
+
+
+def test_reminder_tells_the_approvers_and_votes_of_now() -> None:
+    """After an escalation the next approvers are reminded."""
+    policy = make_pay(
+        within=HOUR,
+        on_deadline=escalate(to=["cfo"], within=DAY),
+        remind_after=2 * HOUR,
+    )
+    office = Office(PAY, policy)
+    office.start()
+    office.pass_time(HOUR)
+
+    office.pass_time(HOUR)
+
+    assert [("opened", ()), ("escalated", ("cfo",)), ("reminder-1", ("cfo",))] == [
+        (each.notice, each.approvers) for each in office.announced
+    ]

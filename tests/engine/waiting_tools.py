@@ -6,6 +6,7 @@ import json
 import os
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,6 +21,7 @@ from continuations import (
     external,
     sleep,
     tool,
+    wait_for,
 )
 from tests import effect_log, scripts
 from tests.effect_log import Effect
@@ -83,9 +85,25 @@ def scan(document: str, ctx: ToolContext) -> ToolWait[dict[str, Any]]:
     return external("scan", dict[str, Any])
 
 
+@scan.on_cancel
+def stop_scan(document: str, ctx: ToolContext) -> None:
+    """Tell the other system that nobody waits for the scan."""
+    told = effect_log.read_lines(Path(os.environ[effect_log.EFFECTS_VARIABLE]))
+    effect_log.record(Effect.of("stop_scan", document, ctx))
+    if document == "stop and crash" and told[-1]["tool"] == "scan":
+        os._exit(9)
+
+
+@tool
+def price(article: str, ctx: ToolContext) -> ToolWait[int]:
+    """Wait for the price of an article."""
+    effect_log.record(Effect.of("price", article, ctx))
+    return wait_for("price", int, key=article)
+
+
 def agents() -> list[Agent]:
     """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
-    clerk = Agent("clerk", tools=[laptop, question, nap, scan], model=model)
+    clerk = Agent("clerk", tools=[laptop, question, nap, scan, price], model=model)
     hr = Agent("hr", tools=[clerk], model=model)
     return [Agent("boss", tools=[hr, clerk], model=model)]

@@ -1,9 +1,15 @@
-"""Approvals of a whole run: its audit."""
+"""Approvals of a whole run: its audit and its grants."""
 
 from __future__ import annotations
 
-from continuations.errors import RunNotFound
+from continuations.errors import Corrupt, DecisionRefused, InvalidInput, RunNotFound
 from tests.errors.case import Area, Case
+
+_GRANTED = """
+    from continuations import Grant
+    wait = start()
+    runner.decide(wait.id, Approve(remember=Grant("pay")))
+"""
 
 APPROVALS = Area(
     "Approvals of a whole run",
@@ -15,6 +21,78 @@ APPROVALS = Area(
             'assert [] == runner.audit("jane-1")',
             setup="start()",
             names=("jane-2",),
+        ),
+        Case(
+            "grant-tool",
+            InvalidInput,
+            'Grant("")',
+            'Grant("pay")',
+            setup="from continuations import Grant",
+            names=("tool",),
+        ),
+        Case(
+            "grant-arguments",
+            InvalidInput,
+            'Grant("pay", "cents < 100")',
+            'Grant("pay", {"properties": {"cents": {"maximum": 100}}})',
+            setup="from continuations import Grant",
+            names=("arguments",),
+        ),
+        Case(
+            "grant-until",
+            InvalidInput,
+            'Grant("pay", until=datetime(2027, 1, 1))',
+            'Grant("pay", until=datetime.now(UTC) + timedelta(days=1))',
+            setup="from continuations import Grant",
+            names=("until",),
+        ),
+        Case(
+            "grant-for-another-tool",
+            DecisionRefused,
+            'runner.decide(wait.id, Approve(remember=Grant("refund")))',
+            'runner.decide(wait.id, Approve(remember=Grant("pay")))',
+            setup="from continuations import Grant; wait = start()",
+            names=("refund",),
+        ),
+        Case(
+            "revoke-no-grant",
+            InvalidInput,
+            'runner.revoke("jane-1", "01grant")',
+            'runner.revoke("jane-1", runner.grants("jane-1")[0].id)',
+            setup=_GRANTED,
+            names=("jane-1", "01grant"),
+        ),
+        Case(
+            "revocation-of-another-number",
+            Corrupt,
+            'runner.resume("jane-1")',
+            "store._bodies[key] = kept; finished(runner.resume('jane-1'))",
+            setup=_GRANTED
+            + """
+    runner.revoke("jane-1", runner.grants("jane-1")[0].id)
+    (key,) = (key for key in store._bodies if "/in/g-" in key)
+    kept = store._bodies[key]
+    from dataclasses import replace
+    from continuations.wire import revocations
+    record = revocations.decode_revocation(kept, key, "jane-1")
+    other = revocations.encode_revocation(replace(record, number=2), "jane-1")
+    store._bodies[key] = other
+            """,
+            names=("runs/jane-1/in/g-",),
+        ),
+        Case(
+            "revocation-listed-and-gone",
+            Corrupt,
+            'runner.resume("jane-1")',
+            "finished(Runner(clerk(), store=good, clock=clock).resume('jane-1'))",
+            setup=_GRANTED
+            + """
+    runner.revoke("jane-1", runner.grants("jane-1")[0].id)
+    good = store
+    plan = faults.on("read", faults.refused(storage.NotFound), prefix="runs/jane-1/in/g-")
+    runner = Runner(clerk(), store=faults.FaultyStore(good, plan), clock=clock)
+            """,
+            names=("runs/jane-1/in/g-",),
         ),
     ),
 )

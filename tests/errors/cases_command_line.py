@@ -187,6 +187,14 @@ USAGE = Area(
             names=("--arguments", "edit.json"),
         ),
         Case(
+            "cli-remember-no-grant",
+            _USAGE,
+            "cli('approve', wait_id, '--remember', '[]')",
+            "cli('approve', wait_id, '--remember', '{\"tool\": \"pay\"}')",
+            setup=_STARTED,
+            names=("--remember",),
+        ),
+        Case(
             "cli-answer-no-json",
             _USAGE,
             'cli("answer", wait_id, "booked 5")',

@@ -152,6 +152,23 @@ REQUESTS = Area(
         _decision(
             "arguments-type", '{"decision": "approve", "arguments": [5]}', '"arguments"'
         ),
+        _decision(
+            "grant-fields",
+            '{"decision": "approve", "remember": {"for": 1}}',
+            "remember",
+        ),
+        _decision(
+            "grant-tool",
+            '{"decision": "approve", "remember": {"tool": 7}}',
+            '"remember"',
+            "tool",
+        ),
+        _decision(
+            "grant-until",
+            '{"decision": "approve", "remember": {"tool": "pay", "until": "later"}}',
+            "until",
+            "time zone",
+        ),
         _decision("reason-type", '{"decision": "deny", "reason": 5}', '"reason"'),
         _decision(
             "reason-length",

@@ -42,16 +42,16 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/subagent.py:_no_type": "the check of a summary catches it",
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/display_fields.py": _BYTES,
-    "continuations/wire/formats.py:_read_deadline_action": _BYTES,
-    "continuations/wire/formats.py:_read_event_id": _BYTES,
-    "continuations/wire/formats.py:_read_event_ids": _BYTES,
+    "continuations/wire/field_codecs.py:_read_deadline_action": _BYTES,
+    "continuations/wire/field_codecs.py:_read_event_id": _BYTES,
+    "continuations/wire/field_codecs.py:_read_event_ids": _BYTES,
     "continuations/wire/records.py:read_wait": _BYTES,
     "continuations/engine/model_delays.py": (
         "the run fails with its text; see test_model_waits.py"
     ),
-    "continuations/wire/formats.py:_read_labels": _BYTES,
-    "continuations/wire/formats.py:_read_quorum_fields": _BYTES,
-    "continuations/wire/formats.py:_read_signal": _BYTES,
+    "continuations/wire/field_codecs.py:_read_labels": _BYTES,
+    "continuations/wire/field_codecs.py:_read_quorum_fields": _BYTES,
+    "continuations/wire/field_codecs.py:_read_signal": _BYTES,
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
         "a command that works until a signal; see test_serve_command.py"
@@ -69,6 +69,8 @@ UNREACHED: dict[str, str] = {
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
+    "continuations/core/grants.py:parse_grant_text": _BYTES,
+    "continuations/wire/field_codecs.py:_read_given_grant": _BYTES,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"

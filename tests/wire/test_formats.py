@@ -16,19 +16,21 @@ from continuations.wire.envelope import (
     format_number,
     object_digest,
 )
-from continuations.wire.fields import FieldReader
-from continuations.wire.formats import (
+from continuations.wire.field_codecs import (
     BINARY,
     FLAG,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
-    NEW_FIELDS,
-    NEW_VALUES,
     NUMBER,
     TEXT,
     TEXTS,
     TIME,
     Codec,
+)
+from continuations.wire.fields import FieldReader
+from continuations.wire.formats import (
+    NEW_FIELDS,
+    NEW_VALUES,
     NewField,
     NewValue,
     fields_of,

@@ -32,6 +32,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.revocations import decode_revocation, encode_revocation
 from continuations.wire.slot_records import decode_slot, encode_slot
 from continuations.wire.tombstone import decode_tombstone, encode_tombstone
 from continuations.wire.versions import decode_header, decode_version, encode_version
@@ -72,7 +73,9 @@ def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
     return message, lambda: encode_inbox_message(message, RUN)
 
 
-def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
+def load_golden(  # noqa: PLR0911 - one return for each kind of object
+    data: bytes,
+) -> tuple[object, Callable[[], bytes]]:
     """Return the decoded value of an object, and a function that encodes it again."""
     match decode_object_header(data, "golden")["kind"]:
         case "continuation":
@@ -91,6 +94,9 @@ def load_golden(data: bytes) -> tuple[object, Callable[[], bytes]]:
             return decision, lambda: encode_decision(decision, RUN)
         case "signal" | "message" | "event" | "slot" | "operator request" | "tombstone":
             return load_posted(data)
+        case "revocation":
+            revocation = decode_revocation(data, "golden", RUN)
+            return revocation, lambda: encode_revocation(revocation, RUN)
         case kind:
             assert kind == "cancellation"
             request = decode_cancel_request(data, "golden", RUN)

@@ -1,6 +1,7 @@
 """Strict readers of request bodies: only an exact approval approves.
 
-    {"decision": "approve"}             with "arguments": {…} to replace those shown
+    {"decision": "approve"}             with "arguments": {…} to replace those shown,
+                                        with "remember": {…} to give a grant
     {"decision": "deny"}                with "reason": "…"
     {"decision": "answer", "value": …}
     {"decision": "fail", "error": "…"}
@@ -22,6 +23,7 @@ from continuations.serve.http import problems
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.grants import Grant
     from continuations.core.identity import Identity
     from continuations.serve.http.request_response import Request
 
@@ -29,7 +31,7 @@ JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
-    "approve": frozenset({"arguments"}),
+    "approve": frozenset({"arguments", "remember"}),
     "deny": frozenset({"reason"}),
     "answer": frozenset({"value"}),
     "fail": frozenset({"error"}),
@@ -74,7 +76,9 @@ def decision_from_json(request: Request, by: str | Identity) -> PostedDecision:
 def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict:
     kind = _decision_kind(fields)
     if kind == "approve":
-        return Approve(by=by, arguments=_edited_arguments(fields))
+        return Approve(
+            by=by, arguments=_edited_arguments(fields), remember=_grant(fields)
+        )
     if kind == "deny":
         return Deny(by=by, reason=optional_text(fields, "reason"))
     if kind == "fail":
@@ -96,8 +100,8 @@ def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     if fields.get("as", "json") != "json":
         raise problems.malformed('"as" must be "json".')
     kind = _decision_kind({key: fields[key] for key in fields if key != "as"})
-    if "arguments" in fields:
-        raise problems.malformed("A form cannot edit arguments.")
+    if not fields.keys().isdisjoint({"arguments", "remember"}):
+        raise problems.malformed("A form cannot edit arguments or give a grant.")
     if kind == "approve":
         return Approve(by=by)
     if kind == "deny":
@@ -163,6 +167,18 @@ def _edited_arguments(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         # null is refused too: it could mean "no arguments" or "no edit".
         raise problems.malformed('"arguments" must be an object.')
     return arguments
+
+
+def _grant(fields: Mapping[str, Any]) -> Grant | None:
+    if "remember" not in fields:
+        return None
+    from continuations.present import grant_forms  # noqa: PLC0415 - rarely given
+
+    try:
+        return grant_forms.parse_grant(fields["remember"])
+    except grant_forms.GrantInvalid as error:
+        msg = f'"remember" is not a grant: {error}.'
+        raise problems.malformed(msg) from None
 
 
 def _parse_form(request: Request) -> Mapping[str, str]:

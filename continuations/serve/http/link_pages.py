@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import VERDICT_KINDS, Decision
+from continuations.core.decisions import (
+    UNNAMED_LINK_HOLDER,
+    VERDICT_KINDS,
+    Decision,
+)
 from continuations.core.doors import Door
 from continuations.errors import (
     AlreadyDecided,
@@ -28,9 +32,6 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
 
 LINK = Door("link", "signed link")
-# The decider's name if the link has no actor.
-UNNAMED_LINK_HOLDER = "the holder of a signed link"
-
 _EXPIRED_TEXT = (
     "Expired",
     "The deadline passed before anyone decided. The call does not run.",
@@ -52,6 +53,10 @@ async def show(context: RequestContext) -> Response:
         return pages.already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return pages.wait_ended(*_EXPIRED_TEXT)
+    own = next((vote for vote in subject.votes if vote.by == link.actor), None)
+    if own is not None:
+        # The first vote of a person counts, so no other one is offered.
+        return pages.vote_recorded(own)
     return pages.decision_form(
         subject, [kind for kind in subject.rules.verdicts if kind in link.allowed]
     )

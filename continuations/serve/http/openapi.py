@@ -87,6 +87,7 @@ _WAIT_ID_PARAMETER = _path_parameter(
     "wait_id", "The id of a wait; it contains an @.", WAIT_ID_PATTERN
 )
 _RUN_ID_PARAMETER = _path_parameter("run_id", "The id of a run.", RUN_ID_PATTERN)
+_GRANT_PARAMETER = _path_parameter("grant", "The id of a grant.", "[0-9a-z]{1,40}")
 _CALLBACK_PARAMETER = _path_parameter(
     "token", "The token of a callback URL.", "[A-Za-z0-9_-]+"
 )
@@ -279,6 +280,25 @@ def _approval_paths() -> _Json:
                 {"200": _json_response("audit", "The recorded decisions.")},
                 *(400, 404, 410, 503),
                 parameters=(_RUN_ID_PARAMETER,),
+            )
+        },
+        "/runs/{run_id}/grants": {
+            "get": _operation(
+                "listGrants",
+                "List the grants of a run that have not ended",
+                {"200": _json_response("grant_list", "The grants.")},
+                *(400, 404, 410, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+            )
+        },
+        "/runs/{run_id}/grants/{grant}/revoke": {
+            "post": _operation(
+                "revokeGrant",
+                "Revoke a grant; it ends at the next claim of the run",
+                {"200": _json_response("revoked_grant", "The grant is revoked.")},
+                *(400, 404, 410, 415, 503),
+                parameters=(_RUN_ID_PARAMETER, _GRANT_PARAMETER),
+                body=_request_body("application/json", "cancel_request"),
             )
         },
     }

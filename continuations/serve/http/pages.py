@@ -81,7 +81,7 @@ def decision_recorded(decision: Decision, *, woken: bool) -> Response:
 
 
 def vote_recorded(vote: Vote) -> Response:
-    """Return the page after a vote that did not end the wait."""
+    """Return the page after a vote that did not end the wait, also later."""
     text = (
         f"This wait has {votes_text(vote)} for this decision. It is open until the "
         "others have voted, and nothing runs before."

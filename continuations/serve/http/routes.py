@@ -189,6 +189,31 @@ async def audit(context: RequestContext) -> Response:
     return json_response({"run_id": run_id, "lines": shown})
 
 
+async def list_grants(context: RequestContext) -> Response:
+    """List the grants of a run."""
+    from continuations.present import grant_forms  # noqa: PLC0415 - rarely used
+
+    run_id = context.path_params["run_id"]
+    grants = await context.runner.grants(run_id)
+    shown = [grant_forms.kept_grant_json(grant) for grant in grants]
+    return json_response({"run_id": run_id, "grants": shown})
+
+
+async def revoke(context: RequestContext) -> Response:
+    """Revoke a grant; a worker takes that in at the next claim of the run."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    run_id, grant = context.path_params["run_id"], context.path_params["grant"]
+    await context.runner.revoke(
+        run_id,
+        grant,
+        by=context.identity_name,
+        reason=decision_bodies.optional_text(fields, "reason"),
+        door=HTTP,
+    )
+    return json_response({"run_id": run_id, "grant": grant, "revoked": True})
+
+
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
@@ -348,6 +373,8 @@ ROUTES = (
     Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
+    Route(path="/runs/{run_id}/grants", handlers={"GET": list_grants}),
+    Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
 from continuations.present.wait_text import wait_facts
@@ -15,7 +14,11 @@ from continuations.serve.notify.delivery import (
     check_tls,
     is_loopback,
 )
-from continuations.serve.notify.notifier import make_link
+from continuations.serve.notify.notifier import (
+    event_type,
+    make_link,
+    notice_digest,
+)
 from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
@@ -35,6 +38,20 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,25
 _MAX_ARGUMENTS = 20_000
 _MAX_SUBJECT = 150
 _MAX_PORT = 65_535
+_MAIL_FACTS = (
+    "Question",
+    "Tool",
+    "Path",
+    "Run",
+    "Wait",
+    "Opened",
+    "Decide by",
+    "Approvers",
+    "May not decide",
+    "Votes",
+)
+# How the subject of a later notice begins.
+_PREFIXES = {"wait.escalated": "Escalated: ", "wait.reminder": "Reminder: "}
 
 
 class EmailNotifier:
@@ -145,9 +162,9 @@ class EmailNotifier:
 
 
 def message_id(wait: Wait, sender: str) -> str:
-    """Return the Message-ID of all mails about a wait."""
+    """Return the Message-ID of the mails of one notice of a wait."""
     domain = sender.partition("@")[2]
-    return f"<{jsontext.digest('wait.opened', wait.id)[:32]}@{domain}>"
+    return f"<{notice_digest(wait)}@{domain}>"
 
 
 def subject_line(wait: Wait) -> str:
@@ -155,7 +172,8 @@ def subject_line(wait: Wait) -> str:
     # A mail reader would decode "=?…?=" (RFC 2047) to invisible characters again.
     tool = escape_invisible(wait.tool).replace("=?", "= ?")
     question = wait.rules.question.format(tool=tool)
-    return f"{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
+    reminder = "" if event_type(wait) == "wait.opened" else _PREFIXES[event_type(wait)]
+    return f"{reminder}{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
 
 
 def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
@@ -164,7 +182,7 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     facts.setdefault("Decide by", "no deadline")
     rows: list[tuple[str, str]] = [
         (label, escape_invisible(facts[label]))
-        for label in ("Question", "Tool", "Path", "Run", "Wait", "Opened", "Decide by")
+        for label in _MAIL_FACTS
         if label in facts
     ]
     if with_arguments:

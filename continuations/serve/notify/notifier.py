@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from continuations.authoring import callables
+from continuations.core import jsontext
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
@@ -124,6 +125,16 @@ def _failure_text(failure: BaseException) -> str:
     if isinstance(failure, NotifyFailed):
         return failure.detail
     return type(failure).__name__
+
+
+def event_type(wait: Wait) -> str:
+    """Return why people are told: a new wait, an escalation or a reminder."""
+    return f"wait.{wait.notice.partition('-')[0]}"
+
+
+def notice_digest(wait: Wait) -> str:
+    """Return a digest that names one notice of a wait, the same in every process."""
+    return jsontext.digest(f"wait.{wait.notice}", wait.id)[:32]
 
 
 def make_link(wait: Wait, link: MakeLink | None) -> str | None:

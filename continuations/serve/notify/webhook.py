@@ -33,7 +33,11 @@ from continuations.serve.notify.delivery import (
     check_tls,
     is_loopback,
 )
-from continuations.serve.notify.notifier import make_link
+from continuations.serve.notify.notifier import (
+    event_type,
+    make_link,
+    notice_digest,
+)
 from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
@@ -49,8 +53,6 @@ if TYPE_CHECKING:
     from continuations_storage.retry_policy import RetryPolicy
 
 __all__ = ["WebhookNotifier"]
-
-EVENT_TYPE = "wait.opened"
 
 # The specification: a key has 24 to 64 bytes.
 _KEY_SIZES = range(24, 65)
@@ -185,11 +187,11 @@ class WebhookNotifier:
 
 
 def message_id(wait: Wait) -> str:
-    """Return the id of all events of a wait.
+    """Return the id of the events of one notice of a wait.
 
     A digest, because a run id may contain the full stop that separates signed parts.
     """
-    return f"msg_{jsontext.digest(EVENT_TYPE, wait.id)[:32]}"
+    return f"msg_{notice_digest(wait)}"
 
 
 def wait_opened_event(
@@ -198,7 +200,7 @@ def wait_opened_event(
     """Return the event of a wait, the same for every attempt."""
     notice = wait_notice_json(wait, with_arguments=with_arguments)
     return {
-        "type": EVENT_TYPE,
+        "type": event_type(wait),
         "timestamp": utc_text(wait.created_at),
         "data": {"wait": notice, "link": link},
     }

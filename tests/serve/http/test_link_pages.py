@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import ApprovalPolicy, Approve, AsyncRunner, Deny
+from continuations.core.decisions import UNNAMED_LINK_HOLDER
 from continuations.ledger.waits import create
 from continuations.serve.http.api import HttpApi
-from continuations.serve.http.link_pages import UNNAMED_LINK_HOLDER
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.runs import make_objects, make_wait

@@ -55,6 +55,8 @@ EXCLUDED_CHECKS = {
     # Nor the runs that have ended, which accept no signal.
     "/signals": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection"],
+    # Nor the grants of a run.
+    "/runs/{run_id}/grants/{grant}/revoke": ["positive_data_acceptance"],
 }
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
@@ -66,6 +68,7 @@ REQUEST_BODIES = {
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/runs/{run_id}/wake": EMPTY_BODY,
+    "/runs/{run_id}/grants/{grant}/revoke": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
 SECURED = [
@@ -181,7 +184,8 @@ class ResponseChecker:
         names: Mapping[str, str] | None = None,
     ) -> int:
         """Send a request, check the response, and return its status."""
-        where = path.format(**{"wait_id": "x", "run_id": "x", **(names or {})})
+        named = {"wait_id": "x", "run_id": "x", "grant": "0x", **(names or {})}
+        where = path.format(**named)
         response = await fixture.request(
             method.upper(), where, body, by=by, query=query
         )
@@ -331,6 +335,12 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def grants(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def revoke(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def wake(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -346,6 +356,9 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             await checker.request(fixture, "post", "/signals", SIGNAL)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
             await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
+            await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
+            revoke = "/runs/{run_id}/grants/{grant}/revoke"
+            await checker.request(fixture, "post", revoke, {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
     busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
@@ -387,7 +400,9 @@ async def publish_events(checker: ResponseChecker, fixture: ApiFixture) -> None:
     assert 415 == await checker.request(fixture, "post", "/events")
 
 
-async def from_start_to_end(checker: ResponseChecker) -> None:
+async def from_start_to_end(  # noqa: PLR0915 - one step for each status
+    checker: ResponseChecker,
+) -> None:
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     names = {"wait_id": wait.id, "run_id": wait.run_id}
@@ -417,8 +432,13 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 415 == await checker.request(
         fixture, "post", "/runs/{run_id}/cancel", names=names
     )
+    grant = {"tool": "pay", "arguments": {"maxProperties": 2}}
     edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
-    assert 200 == await checker.request(fixture, "post", decision, edited, names=names)
+    remembered = {**edited, "remember": grant}
+    assert 200 == await checker.request(
+        fixture, "post", decision, remembered, names=names
+    )
+    await list_and_revoke_grants(checker, fixture, names)
     assert 409 == await checker.request(fixture, "post", decision, APPROVE, names=names)
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
@@ -447,6 +467,21 @@ async def from_start_to_end(checker: ResponseChecker) -> None:
     assert 202 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
     )
+
+
+async def list_and_revoke_grants(
+    checker: ResponseChecker, fixture: ApiFixture, names: Mapping[str, str]
+) -> None:
+    grants, revoke = "/runs/{run_id}/grants", "/runs/{run_id}/grants/{grant}/revoke"
+    assert 200 == await checker.request(fixture, "get", grants, names=names)
+    assert 404 == await checker.request(fixture, "get", grants, names=J)
+    [given] = await fixture.runner.grants(names["run_id"])
+    of_run = {**names, "grant": given.id}
+    assert 400 == await checker.request(fixture, "post", revoke, {}, names=names)
+    assert 404 == await checker.request(fixture, "post", revoke, {}, names=J)
+    assert 415 == await checker.request(fixture, "post", revoke, names=of_run)
+    assert 200 == await checker.request(fixture, "post", revoke, {}, names=of_run)
+    assert 200 == await checker.request(fixture, "get", grants, names=names)
 
 
 async def with_a_cancelled_run(checker: ResponseChecker) -> None:

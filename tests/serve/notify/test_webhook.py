@@ -93,6 +93,8 @@ def test_event_contains_the_wait_and_the_link() -> None:
                 "path": ["hr", "accounts", "pay"],
                 "created_at": "2026-11-21T14:00:00.000Z",
                 "deadline": "2026-11-22T14:00:00.000Z",
+                "approvers": [],
+                "votes_needed": 1,
                 "reversible": None,
                 "requester": None,
             },

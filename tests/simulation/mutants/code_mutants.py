@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.events import (
         ApprovalRequested,
-        CallEvent,
+        Event,
         OutcomeUnknown,
         Reopened,
     )
@@ -112,7 +112,7 @@ def an_approval_of_a_removed_tool_is_lost() -> Patches:
         call: CallRow,
         wait: Wait,
         decision: Decision,
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
         if self.stack_binding.tool(state, call) is None:
             return (Answered(call_id=call.id, content="ERROR: no such tool"),)
         return original(self, state, call, wait, decision)

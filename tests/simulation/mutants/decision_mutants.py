@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision, DecisionKind
-    from continuations.core.events import CallEvent, Event
+    from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.core.wait_rules import WaitKind
     from continuations.ledger.objects import Objects
@@ -352,7 +352,7 @@ def an_edit_is_forgotten() -> Patches:
         call: CallRow,
         wait: Wait,
         decision: Decision,
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
         return original(self, state, call, wait, replace(decision, arguments=None))
 
     yield patch(ArrivalReducer._approval_events, approval_events)
@@ -371,7 +371,7 @@ def an_edit_is_not_validated() -> Patches:
         call: CallRow,
         wait: Wait,
         decision: Decision,
-    ) -> Iterable[CallEvent]:
+    ) -> Iterable[Event]:
         plain = replace(decision, arguments=None)
         events = tuple(original(self, state, call, wait, plain))
         event = events[-1]

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from continuations.core.call_display import CallDisplay
-from continuations.core.calls import CallRow, Nested, Started, Unknown, Waiting
+from continuations.core.calls import (
+    CallRow,
+    Nested,
+    Ready,
+    Started,
+    Unknown,
+    Waiting,
+)
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
 from continuations.core.draft import Draft
@@ -29,6 +36,8 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    GrantGiven,
+    GrantsRevoked,
     ModelDelayed,
     ModelReplied,
     OutcomeUnknown,
@@ -39,6 +48,7 @@ from continuations.core.events import (
 )
 from continuations.core.evidence import Finding
 from continuations.core.frames import FrameRow, MessageLog
+from continuations.core.grants import KeptGrant
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_wait
@@ -64,6 +74,7 @@ from continuations.wire.records import (
     encode_signal,
     encode_wait,
 )
+from continuations.wire.revocations import Revocation, encode_revocation
 from continuations.wire.slot_records import encode_slot
 from continuations.wire.tombstone import Tombstone, encode_tombstone
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
@@ -493,6 +504,32 @@ def paused() -> RunState:
     )
 
 
+def granted() -> RunState:
+    """Return a run with a grant, and a call that another grant approved."""
+    kept = KeptGrant(
+        id="01grant",
+        tool="pay",
+        path=("boss", "pay"),
+        contract="contract",
+        arguments_json='{"maxProperties":1}',
+        until=MOMENT,
+        by="kim",
+        at=MOMENT,
+        wait_id=make_wait("c3").id,
+    )
+    other = replace(kept, id="02grant", arguments_json=None, until=None, by=None)
+    state = apply_events(
+        state_with_call_in(Ready()),
+        GrantGiven(grant=kept),
+        GrantGiven(grant=other),
+        GrantsRevoked(last_number=1, grant_ids=("03grant",)),
+    )
+    draft = Draft(state)
+    call_id = next(iter(state.calls))
+    draft.put_call(replace(state.calls[call_id], grant="02grant"))
+    return draft.to_run_state()
+
+
 EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
 
 
@@ -536,6 +573,38 @@ def operator_request() -> OperatorRequest:
 # Objects ----------------------------------------------------------------------
 
 
+def records_for_an_audit() -> dict[str, GoldenObject]:
+    """Return decisions through doors and by rules, and what belongs to grants."""
+    objects: dict[str, GoldenObject] = {}
+    through_door = replace(
+        decision_of_kind("approve"), door="http", authentication="verifier"
+    )
+    objects["decision-door"] = GoldenObject(
+        encode_decision(through_door, RUN), through_door
+    )
+    ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
+    remembered = replace(
+        decision_of_kind("approve"),
+        grant_json='{"arguments":{"maxProperties":1},"tool":"pay","until":1800000}',
+    )
+    objects["decision-grant"] = GoldenObject(
+        encode_decision(remembered, RUN), remembered
+    )
+    revoked = Revocation(
+        id="01revoke",
+        number=2,
+        at=MOMENT,
+        grant="01grant",
+        by="kim",
+        reason=ODD_TEXT,
+        door="http",
+        authentication="verifier",
+    )
+    objects["revocation"] = GoldenObject(encode_revocation(revoked, RUN), revoked)
+    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+    return objects
+
+
 def display_objects() -> dict[str, GoldenObject]:
     """Return what people read and who they are, by the names of the objects."""
     waits = {
@@ -573,6 +642,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         suspended_frame,
         pending_reply,
         approved_by_two,
+        granted,
     )
     for make in (*runs, *later):
         continuation = Continuation(make(), 12)
@@ -592,6 +662,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-event", event_wait()),
         ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
+        ("wait-cancels", replace(make_wait("c3", kind="external"), cancels=True)),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
@@ -619,14 +690,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     bare = replace(event, key=None, data="null", by=None, own_id=None)
     bare = replace(bare, door=None, authentication=None)
     objects["event-bare"] = GoldenObject(encode_event(bare), bare)
-    through_door = replace(
-        decision_of_kind("approve"), door="http", authentication="verifier"
-    )
-    objects["decision-door"] = GoldenObject(
-        encode_decision(through_door, RUN), through_door
-    )
-    ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
-    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+    objects |= records_for_an_audit()
     objects |= display_objects()
     signal = Signal(
         id="id:mail-7",
@@ -707,7 +771,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     VersionHeader: ("Header", {"claimed_until": "until"}),
     CancelRequest: ("Cancellation", {}),
     InboxMessage: ("Letter", {}),
-    Wait: ("Wait", {"votes": None, "last_slot": None}),
+    Wait: ("Wait", {"votes": None, "last_slot": None, "notice": None}),
 }
 
 

@@ -1,0 +1,100 @@
+"""Grants at work: which calls they approve instead of a person, and when they end.
+
+A grant is read when a call is examined, and again before the call begins. It covers a
+call of the same tool at the same place of the same run, while the tool has the same
+contract, the arguments match its schema, and its time is not over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.events import GrantGiven, GrantsRevoked
+from continuations.core.grants import KeptGrant, has_ended, parse_grant_text
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import frame_path
+from continuations.engine.call_waits import approved_contract_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.wire.revocations import Revocation
+
+ENDED_NOTE = "The grant that approved this call was revoked or has ended."
+
+
+def given_grants(
+    decision: Decision, wait: Wait, tool: ToolProtocol
+) -> tuple[GrantGiven, ...]:
+    """Return the event of the grant that an approval gives, if it gives one."""
+    if decision.grant_json is None:
+        return ()
+
+    given = parse_grant_text(decision.grant_json)
+    schema = given.arguments
+    kept = KeptGrant(
+        id=decision.id,
+        tool=wait.tool,
+        path=wait.path,
+        contract=approved_contract_digest(tool),
+        arguments_json=None if schema is None else jsontext.canonical(dict(schema)),
+        until=given.until,
+        by=decision.by,
+        at=decision.at,
+        wait_id=wait.id,
+    )
+    return (GrantGiven(grant=kept),)
+
+
+def covering_grant(
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    arguments: str,
+    now: datetime,
+) -> KeptGrant | None:
+    """Return the newest grant that covers a call with these arguments, or `None`."""
+    grants = state.run.grants
+    if not grants:
+        return None
+    path = (*frame_path(state, call.frame_id), call.tool)
+    contract = approved_contract_digest(tool)
+    for grant in reversed(grants):
+        is_same_tool = (grant.path, grant.contract) == (path, contract)
+        if is_same_tool and not has_ended(grant, now) and _matches(grant, arguments):
+            return grant
+    return None
+
+
+def _matches(grant: KeptGrant, arguments: str) -> bool:
+    schema = grant.arguments
+    if schema is None:
+        return True
+    from continuations.ledger import edits  # noqa: PLC0415 - only grants with a schema
+
+    values = jsontext.parse(arguments)
+    return edits.find_value_problem(schema, values, "arguments") is None
+
+
+def has_lost_its_grant(state: RunState, call: CallRow) -> bool:
+    """Return whether a grant approved a call, and the run does not keep it any more."""
+    kept = {grant.id for grant in state.run.grants}
+    return call.grant is not None and call.grant not in kept
+
+
+def with_revocations(state: RunState, revocations: Sequence[Revocation]) -> RunState:
+    """Return the run after the revocations that it has not taken in yet."""
+    last = state.run.last_revocation_number
+    new = [each for each in revocations if each.number > last]
+    if not new or state.run.status in ENDED_STATUSES:
+        return state
+    ids = tuple(each.grant for each in new)
+    return advance(state, GrantsRevoked(last_number=new[-1].number, grant_ids=ids))

@@ -1,0 +1,129 @@
+"""Revoke grants of a run, in dense numbers of their own; list what is left.
+
+A revocation needs no marker: nothing must happen because of it. Who claims the run next
+reads it with everything else that arrived.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core.grants import KeptGrant, has_ended, parse_grant_text
+from continuations.core.jsontext import canonical
+from continuations.core.run import ENDED_STATUSES
+from continuations.errors import InvalidInput
+from continuations.ledger import layout
+from continuations.ledger.arrivals import read_decision
+from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.revocation_records import list_numbers, read_listed
+from continuations.ledger.versions import Versions
+from continuations.wire.revocations import Revocation, encode_revocation
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+
+
+async def list_grants(
+    objects: Objects, run_id: str, *, now: datetime
+) -> list[KeptGrant]:
+    """Return the grants of a run whose time is not over, the oldest first.
+
+    Grants of decisions that no worker has applied yet are among them, without a
+    contract. A grant whose revocation no worker has taken in is marked as revoked.
+    """
+    state = (await Versions(objects, run_id).load_newest()).state
+    if state.run.status in ENDED_STATUSES:
+        return []
+    given, revoked = await gather(
+        gather(*(_given_by_decision(objects, wait) for wait in state.waits.values())),
+        _revoked_ids(objects, state),
+    )
+    grants = [*state.run.grants, *(grant for grant in given if grant is not None)]
+    return [
+        replace(grant, revoked=grant.id in revoked)
+        for grant in grants
+        if not has_ended(grant, now)
+    ]
+
+
+async def _given_by_decision(objects: Objects, wait: Wait) -> KeptGrant | None:
+    if not wait.rules.follows_policy:
+        return None
+    decision = await read_decision(objects, wait.id)
+    if decision is None or decision.grant_json is None:
+        return None
+    grant = parse_grant_text(decision.grant_json)
+    schema = grant.arguments
+    return KeptGrant(
+        id=decision.id,
+        tool=wait.tool,
+        path=wait.path,
+        arguments_json=None if schema is None else canonical(dict(schema)),
+        until=grant.until,
+        by=decision.by,
+        at=decision.at,
+        wait_id=wait.id,
+    )
+
+
+async def _revoked_ids(objects: Objects, state: RunState) -> set[str]:
+    numbers = await list_numbers(objects, state.run.id)
+    new = [each for each in numbers if each > state.run.last_revocation_number]
+    reads = (read_listed(objects, state.run.id, each) for each in new)
+    read = await gather(*reads)
+    return {each.grant for each in read} | set(state.run.revoked_grants)
+
+
+async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
+    """Create a revocation under the next free number; return it with its number.
+
+    A second revocation of a grant is not recorded: the first one is returned.
+
+    Raises:
+        RunNotFound: The run does not exist.
+        InvalidInput: The run has ended, or does not have this grant.
+        Corrupt, FormatError: Another revocation cannot be read.
+        StoreError: The revocation may or may not be recorded. Call again.
+    """
+    numbers = await list_numbers(objects, run_id)
+    existing = await gather(
+        *(read_listed(objects, run_id, number) for number in numbers)
+    )
+    for each in existing:
+        if each.grant == revocation.grant:
+            return each
+    await _check_has_grant(objects, run_id, revocation)
+    number = max(numbers, default=0) + 1
+    while True:
+        posted = replace(revocation, number=number)
+        key = layout.revocation_key(run_id, number)
+        try:
+            await objects.create(key, encode_revocation(posted, run_id))
+        except AlreadyExists:
+            first = await read_listed(objects, run_id, number)
+            if first.grant == revocation.grant:
+                return first
+            number += 1
+        else:
+            return posted
+
+
+async def _check_has_grant(
+    objects: Objects, run_id: str, revocation: Revocation
+) -> None:
+    grants = await list_grants(objects, run_id, now=revocation.at)
+    if any(grant.id == revocation.grant for grant in grants):
+        return
+    ids = ", ".join(grant.id for grant in grants) or "none"
+    msg = (
+        f"grant {revocation.grant[:60]!r} was not revoked: run {run_id} has no such "
+        f"grant, or the grant has ended. Its grants: {ids}. List them with "
+        f"`continuations grants {run_id}` or Runner.grants()."
+    )
+    raise InvalidInput(msg, run_id=run_id)

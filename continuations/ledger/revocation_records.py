@@ -1,0 +1,44 @@
+"""Read the stored revocations of grants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.errors import Corrupt
+from continuations.ledger import layout
+from continuations.ledger.objects import NotFound
+from continuations.wire.revocations import Revocation, decode_revocation
+
+if TYPE_CHECKING:
+    from continuations.ledger.objects import Objects
+
+
+async def list_numbers(objects: Objects, run_id: str) -> list[int]:
+    """Return the numbers of all revocations of a run."""
+    prefix = layout.revocation_key(run_id, 0).removesuffix("0" * 10)
+    keys = objects.all_keys(prefix)
+    numbers = [layout.revocation_number(key) async for key in keys]
+    return [number for number in numbers if number is not None]
+
+
+async def read_one(objects: Objects, run_id: str, number: int) -> Revocation:
+    """Return a revocation; raises `NotFound` or `Corrupt`."""
+    key = layout.revocation_key(run_id, number)
+    revocation = decode_revocation(await objects.read(key), key, run_id)
+    if revocation.number != number:
+        msg = (
+            f"{key} is damaged: it contains revocation {revocation.number}. It was not "
+            "changed. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=run_id)
+    return revocation
+
+
+async def read_listed(objects: Objects, run_id: str, number: int) -> Revocation:
+    """Return a revocation that exists; raises `Corrupt` if it is missing."""
+    try:
+        return await read_one(objects, run_id, number)
+    except NotFound:
+        key = layout.revocation_key(run_id, number)
+        msg = f"{key} is missing, although it was listed. Restore it from a backup."
+        raise Corrupt(msg, run_id=run_id) from None

@@ -1,0 +1,156 @@
+"""How the fields that later formats introduced are stored: one codec for each type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations.core import deadline_actions, jsontext
+from continuations.core.run import KeptSignal, is_label
+from continuations.core.ulid import is_ulid
+from continuations.wire.fields import (
+    FieldReader,
+    invalid_object,
+    late,
+    omit_empty,
+    to_milliseconds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations.core.quorum import Quorum
+
+
+# Without __eq__ and __repr__ the classes are created faster in a cold process.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Codec:
+    """How a field is stored.
+
+    Attributes:
+        write: Returns the stored value of an attribute that is not none, false, zero
+            or empty.
+        read: Reads the field with this name; returns the value of the attribute, also
+            if the field is missing.
+    """
+
+    write: Callable[[Any], object]
+    read: Callable[[FieldReader, str], object]
+
+
+def _unchanged(value: object) -> object:
+    return value
+
+
+def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
+    text = fields.json_object_or_none(name)
+    try:
+        deadline_actions.parse(text)
+    except jsontext.NotJson as error:
+        raise invalid_object(f"{fields.where}.{name}", str(error)) from None
+    return text
+
+
+def _write_quorum(quorum: Quorum) -> object:
+    return omit_empty(
+        approvers=list(quorum.approvers),
+        votes=quorum.votes,
+        not_requester=quorum.not_requester,
+        requester=quorum.requester,
+    )
+
+
+def _read_quorum(fields: FieldReader, name: str) -> Quorum | None:
+    return fields.nested_or_none(name, _read_quorum_fields)
+
+
+def _read_quorum_fields(value: object, where: str) -> Quorum:
+    from continuations.core.quorum import Quorum  # noqa: PLC0415 - rarely needed
+
+    fields = FieldReader(value, where)
+    quorum = Quorum(
+        approvers=fields.texts("approvers"),
+        votes=fields.number("votes"),
+        not_requester=fields.flag("not_requester"),
+        requester=fields.text_or_none("requester"),
+    )
+    fields.check_all_read()
+    if quorum.votes < 1:
+        raise invalid_object(where, "it must need a vote")
+    return quorum
+
+
+def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
+    stored = fields.mapping(name)
+    if not all(is_label(*item) for item in stored.items()):
+        where = f"{fields.where}.{name}"
+        raise invalid_object(where, "it must map names to values of labels")
+    return tuple(sorted(cast("dict[str, str]", stored).items()))
+
+
+def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
+    return tuple(fields.list_of(name, _read_signal))
+
+
+def _read_signal(value: object, where: str) -> KeptSignal:
+    match value:
+        case [int() as number, str() as name] if type(number) is int and number > 0:
+            return KeptSignal(number, name)
+        case _:
+            raise invalid_object(where, "it must be a signal's number and name")
+
+
+def _read_given_grant(fields: FieldReader, name: str) -> str | None:
+    text = fields.json_object_or_none(name)
+    if text is not None:
+        from continuations.core.grants import parse_grant_text  # noqa: PLC0415 - rarely given
+
+        try:
+            parse_grant_text(text)
+        except jsontext.NotJson as error:
+            raise invalid_object(f"{fields.where}.{name}", str(error)) from None
+    return text
+
+
+def _read_event_id(fields: FieldReader, name: str) -> str | None:
+    event_id = fields.text_or_none(name)
+    if event_id is None or is_ulid(event_id):
+        return event_id
+    raise invalid_object(f"{fields.where}.{name}", "it must be the id of an event")
+
+
+def _read_event_ids(fields: FieldReader, name: str) -> tuple[str, ...]:
+    event_ids = fields.texts(name)
+    if all(map(is_ulid, event_ids)):
+        return event_ids
+    raise invalid_object(f"{fields.where}.{name}", "it must be a list of ids of events")
+
+
+TEXT = Codec(_unchanged, FieldReader.text_or_none)
+# A missing text is empty.
+OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
+TEXTS = Codec(list, FieldReader.texts)
+FLAG = Codec(_unchanged, FieldReader.flag)
+# A missing number is 0.
+NUMBER = Codec(_unchanged, lambda fields, name: fields.number(name, 0))
+BINARY = Codec(_unchanged, FieldReader.binary_or_none)
+TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
+# The text of any JSON value, or of a JSON object.
+JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
+JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
+SIGNALS = Codec(
+    lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
+)
+DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
+QUORUM = Codec(_write_quorum, _read_quorum)
+DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
+GRANTS = Codec(
+    late("grant_fields", "write_grants"),
+    lambda fields, name: tuple(
+        fields.list_of(name, late("grant_fields", "read_grant"))
+    ),
+)
+GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
+LABELS = Codec(dict, _read_labels)
+EVENT_ID = Codec(_unchanged, _read_event_id)
+EVENT_IDS = Codec(list, _read_event_ids)

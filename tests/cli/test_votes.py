@@ -1,0 +1,65 @@
+"""Approval by several persons on the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Agent, ApprovalPolicy, Runner, Suspended, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+if TYPE_CHECKING:
+    from tests.cli.command_line import CommandLine
+
+
+@pytest.fixture
+def wait(cli: CommandLine) -> str:
+    """Return the id of a wait that two of three persons decide."""
+
+    @tool(approval=ApprovalPolicy(approvers=["kim", "lee", "max"], votes=2))
+    def pay(cents: int) -> str:
+        """Pay an amount."""
+        return f"paid {cents}"
+
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
+    runner = Runner(
+        Agent("boss", tools=[pay], model=model), store=f"file:{cli.folder / 'runs'}"
+    )
+    outcome = runner.start("go", run_id="j1")
+    assert isinstance(outcome, Suspended)
+    return outcome.waits[0].id
+
+
+def test_approve_prints_how_many_votes_there_are(cli: CommandLine, wait: str) -> None:
+    first = cli("approve", wait, "--by", "kim")
+    second = cli("approve", wait, "--by", "lee")
+
+    assert (0, "approved by kim: 1 of 2 votes") == (first.exit_code, first.lines[0])
+    assert "next: 1 more must decide the same way" in first.lines
+    assert 0 == second.exit_code
+    assert second.lines[0].startswith("approved by kim, lee at ")
+
+
+def test_vote_as_json(cli: CommandLine, wait: str) -> None:
+    vote = json.loads(cli("approve", wait, "--by", "kim", "--json").out)
+
+    assert ("kim", 2, 1) == (vote["by"], vote["votes_needed"], vote["still_needed"])
+
+
+def test_person_who_is_no_approver_gets_an_error(cli: CommandLine, wait: str) -> None:
+    refused = cli("deny", wait, "--by", "eve")
+
+    assert 5 == refused.exit_code
+    assert "eve is not one of its approvers (kim, lee, max)" in refused.err
+
+
+def test_show_names_the_approvers(cli: CommandLine, wait: str) -> None:
+    cli("approve", wait, "--by", "kim")
+
+    shown = cli("show", "j1")
+
+    assert "approvers kim, lee, max, votes kim: approve; 2 needed" in shown.out
+    run = json.loads(cli("show", "j1", "--json").out)
+    assert ["kim"] == [vote["by"] for vote in run["waits"][0]["votes"]]

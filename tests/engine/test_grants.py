@@ -1,0 +1,406 @@
+"""Grants: one approval covers later calls of a run, until it ends or is revoked."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Approve,
+    DecisionRefused,
+    Door,
+    Finished,
+    Grant,
+    InvalidInput,
+    Runner,
+    RunNotFound,
+    Suspended,
+    Tool,
+    resume,
+    run,
+    tool,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, lost_reply, on, refused
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
+from tests.scripts import call, scripted_model
+
+if TYPE_CHECKING:
+    from continuations import Outcome, Wait
+    from tests.run_environment import RunEnvironment
+
+SMALL = {"properties": {"cents": {"maximum": 100}}}
+
+
+def make_pay(**options: Any) -> Tool[..., Any]:
+    """Return a tool that needs an approval."""
+    options.setdefault("approval", ApprovalPolicy())
+
+    @tool(**options)
+    def pay(cents: int) -> str:
+        """Pay."""
+        effect_log.append_effect("pay", str(cents))
+        return f"paid {cents}"
+
+    return pay
+
+
+def turns(*cents: int) -> Any:
+    """Return a script with one payment in each turn."""
+    return {"go": [*([call("pay", cents=each)] for each in cents), "end"]}
+
+
+def make_runner(
+    script: Any, *tools: Tool[..., Any], clock: ManualClock, store: Any = None
+) -> Runner:
+    """Return a runner on a store whose time is that of the clock."""
+    return Runner(
+        make_boss(script, *(tools or (make_pay(),))),
+        store=store or MemoryStore(clock.now),
+        clock=clock,
+    )
+
+
+def only_wait(outcome: Outcome) -> Wait:
+    """Return the one open wait of a run."""
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    return wait
+
+
+def approve_once(runner: Runner, grant: Grant | None, run_id: str = "r") -> Outcome:
+    """Start a run, approve its first call with a grant, and resume it."""
+    wait = only_wait(runner.start("go", run_id=run_id))
+    runner.decide(wait.id, Approve(by="kim", remember=grant))
+    return runner.resume(run_id)
+
+
+def test_a_grant_covers_later_calls_that_match_its_schema(
+    environment: RunEnvironment,
+) -> None:
+    """A call outside of the schema waits for a person, as before."""
+    runner = make_runner(turns(5, 7, 500, 9), clock=ManualClock())
+
+    wait = only_wait(approve_once(runner, Grant("pay", SMALL)))
+
+    assert {"cents": 500} == wait.arguments
+    assert ["pay 5", "pay 7"] == environment.effect_names()
+    runner.decide(wait.id, Approve())
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay 5", "pay 7", "pay 500", "pay 9"] == environment.effect_names()
+
+
+def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end(
+    environment: RunEnvironment,
+) -> None:
+    del environment
+    runner = make_runner(turns(5, 7), clock=ManualClock())
+    assert isinstance(approve_once(runner, Grant("pay", SMALL)), Finished)
+
+    given, by_grant = sorted(runner.audit("r"), key=lambda line: line.door or "")
+
+    assert ("approve", "kim", "python") == (given.verdict, given.by, given.door)
+    assert ("approve", None, "rule") == (by_grant.verdict, by_grant.by, by_grant.door)
+    assert given.rule == by_grant.rule
+    assert (given.rule or "").startswith("grant ")
+    assert [] == runner.grants("r")
+
+
+def test_a_grant_ends_at_its_time(environment: RunEnvironment) -> None:
+    """Also for a call that the grant approved before, and that begins later."""
+    clock = ManualClock()
+    runner = make_runner(turns(5, 7, 8), clock=clock)
+    until = clock.now() + timedelta(seconds=50)
+    wait = only_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve(remember=Grant("pay", until=until)))
+    assert [until] == [grant.until for grant in runner.grants("r")]
+    clock.seconds += 60
+
+    waits_again = only_wait(runner.resume("r"))
+
+    assert {"cents": 7} == waits_again.arguments
+    assert ["pay 5"] == environment.effect_names()
+    assert [] == runner.grants("r")
+
+
+def test_a_revoked_grant_covers_nothing_after_the_next_claim(
+    environment: RunEnvironment,
+) -> None:
+    clock = ManualClock()
+    runner = make_runner(turns(5, 500, 7), clock=clock)
+    wait = only_wait(approve_once(runner, Grant("pay", SMALL)))
+    [grant] = runner.grants("r")
+    assert (SMALL, "pay", False) == (grant.arguments, grant.tool, grant.revoked)
+    assert ("boss", "pay") == grant.path
+
+    runner.revoke("r", grant.id, by="lee", reason="enough", door=Door("console"))
+    runner.revoke("r", grant.id)
+    assert [True] == [each.revoked for each in runner.grants("r")]
+    runner.decide(wait.id, Approve())
+
+    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+    assert ["pay 5", "pay 500"] == environment.effect_names()
+    assert [] == runner.grants("r")
+    [line] = [line for line in runner.audit("r") if line.verdict == "revoke"]
+    assert ("lee", "enough", "console") == (line.by, line.reason, line.door)
+    assert f"grant {grant.id}" == line.rule
+
+
+def test_a_grant_that_is_revoked_before_it_is_applied_covers_nothing(
+    environment: RunEnvironment,
+) -> None:
+    runner = make_runner(turns(5, 7), clock=ManualClock())
+    wait = only_wait(runner.start("go", run_id="r"))
+    decision = runner.decide(wait.id, Approve(remember=Grant("pay")))
+    [grant] = runner.grants("r")
+    assert (decision.id, None) == (grant.id, grant.contract)
+
+    runner.revoke("r", grant.id)
+
+    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_an_approved_call_that_lost_its_grant_waits_for_a_person(
+    environment: RunEnvironment,
+) -> None:
+    """The grant approved the call, the worker stopped, and the grant was revoked."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    runner = make_runner(turns(5, 7), clock=clock, store=store)
+    wait = only_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve(remember=Grant("pay")))
+    looks = iter([False, False, False, False, False, True])
+    paused = runner.resume("r", should_pause=lambda: next(looks, True))
+    assert isinstance(paused, Suspended)
+    [ready] = list(paused.continuation.run_state.calls.values())
+    [grant] = runner.grants("r")
+    assert grant.id == ready.grant
+
+    runner.revoke("r", grant.id)
+    held = only_wait(runner.resume("r"))
+
+    assert "revoked" in (held.note or "")
+    assert ["pay 5"] == environment.effect_names()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"version": "2"},
+        {"approval": ApprovalPolicy(strict=True)},
+    ],
+)
+def test_a_grant_does_not_cover_another_contract(
+    environment: RunEnvironment, changed: dict[str, Any]
+) -> None:
+    """The grant is bound to the contract that the approver saw."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    script = turns(5, 500, 7)
+    first = make_runner(script, make_pay(), clock=clock, store=store)
+    wait = only_wait(approve_once(first, Grant("pay", SMALL)))
+    first.decide(wait.id, Approve())
+
+    second = make_runner(script, make_pay(**changed), clock=clock, store=store)
+    held = only_wait(second.resume("r"))
+
+    # The approval of 500 was for the old contract as well.
+    assert {"cents": 500} == held.arguments
+    second.decide(held.id, Approve())
+    assert {"cents": 7} == only_wait(second.resume("r")).arguments
+    assert ["pay 5", "pay 500"] == environment.effect_names()
+
+
+def test_a_grant_covers_no_call_of_another_run_agent_or_tool(
+    environment: RunEnvironment,
+) -> None:
+    """The approver saw one place in one run."""
+    clock = ManualClock()
+    pay = make_pay()
+    script: Any = {
+        "go": [[call("pay", cents=1)], [call("deputy", input="sub")], "end"],
+        "sub": [[call("pay", cents=2)], "done"],
+    }
+    deputy = Agent("deputy", tools=[pay], model=scripted_model(script))
+    boss = make_boss(script, pay, deputy)
+    runner = Runner(boss, store=MemoryStore(clock.now), clock=clock)
+
+    other = only_wait(approve_once(runner, Grant("pay")))
+    assert ("boss", "deputy", "pay") == other.path
+    another_run = only_wait(runner.start("go", run_id="r2"))
+    assert {"cents": 1} == another_run.arguments
+    adopted = runner.adopt(runner.look("r"), run_id="r3")
+    assert isinstance(adopted, Suspended)
+    assert [] == runner.grants("r3")
+    assert ["pay 1"] == environment.effect_names()
+
+
+def test_a_grant_works_without_a_store(environment: RunEnvironment) -> None:
+    agent = make_boss(turns(5, 7), make_pay())
+    first = run(agent, "go")
+    wait = only_wait(first)
+
+    answers = {wait.id: Approve(remember=Grant("pay", SMALL))}
+    last = resume(first.continuation.to_bytes(), agent, answers=answers)
+
+    assert isinstance(last, Finished)
+    assert ["pay 5", "pay 7"] == environment.effect_names()
+
+
+def test_a_decision_that_cannot_be_recorded_goes_to_a_person(
+    environment: RunEnvironment,
+) -> None:
+    """A call by a grant without a record would be missing in the audit."""
+    clock = ManualClock()
+    good = MemoryStore(clock.now)
+    runner = make_runner(turns(5, 7), clock=clock, store=good)
+    wait = only_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve(remember=Grant("pay")))
+    faulty = FaultyStore(good, on("create", refused(), prefix="runs/r/in/d-"))
+
+    held = only_wait(make_runner(turns(5, 7), clock=clock, store=faulty).resume("r"))
+
+    assert "not recorded" in (held.note or "")
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_a_lost_reply_records_one_decision_by_a_grant(
+    environment: RunEnvironment,
+) -> None:
+    clock = ManualClock()
+    good = MemoryStore(clock.now)
+    runner = make_runner(turns(5, 7), clock=clock, store=good)
+    wait = only_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve(remember=Grant("pay")))
+    faulty = FaultyStore(good, on("create", lost_reply(), prefix="runs/r/in/d-"))
+    outcome = make_runner(turns(5, 7), clock=clock, store=faulty).resume("r")
+    if isinstance(outcome, Suspended):
+        runner.decide(only_wait(outcome).id, Approve())
+        outcome = runner.resume("r")
+
+    assert isinstance(outcome, Finished)
+    assert ["pay 5", "pay 7"] == environment.effect_names()
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "another tool": (Grant("refund"), "another tool"),
+    "no grant": ({"tool": "pay"}, "must be a Grant"),
+    "no schema": (Grant("pay", {"type": 7}), "JSON Schema"),
+    "a long schema": (Grant("pay", {"title": "x" * 3000}), "maximum"),
+    "not JSON": (Grant("pay", {"const": {1}}), "cannot be stored"),
+    "a reference": (
+        Grant("pay", {"$ref": "http://127.0.0.1:9/schema.json"}),
+        "JSON Schema",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_grant_that_does_not_fit_is_refused_when_it_is_given(
+    environment: RunEnvironment, name: str
+) -> None:
+    del environment
+    grant, why = REFUSED[name]
+    runner = make_runner(turns(5), clock=ManualClock())
+    wait = only_wait(runner.start("go", run_id="r"))
+
+    with pytest.raises(DecisionRefused, match=why):
+        runner.decide(wait.id, Approve(remember=grant))
+
+    assert [] == runner.audit("r")
+
+
+def test_one_of_several_approvers_cannot_give_a_grant(
+    environment: RunEnvironment,
+) -> None:
+    del environment
+    pay = make_pay(approval=ApprovalPolicy(votes=2))
+    runner = make_runner(turns(5), pay, clock=ManualClock())
+    wait = only_wait(runner.start("go", run_id="r"))
+
+    for person in ("kim", "lee"):
+        with pytest.raises(DecisionRefused, match="several persons"):
+            runner.decide(wait.id, Approve(by=person, remember=Grant("pay")))
+        runner.decide(wait.id, Approve(by=person))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tool": ""},
+        {"tool": 7},
+        {"arguments": "cents < 100"},
+        {"until": datetime(2027, 1, 1)},  # noqa: DTZ001 - that is the mistake
+        {"until": 60},
+    ],
+)
+def test_an_invalid_grant_cannot_be_made(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        make: Any = Grant
+        make(**{"tool": "pay", **options})
+
+
+def test_revoke_names_the_grants_of_the_run(environment: RunEnvironment) -> None:
+    del environment
+    runner = make_runner(turns(5, 500), clock=ManualClock())
+    approve_once(runner, Grant("pay", SMALL))
+    [grant] = runner.grants("r")
+
+    with pytest.raises(InvalidInput, match=grant.id):
+        runner.revoke("r", "other")
+    with pytest.raises(RunNotFound):
+        runner.revoke("r9", grant.id)
+    with pytest.raises(RunNotFound):
+        runner.grants("r9")
+
+
+def test_only_the_newest_grants_are_kept(environment: RunEnvironment) -> None:
+    """The row of the run stands in every version, so its size has a limit."""
+    del environment
+    clock = ManualClock()
+    runner = make_runner(turns(*range(200, 225)), clock=clock)
+    outcome = runner.start("go", run_id="r")
+    given: list[str] = []
+    kept: list[str] = []
+    while isinstance(outcome, Suspended):
+        clock.seconds += 1
+        approve = Approve(remember=Grant("pay", SMALL))
+        given.append(runner.decide(only_wait(outcome).id, approve).id)
+        kept = [grant.id for grant in runner.grants("r")]
+        outcome = runner.resume("r")
+
+    assert given[-21:] == kept
+
+
+def test_runs_without_grants_make_no_request_more(environment: RunEnvironment) -> None:
+    """A revocation is read with the other arrivals, and a grant with the run."""
+    del environment
+    requests: list[list[str]] = []
+    for grant in (None, Grant("pay", {"const": 1})):
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        seen: list[str] = []
+        runner = make_runner(turns(5), clock=clock, store=_CountingStore(store, seen))
+        assert isinstance(approve_once(runner, grant), Finished)
+        requests.append(seen)
+
+    assert requests[0] == requests[1]
+
+
+class _CountingStore:
+    """A store that notes the names of its operations."""
+
+    def __init__(self, store: MemoryStore, seen: list[str]) -> None:
+        self._store, self._seen = store, seen
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("create", "read", "keys", "delete"):
+            self._seen.append(name)
+        return getattr(self._store, name)

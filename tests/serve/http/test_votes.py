@@ -1,0 +1,175 @@
+"""Approval by several persons over HTTP and by signed links."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from continuations import ApprovalPolicy, escalate
+from continuations.serve.notify import mail, notifier
+from tests.present.schema_check import assert_matches_schema
+from tests.serve.http.api_fixture import (
+    ApiFixture,
+    RecordingDispatcher,
+    json_body,
+    problem_slug,
+)
+from tests.serve.http.test_link_pages import ParsedPage, heading
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from continuations import Wait
+    from continuations.serve.http.links import Links
+
+APPROVE = {"decision": "approve"}
+TWO = ApprovalPolicy(
+    approvers=["kim", "lee"],
+    votes=2,
+    within=timedelta(days=1),
+    on_deadline=escalate(to=["cfo"], within=timedelta(days=1)),
+)
+
+
+def run_async(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end."""
+    asyncio.run(scenario)
+
+
+def link_for(links: Links, wait: Wait, actor: str | None) -> str:
+    """Return the link of one person."""
+    return links.link(wait, actor=actor)
+
+
+def test_vote_and_decision_by_verified_identities() -> None:
+    """The first response is a vote and wakes nothing; the second is the decision."""
+
+    async def scenario() -> None:
+        dispatcher = RecordingDispatcher()
+        fixture = ApiFixture(policy=TWO, options={"dispatcher": dispatcher})
+        wait = await fixture.start_waiting_run()
+
+        vote = await fixture.decide(wait, APPROVE, by="kim")
+        assert 200 == vote.status
+        assert_matches_schema("recorded_vote", json_body(vote))
+        assert ("kim", 1) == tuple(
+            json_body(vote)["vote"][k] for k in ("by", "still_needed")
+        )
+        assert [] == dispatcher.runs
+
+        shown = json_body(await fixture.request("GET", f"/waits/{wait.id}"))
+        assert_matches_schema("wait", shown)
+        assert (["kim", "lee"], 2) == (shown["approvers"], shown["votes_needed"])
+        assert ["kim"] == [each["by"] for each in shown["votes"]]
+
+        stranger = await fixture.decide(wait, APPROVE, by="eve")
+        assert (422, "decision-refused") == (stranger.status, problem_slug(stranger))
+
+        decided = await fixture.decide(wait, APPROVE, by="lee")
+        assert_matches_schema("recorded_decision", json_body(decided))
+        assert ["kim", "lee"] == json_body(decided)["decision"]["voters"]
+        assert ["jane-1"] == dispatcher.runs
+
+    run_async(scenario())
+
+
+def test_body_of_a_request_names_no_voter() -> None:
+    """Only the verified identity votes."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=TWO)
+        wait = await fixture.start_waiting_run()
+
+        named = await fixture.decide(wait, {**APPROVE, "by": "lee"}, by="kim")
+
+        assert 400 == named.status
+        assert () == (await fixture.runner.wait(wait.id)).votes
+
+    run_async(scenario())
+
+
+def test_links_of_several_persons() -> None:
+    """The page shows the votes; a person who voted sees the vote and no form."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=TWO)
+        wait = await fixture.start_waiting_run()
+        kim, lee = (link_for(fixture.links, wait, name) for name in ("kim", "lee"))
+
+        first = await fixture.submit_form(kim, decision="approve")
+        again = await fixture.open_link(kim)
+        other = await fixture.open_link(lee)
+
+        assert (200, "Your vote is recorded") == (first.status, heading(first))
+        assert "1 of 2 votes" in first.body
+        assert (heading(first), []) == (heading(again), ParsedPage(again).forms)
+        assert 3 == len(ParsedPage(other).forms)
+        assert "kim: approve; 2 needed" in other.body
+        assert "kim, lee" in other.body
+        second = await fixture.submit_form(lee, decision="approve")
+        assert "Your decision is recorded" == heading(second)
+        assert "kim, lee" in second.body
+
+    run_async(scenario())
+
+
+def test_link_without_an_actor_casts_no_vote() -> None:
+    """A vote needs a person, and anybody may hold such a link."""
+
+    async def scenario() -> None:
+        for policy in (TWO, ApprovalPolicy(votes=2), ApprovalPolicy(approvers=["kim"])):
+            fixture = ApiFixture(policy=policy)
+            wait = await fixture.start_waiting_run()
+            link = link_for(fixture.links, wait, None)
+
+            refused = await fixture.submit_form(link, decision="approve")
+
+            assert 422 == refused.status
+            assert "the link has no actor" in refused.body
+            assert () == (await fixture.runner.wait(wait.id)).votes
+
+    run_async(scenario())
+
+
+def test_links_outlive_an_escalation() -> None:
+    """The wait keeps its id, so a link of before still opens it; the person may not."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=TWO)
+        wait = await fixture.start_waiting_run()
+        kim = link_for(fixture.links, wait, "kim")
+        fixture.manual_clock.seconds += 86_401
+        await fixture.runner.resume("jane-1")
+
+        page = await fixture.open_link(kim)
+        refused = await fixture.submit_form(kim, decision="approve")
+        cfo = link_for(fixture.links, await fixture.runner.wait(wait.id), "cfo")
+        decided = await fixture.submit_form(cfo, decision="approve")
+
+        assert "cfo" in page.body
+        assert 422 == refused.status
+        assert "kim is not one of its approvers" in refused.body
+        assert "Your decision is recorded" == heading(decided)
+
+    run_async(scenario())
+
+
+def test_notices_have_stable_ids_of_their_own() -> None:
+    """A receiver that drops repeats still gets the escalation and each reminder."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=TWO)
+        wait = await fixture.start_waiting_run()
+        fixture.manual_clock.seconds += 86_401
+        await fixture.runner.resume("jane-1")
+        escalated = await fixture.runner.wait(wait.id)
+
+        digests = {notifier.notice_digest(each) for each in (wait, escalated)}
+        assert 2 == len(digests)
+        assert "wait.escalated" == notifier.event_type(escalated)
+        assert mail.subject_line(escalated).startswith("Escalated: ")
+        text = mail.body_text(escalated, None, with_arguments=False)
+        assert "Approvers:  cfo" in text
+
+    run_async(scenario())
