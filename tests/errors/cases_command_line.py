@@ -191,7 +191,7 @@ USAGE = Area(
             _USAGE,
             "cli('approve', wait_id, '--remember', '[]')",
             "cli('approve', wait_id, '--remember', '{\"tool\": \"pay\"}')",
-            setup=_STARTED,
+            setup=STARTED,
             names=("--remember",),
         ),
         Case(
