@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
@@ -116,13 +117,13 @@ class ToolProtocol(Protocol):
         ...
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
-        """Return what people read about a call.
+        """Return what people read about a call; `None`: nothing is declared.
 
         Args:
             arguments_json: The effective arguments.
 
         Returns:
-            The display; `None` if the tool declares nothing for people.
+            The display.
         """
         ...
 
@@ -363,6 +364,11 @@ class AgentProtocol(Protocol):
     @property
     def output_retries(self) -> int:
         """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
+        """The conditions that suspend a frame before a turn of the model."""
         ...
 
     @property

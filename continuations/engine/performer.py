@@ -43,6 +43,7 @@ from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.rule_approvals import NOT_RECORDED_NOTE, RuleApprovals
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import make_tool_context
 from continuations.errors import AgentChanged
 
@@ -84,10 +85,12 @@ class Performer:
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
 
+    suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the check that every call passes before it begins."""
+        """Make the checks before every call and before every turn."""
+        self.suspend_checks = SuspendChecks(self.stack_binding, self.ports)
         self._admission = Admission(self.stack_binding, self.ports)
 
     # Local actions -----------------------------------------------------------

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.wire.field_codecs import (
     BINARY,
+    CONDITION_COUNTS,
     DEADLINE_ACTION,
     DISPLAY,
     EVENT_ID,
@@ -131,6 +132,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "failed_requests", NUMBER),
         NewField(3, "pending_reply", TEXT),
         NewField(3, "polls", NUMBER),
+        NewField(3, "watched_since", TIME),
+        NewField(3, "counts", CONDITION_COUNTS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

@@ -11,6 +11,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -59,7 +61,9 @@ def _no_roles(
 # Everything that has no family of its own.
 GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL}
+MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
+
+FAMILIES: dict[str, Family] = {"general": GENERAL, "models": MODELS}
 
 
 def family_of(seed: int) -> Family:
