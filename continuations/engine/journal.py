@@ -31,7 +31,7 @@ from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
@@ -204,7 +204,7 @@ class StoreJournal:
                 raise
 
         opened: Sequence[Wait] = ()
-        before = self.loaded.state.waits if self.loaded else {}
+        before: Mapping[str, Wait] = self.loaded.state.waits if self.loaded else {}
         if before or state.waits:
             opened, closed = opened_and_closed(before, state.waits)
             if opened or closed:

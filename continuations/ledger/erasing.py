@@ -96,6 +96,7 @@ class Eraser:
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed. Repeat the call, or let a sweep complete it.
         """
+        number = 0
         for _ in range(_MAX_TRIES):
             number = await self._versions.newest_number()
             if number == 0:

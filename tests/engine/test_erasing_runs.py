@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -344,7 +344,9 @@ def decide_first(runner: Runner) -> object:
     return runner.decide(runner.look("r1").waits[0].id, Approve(by="kim"))
 
 
-ZOMBIES: dict[str, tuple[Any, Any]] = {
+Prepare: TypeAlias = "Callable[[MemoryStore, ManualClock], object] | None"
+Act: TypeAlias = "Callable[[Runner], object]"
+ZOMBIES: dict[str, tuple[Prepare, Act]] = {
     "starts": (None, lambda r: r.start("go", run_id="r1", labels=LABELS)),
     "enqueues": (None, lambda r: r.start("go", run_id="r1", work=False)),
     "starts and ends": (None, lambda r: r.start("hello", run_id="r1", labels=LABELS)),

@@ -69,7 +69,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "second_decider_gets_success": (6, "one_decision"),
     "decision_is_read_then_overwritten": (33, "one_decision"),
     "expiry_acts_without_a_recorded_decision": (237, "ended_by_its_decision"),
-    "a_decision_is_taken_after_the_deadline": (444, "decided_in_time"),
+    "a_decision_is_taken_after_the_deadline": (637, "decided_in_time"),
     "wait_id_is_derived_from_its_call": (66, "no_run_stranded"),
     "a_decision_goes_to_the_first_wait": (6, "executed_equals_approved"),
     "a_decision_is_read_from_another_waits_key": (20, "executed_equals_approved"),
@@ -133,7 +133,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "an_early_answer_does_not_fit_its_wait": (2, "no_foreign_errors"),
     "a_pending_reply_is_forgotten": (1000002, "pending_turn_is_asked_once"),
     "a_poll_asks_the_model": (1000002, "pending_turn_is_asked_once"),
-    "the_first_reply_is_polled_for_ever": (1000053, "committed_reply_is_polled"),
+    "the_first_reply_is_polled_for_ever": (1000178, "committed_reply_is_polled"),
     "a_lost_reply_stays_pending": (1000215, "no_run_stranded"),
     "a_message_is_added_before_a_pending_reply": (
         1000012,
