@@ -14,7 +14,14 @@ from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
 from continuations.cli.publish_command import publish
-from continuations.cli.request_commands import cancel, send, signal, wake
+from continuations.cli.request_commands import (
+    cancel,
+    pause,
+    send,
+    signal,
+    unpause,
+    wake,
+)
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
 
@@ -98,6 +105,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     signal,
     publish,
     wake,
+    pause,
+    unpause,
     cancel,
     adopt,
     sweep,

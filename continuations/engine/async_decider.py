@@ -128,9 +128,11 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator):
     ) -> AsyncIterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
-        Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact. A wait whose deadline has passed is
-        listed as `expired` until a sweep records the expiry.
+        Only keys are read. Waits of the kinds `timer` and `model` have no object: if
+        they are asked for, each run with a deadline is loaded. After a crash the list
+        may be out of date until the next sweep; `decide` and `look` are always exact.
+        A wait whose deadline has passed is listed as `expired` until a sweep records
+        the expiry.
 
         Args:
             after: Return only waits after this wait id.

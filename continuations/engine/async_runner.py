@@ -185,10 +185,7 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        outcome = await worker.start_or_resume(state)
-        if not work:
-            self._objects.announce_work()
-        return outcome
+        return await worker.start_or_resume(state)
 
     async def resume(
         self,

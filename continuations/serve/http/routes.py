@@ -240,13 +240,39 @@ async def cancel(context: RequestContext) -> Response:
     """Cancel a run; give it to the dispatcher if another process must end it."""
     # A JSON body is required: a form of another site cannot send one.
     fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason", "call"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
         context.path_params["run_id"],
+        call=decision_bodies.optional_text(fields, "call"),
         reason=reason,
         by=context.identity_name,
         door=HTTP,
+    )
+    if run.status == "suspended":
+        await context.wake(run.run_id)
+    return await _run_response(context, run)
+
+
+async def pause(context: RequestContext) -> Response:
+    """Pause a run; give it to the dispatcher if another process must do that."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    run = await context.runner.pause(
+        context.path_params["run_id"],
+        reason=decision_bodies.optional_text(fields, "reason"),
+        by=context.identity_name,
+        door=HTTP,
+    )
+    return await _run_response(context, run)
+
+
+async def unpause(context: RequestContext) -> Response:
+    """End a pause and the waits of conditions, then give the run to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset())
+    run = await context.runner.unpause(
+        context.path_params["run_id"], by=context.identity_name, door=HTTP
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -377,6 +403,8 @@ ROUTES = (
     Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
+    Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
+    Route(path="/runs/{run_id}/unpause", handlers={"POST": unpause}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
     Route(path="/signals", handlers={"POST": signal}),
     Route(path="/events", handlers={"POST": publish}),

@@ -68,6 +68,8 @@ REQUEST_BODIES = {
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/runs/{run_id}/wake": EMPTY_BODY,
+    "/runs/{run_id}/pause": EMPTY_BODY,
+    "/runs/{run_id}/unpause": EMPTY_BODY,
     "/runs/{run_id}/grants/{grant}/revoke": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
@@ -344,6 +346,12 @@ class _RaisingRunner(AsyncRunner):
     async def wake(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def pause(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def unpause(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -356,6 +364,8 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             await checker.request(fixture, "post", "/signals", SIGNAL)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
             await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
+            for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
+                await checker.request(fixture, "post", path, {}, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
             revoke = "/runs/{run_id}/grants/{grant}/revoke"
             await checker.request(fixture, "post", revoke, {}, names=J)
@@ -452,6 +462,12 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
     await publish_events(checker, fixture)
+    for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
+        assert 200 == await checker.request(fixture, "post", path, {}, names=names)
+        assert 404 == await checker.request(fixture, "post", path, {}, names=J)
+        wrong = {"x": 1}
+        assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
+        assert 415 == await checker.request(fixture, "post", path, names=names)
     wake = "/runs/{run_id}/wake"
     assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
     assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
