@@ -12,6 +12,7 @@ from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
+from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
@@ -104,6 +105,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     send,
     signal,
     publish,
+    heartbeat,
     wake,
     pause,
     unpause,

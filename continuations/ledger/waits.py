@@ -45,12 +45,12 @@ async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
     is looked up again after the create, and a decided wait is not listed as open.
     """
     waits = tuple(wait for wait in waits if wait.rules.has_object)
-    await create(objects, waits)
     for_events = waits_for_events(waits)
     if for_events:
         from continuations.ledger import event_waiters  # noqa: PLC0415 - not to decide
 
         await event_waiters.create(objects, for_events)
+    await create(objects, waits)
     await gather(*(_delete_if_decided(objects, wait) for wait in waits))
 
 

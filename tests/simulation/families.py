@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 
 if TYPE_CHECKING:
@@ -62,8 +63,13 @@ def _no_roles(
 GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
 MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
+EVENTS = Family(number=3, trees=EVENT_TREE_NAMES, roles=draw_reporters)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL, "models": MODELS}
+FAMILIES: dict[str, Family] = {
+    "general": GENERAL,
+    "models": MODELS,
+    "events": EVENTS,
+}
 
 
 def family_of(seed: int) -> Family:
