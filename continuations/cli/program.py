@@ -11,6 +11,7 @@ from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.grant_commands import grants, revoke
+from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inspect_commands import audit, doctor, show, waiting
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
@@ -102,6 +103,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     send,
     signal,
     publish,
+    heartbeat,
     wake,
     pause,
     unpause,

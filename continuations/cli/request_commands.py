@@ -218,4 +218,8 @@ def cancel(
             "cancel request recorded; the process that holds the claim stops "
             "at its next commit"
         )
+    if state.status == "suspended":
+        result = "cancel request recorded; a worker tells its jobs, then ends it"
     write_lines([f"{name}: {result}"])
+    if state.status == "suspended":
+        write_lines([f"next: continuations resume {name}"])

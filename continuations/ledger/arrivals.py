@@ -131,7 +131,9 @@ async def read_arrivals(
     )
     cancelled = layout.cancel_request_key(run.id) in keys
     undecided = state.waits.keys() - digests.keys()
-    slot_keys = _slot_keys(keys, run.id, undecided)
+    # The marker of a moved deadline is found by its slot only.
+    movable = {key for key, wait in state.waits.items() if wait.rules.is_extendable}
+    slot_keys = _slot_keys(keys, run.id, undecided | movable)
     decisions, signals, messages, requests, cancel_request, waits = await gather(
         gather(*_decision_reads(objects, state, digests)),
         gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
@@ -146,7 +148,11 @@ async def read_arrivals(
         ),
     )
     _check_quorums(state, decisions)
-    ended = [each for each in waits if isinstance(each, Decision)]
+    ended = [
+        each
+        for each in waits
+        if isinstance(each, Decision) and each.wait_id in undecided
+    ]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},

@@ -317,6 +317,24 @@ def _callback_definitions() -> Json:
                 object_form("The job failed.", error),
             ],
         },
+        "heartbeat": object_form(
+            "A job is in progress.",
+            {
+                "extend": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": 3650 * 86_400,
+                    "description": "Seconds from now to the new deadline.",
+                }
+            },
+        ),
+        "extended_job": object_form(
+            "The newest deadline of a job.",
+            {
+                "status": {"const": "extended"},
+                "deadline": described(TIME_OR_NULL, "Null: there is no deadline."),
+            },
+        ),
         "reported_result": object_form(
             "The result of a job is recorded.",
             {

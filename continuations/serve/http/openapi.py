@@ -392,8 +392,19 @@ def _callback_paths() -> _Json:
         parameters=(_CALLBACK_PARAMETER,),
         body=_request_body("application/json", "job_result"),
     )
-    del report["responses"]["401"]
-    return {"/callbacks/{token}": {"post": {**report, "security": []}}}
+    extend = _operation(
+        "extendJob",
+        "Say at a callback URL that the job is in progress",
+        {"200": _json_response("extended_job", "The job has more time.")},
+        *(400, 404, 409, 410, 415, 503),
+        parameters=(_CALLBACK_PARAMETER,),
+        body=_request_body("application/json", "heartbeat"),
+    )
+    del report["responses"]["401"], extend["responses"]["401"]
+    return {
+        "/callbacks/{token}": {"post": {**report, "security": []}},
+        "/callbacks/{token}/heartbeat": {"post": {**extend, "security": []}},
+    }
 
 
 def _service_paths() -> _Json:

@@ -330,6 +330,13 @@ async def report_result(context: RequestContext) -> Response:
     return await callbacks.report(context)
 
 
+async def extend_job(context: RequestContext) -> Response:
+    """Give a job more time at its callback URL."""
+    from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
+
+    return await callbacks.extend(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -382,6 +389,11 @@ ROUTES = (
     Route(path="/events", handlers={"POST": publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
+    Route(
+        path="/callbacks/{token}/heartbeat",
+        handlers={"POST": extend_job},
+        is_public=True,
+    ),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},
