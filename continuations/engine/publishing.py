@@ -128,16 +128,10 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        <<<<<<< HEAD
         a look at earlier events; the notifications; the keys of the index. Then come
         the deletion of ended waits, a look at new arrivals, and the deletion of
         markers. A crash between two steps leaves a due marker, and a sweep does the
         rest.
-        =======
-        a look at earlier events; the notifications. Then ended waits are deleted, new
-        arrivals are read, and markers are deleted. A crash between two steps leaves a
-        due marker, and a sweep does the rest.
-        >>>>>>> main
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
