@@ -275,6 +275,21 @@ WAITING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees with calls that several persons approve.
+VOTING_TREES: dict[str, Tree] = {
+    "elect": Tree("elect", {"go": [[("elect", "1"), ("act", "2")], "end"]}, {}),
+    "board": Tree("board", {"go": [[("board", "1"), ("panel", "2")], "end"]}, {}),
+    "board_deep": Tree(
+        "board_deep",
+        {
+            "go": [[("clerk", "A"), ("elect", "1")], "end"],
+            "A": [[("board", "2")], "A end"],
+        },
+        {"clerk": {}},
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -285,7 +300,14 @@ def find_tree(name: str) -> Tree:
     return _BY_NAME[name]
 
 
-_BY_NAME = TREES | POISON_TREES | SHORT_APPROVAL_TREES | TIMEOUT_TREES | WAITING_TREES
+_BY_NAME = (
+    TREES
+    | POISON_TREES
+    | SHORT_APPROVAL_TREES
+    | TIMEOUT_TREES
+    | WAITING_TREES
+    | VOTING_TREES
+)
 
 
 @cache

@@ -11,6 +11,9 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.simulation.agents import VOTING_TREES
+from tests.simulation.voting import draw_voters
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -59,7 +62,9 @@ def _no_roles(
 # Everything that has no family of its own.
 GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL}
+VOTES = Family(number=5, trees=tuple(VOTING_TREES), roles=draw_voters)
+
+FAMILIES: dict[str, Family] = {"general": GENERAL, "votes": VOTES}
 
 
 def family_of(seed: int) -> Family:

@@ -12,6 +12,7 @@ from tests.simulation import (
     laws_of_effects,
     laws_of_endings,
     laws_of_runs,
+    laws_of_votes,
     laws_of_waits,
 )
 
@@ -47,6 +48,9 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_waits.answered_by_its_wait_only,
     laws_of_waits.early_answer_counts_as_start,
     laws_of_waits.timers_end_in_time,
+    laws_of_votes.each_vote_is_counted_once,
+    laws_of_votes.decided_by_its_slots,
+    laws_of_votes.votes_that_were_acknowledged_are_kept,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

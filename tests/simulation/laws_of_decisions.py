@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core.calls import Nested
 from continuations.core.decisions import Decision
+from continuations.core.quorum import Vote
 from continuations.core.waits import call_digest
 from continuations.errors import (
     AlreadyDecided,
@@ -62,6 +63,8 @@ def _is_right_result(each: DecideResult, recorded: Decision | None) -> bool:
     match each.result:
         case Decision():
             return recorded == each.result
+        case Vote():
+            return True  # see `votes_that_were_acknowledged_are_kept`
         case AlreadyDecided(decision=decision):
             return recorded == decision
         case Cancelled():
@@ -115,7 +118,8 @@ def decided_in_time(evidence: Evidence) -> str | None:
     The store's time counts: that of the decision's marker.
     """
     for record in evidence.waits.values():
-        decision, deadline = record.decision, record.wait.deadline
+        decision = record.decision
+        deadline = evidence.as_slots_left(record.wait).deadline
         if decision is None or deadline is None or decision.kind == "cancel":
             continue
         if (decision.at > deadline) != (decision.kind == "expire"):
@@ -130,7 +134,8 @@ def decided_in_time(evidence: Evidence) -> str | None:
 def not_expired_early(evidence: Evidence) -> str | None:
     """No wait expires earlier than the allowed clock difference before its deadline."""
     for record in evidence.waits.values():
-        decision, deadline = record.decision, record.wait.deadline
+        decision = record.decision
+        deadline = evidence.as_slots_left(record.wait).deadline
         if decision is None or decision.kind != "expire":
             continue
         early = (deadline or EPOCH) - wall_time(record.decided_at)

@@ -131,4 +131,12 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_timer_has_no_marker": (5, "no_run_stranded"),
     "an_early_answer_is_ignored_after_a_crash": (72, "early_answer_counts_as_start"),
     "an_early_answer_does_not_fit_its_wait": (2, "no_foreign_errors"),
+    "votes_for_different_edits_add_up": (5000001, "decided_by_its_slots"),
+    "votes_survive_an_escalation": (5000001, "decided_by_its_slots"),
+    "everybody_is_an_approver": (5000000, "each_vote_is_counted_once"),
+    "a_person_votes_twice": (5000014, "each_vote_is_counted_once"),
+    "a_taken_number_is_a_success": (5000035, "decided_by_its_slots"),
+    "a_deadline_takes_effect_without_a_slot": (5000000, "decided_by_its_slots"),
+    "only_the_last_voter_records_the_decision": (5000392, "decided_by_its_slots"),
+    "the_marker_follows_the_slot": (5000000, "each_vote_is_counted_once"),
 }
