@@ -135,7 +135,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "votes_survive_an_escalation": (5000001, "decided_by_its_slots"),
     "everybody_is_an_approver": (5000000, "each_vote_is_counted_once"),
     "a_person_votes_twice": (5000014, "each_vote_is_counted_once"),
-    "a_taken_number_is_a_success": (5000035, "decided_by_its_slots"),
+    "a_taken_number_is_a_success": (5000062, "votes_that_were_acknowledged_are_kept"),
     "a_deadline_takes_effect_without_a_slot": (5000000, "decided_by_its_slots"),
     "only_the_last_voter_records_the_decision": (5000392, "decided_by_its_slots"),
     "the_marker_follows_the_slot": (5000000, "each_vote_is_counted_once"),

@@ -15,7 +15,7 @@ from continuations.engine import deadlines
 from continuations.ledger import arrivals, markers, wait_slots
 from continuations.ledger.decisions import record_decision
 from tests.simulation.families import VOTES
-from tests.simulation.laws_of_decisions import decided_in_time, one_decision
+from tests.simulation.laws_of_decisions import decided_in_time
 from tests.simulation.laws_of_endings import no_run_stranded
 from tests.simulation.laws_of_votes import (
     decided_by_its_slots,
@@ -95,7 +95,7 @@ def a_person_votes_twice() -> Patches:
 
 @mutant(
     "A vote whose number is taken counts as recorded.",
-    breaks=(votes_that_were_acknowledged_are_kept, decided_by_its_slots, one_decision),
+    breaks=(votes_that_were_acknowledged_are_kept,),
     family=VOTES,
 )
 def a_taken_number_is_a_success() -> Patches:
