@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.readings import Money, Secret
+    from continuations.authoring.suspend_conditions import (
+        AgentProgress,
+        SuspendCondition,
+        after,
+        every,
+    )
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -92,6 +98,12 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.escalation": ["escalate"],
+    "continuations.authoring.suspend_conditions": [
+        "AgentProgress",
+        "SuspendCondition",
+        "after",
+        "every",
+    ],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -165,6 +177,7 @@ _MODULE_BY_EXPORT = {
 __all__ = [
     "Agent",
     "AgentChanged",
+    "AgentProgress",
     "AlreadyDecided",
     "Answer",
     "ApprovalPolicy",
@@ -212,6 +225,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoreUnsafe",
+    "SuspendCondition",
     "Suspended",
     "SweepResult",
     "Tool",
@@ -226,9 +240,11 @@ __all__ = [
     "WaitNotFound",
     "WaitSummary",
     "__version__",
+    "after",
     "ask",
     "ask_person",
     "escalate",
+    "every",
     "external",
     "open_store",
     "resume",

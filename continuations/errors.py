@@ -186,10 +186,11 @@ class WaitExpired(ContinuationsError):
 class ModelError(ContinuationsError):
     """The model did not give a usable reply.
 
-    Causes are a failed or refused request, an invalid reply, and an agent without a
-    model. The run keeps everything that was committed before. Fix the cause that the
-    text names, then call `resume` with the run id or, without a store, with
-    `continuation`.
+    Causes are a refused request, an invalid reply, and an agent without a model. The
+    run keeps everything that was committed before. Fix the cause that the text names,
+    then call `resume` with the run id or, without a store, with `continuation`. If the
+    request may succeed later (`retryable`), a run raises no error: the frame waits for
+    its model.
 
     Attributes:
         status: HTTP status of the provider's response, or `None` without a response.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 from continuations.authoring import agent_options, callables
 from continuations.authoring.subagent import AgentTool
+from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
 from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.output_spec import OutputSpec
+    from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
 
@@ -73,6 +75,10 @@ class Agent(Generic[Output]):
         reset_tool_choice: Leave `tool_choice` out of the settings after the first
             turn of a conversation, so that no tool is forced in every turn.
             Default: `True`.
+        suspend_when: Conditions that are asked before each turn of the model:
+            `every(turns=...)`, `after(minutes=...)`, or functions of an
+            `AgentProgress` that return True or a text. If one is met, the agent waits
+            until `unpause`. Default: none.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -96,6 +102,7 @@ class Agent(Generic[Output]):
         max_turns: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
         reset_tool_choice: bool = ...,
+        suspend_when: SuspendConditions = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -113,6 +120,7 @@ class Agent(Generic[Output]):
         max_turns: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
         reset_tool_choice: bool = ...,
+        suspend_when: SuspendConditions = ...,
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
         self,
@@ -129,6 +137,7 @@ class Agent(Generic[Output]):
         max_turns: int | None = 100,
         settings: Mapping[str, Any] | None = None,
         reset_tool_choice: bool = True,
+        suspend_when: SuspendConditions = (),
     ) -> None:
         agent_options.check_name(name)
         self.name = name
@@ -143,6 +152,7 @@ class Agent(Generic[Output]):
         self.reset_tool_choice = reset_tool_choice
         agent_options.check_options(name, vars(self))
         self.settings = agent_options.copy_settings(name, settings)
+        self.suspend_conditions = checked_conditions(name, suspend_when)
         self._tools = tools
         if not callable(tools) or is_tool(tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet

@@ -15,6 +15,7 @@ from continuations.authoring.tool_digests import (
     compute_contract_digest,
     compute_model_text_digest,
 )
+from continuations.authoring.tool_waits import is_tool_wait
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
@@ -147,6 +148,11 @@ class BaseTool(ABC):
         return False
 
     @property
+    def cancels(self) -> bool:
+        """Whether an `on_cancel` function is called when a call is cancelled."""
+        return False
+
+    @property
     def sub_agent(self) -> AgentProtocol | None:
         """The agent that a call starts; `None` for every tool but an agent's."""
         return None
@@ -258,17 +264,23 @@ class BaseTool(ABC):
         msg = f"tool {self.name} has no on_answer function"
         raise TypeError(msg)
 
+    async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
+        """Do nothing: only `WaitingTool` has an `on_cancel` function."""
+        del arguments_json, ctx
+
     async def verify_call(
         self, arguments_json: str, ctx: ToolContext
-    ) -> Approve | Deny | Answer | None:
+    ) -> Approve | Deny | Answer | ToolWait[Any] | None:
         """Call the tool's `verify` function; `None`: it cannot tell.
 
-        Only a decision counts. An exception of the function propagates.
+        Only a decision or a wait counts. An exception of the function propagates.
         """
         if self.verify is None:
             return None
         verdict = await self._call_verify(self.verify, arguments_json, ctx)
-        return verdict if isinstance(verdict, Approve | Deny | Answer) else None
+        if isinstance(verdict, Approve | Deny | Answer) or is_tool_wait(verdict):
+            return verdict
+        return None
 
     @abstractmethod
     async def _call_verify(

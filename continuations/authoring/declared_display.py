@@ -23,7 +23,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from continuations.core.readings import MoneyReading
+    from continuations.core.reading_texts import MoneyReading
     from continuations.core.summaries import Field
 
 # A template, or a function of the arguments by name that returns the title.

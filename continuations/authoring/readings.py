@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.core.readings import CURRENCY, UNITS, MoneyReading
+from continuations.core.reading_texts import CURRENCY, UNITS, MoneyReading
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

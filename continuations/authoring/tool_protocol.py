@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
@@ -116,13 +117,13 @@ class ToolProtocol(Protocol):
         ...
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
-        """Return what people read about a call.
+        """Return what people read about a call; `None`: nothing is declared.
 
         Args:
             arguments_json: The effective arguments.
 
         Returns:
-            The display; `None` if the tool declares nothing for people.
+            The display.
         """
         ...
 
@@ -205,6 +206,25 @@ class ToolProtocol(Protocol):
         """Whether an `on_answer` function gets the answers that the tool waits for."""
         ...
 
+    @property
+    def cancels(self) -> bool:
+        """Whether an `on_cancel` function is called when a call is cancelled."""
+        ...
+
+    async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
+        """Call the `on_cancel` function. An exception of its code propagates.
+
+        Args:
+            arguments_json: The effective arguments of the call.
+            ctx: The context of the call. Its idempotency key is the id of the wait
+                that ended.
+
+        Raises:
+            ArgumentsInvalid: The arguments do not fit in this process. The function
+                did not run.
+        """
+        ...
+
     def check_answer(self, answer_json: str) -> None:
         """Check an answer with the type that the `on_answer` function declares.
 
@@ -259,7 +279,7 @@ class ToolProtocol(Protocol):
 
     async def verify_call(
         self, arguments_json: str, ctx: ToolContext
-    ) -> Approve | Deny | Answer | None:
+    ) -> Approve | Deny | Answer | ToolWait[Any] | None:
         """Find out if an interrupted call took effect.
 
         Args:
@@ -270,6 +290,7 @@ class ToolProtocol(Protocol):
             - `Answer(result)`: the call took effect.
             - `Approve()`: it did not take effect; run it.
             - `Deny()`: it did not take effect, and must not run any more.
+            - A wait, such as `external(...)`: it began a job, which is in progress.
             - `None`: unknown.
         """
         ...
@@ -343,6 +364,11 @@ class AgentProtocol(Protocol):
     @property
     def output_retries(self) -> int:
         """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
+        """The conditions that suspend a frame before a turn of the model."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Tools that may return a wait, and the function that gets the answer."""
+"""Tools that may return a wait, and the functions that get its end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ResultNotSerializable
+from continuations.authoring.handler_function import (
+    CONTEXT_PARAMETER,
+    HandlerFunction,
+    check_function,
+)
 from continuations.authoring.tool_waits import ToolWait
 from continuations.errors import InvalidInput
 
@@ -25,9 +30,10 @@ R = TypeVar("R")
 
 
 class WaitingTool(BaseTool):
-    """A tool with an optional `on_answer` function."""
+    """A tool with optional functions `on_answer` and `on_cancel`."""
 
     _answer_function: AnswerFunction | None = None
+    _cancel_function: HandlerFunction | None = None
 
     @property
     @abstractmethod
@@ -75,12 +81,62 @@ class WaitingTool(BaseTool):
         receiver = answer_function.checked(function, label, scope)
         names = self._argument_names
         if names is not None:
-            own = (answer_function.ANSWER_PARAMETER, answer_function.CONTEXT_PARAMETER)
+            own = (answer_function.ANSWER_PARAMETER, CONTEXT_PARAMETER)
             callables.check_callback_parameters(
                 function, (*names, *own), f"{label}: on_answer"
             )
         self._answer_function = receiver
         return function
+
+    @property
+    def cancels(self) -> bool:
+        """Whether an `on_cancel` function is called when a call is cancelled."""
+        return self._cancel_function is not None
+
+    def on_cancel(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Declare the function that stops a job that nobody waits for any more.
+
+        It is called when a call that waits is cancelled, and when the deadline of
+        `external(...)` passes. A crash may repeat it, and a failure is tried again
+        twice. So pass `ctx.idempotency_key` to the other system: it is the id of the
+        wait that ends. The job has the name `ctx.wait_id`, as in the tool.
+
+        ```python
+        @scan.on_cancel
+        def stop_scan(document: str, ctx: ToolContext) -> None: ...
+        ```
+
+        Args:
+            function: A plain or async function. It may take arguments of the tool by
+                their names, and the `ToolContext` as `ctx`. Its result is not used.
+
+        Returns:
+            The function.
+
+        Raises:
+            InvalidInput: The function requires an argument that the tool does not
+                have. Or the tool has such a function already.
+        """
+        label = f"tool {self.name}"
+        if self._cancel_function is not None:
+            msg = f"{label} has an on_cancel function already. Declare only one."
+            raise InvalidInput(msg)
+        check_function(function, f"{label}: on_cancel")
+        scope = enclosing_locals(function, inspect.currentframe())
+        names = self._argument_names
+        if names is not None:
+            callables.check_callback_parameters(
+                function, (*names, CONTEXT_PARAMETER), f"{label}: on_cancel"
+            )
+        self._cancel_function = HandlerFunction(function, scope)
+        return function
+
+    async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
+        """Call the `on_cancel` function; see `ToolProtocol.cancel_call`."""
+        if self._cancel_function is not None:
+            values = self._values_by_name(arguments_json)
+            arguments = self._cancel_function.accepted(values, ctx)
+            await callables.call(self._cancel_function.function, **arguments)
 
     def check_answer(self, answer_json: str) -> None:
         """Check an answer; see `ToolProtocol.check_answer`."""

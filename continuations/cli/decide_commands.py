@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,13 +33,14 @@ from continuations.cli.options import (
 from continuations.cli.output import write_lines
 from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
+from continuations.errors import ContinuationsError
 from continuations.present.json_forms import decision_json
 from continuations.wire.report import vote_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import Runner
+    from continuations import Runner, Wait
     from continuations.core.decisions import Verdict
 
 # typer reads the annotations when it runs.
@@ -202,6 +204,7 @@ def _decide(
 ) -> None:
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
+    wait = None if as_json else _open_wait(runner, wait_id)
     result = runner.decide(
         wait_id, make_verdict(actor.name), shown=shown, door=actor.door
     )
@@ -210,10 +213,19 @@ def _decide(
         if as_json:
             write_json(vote_json(result))
         else:
+            write_lines(formatting.title_lines(wait, result))
             write_lines(formatting.vote_lines(result))
         return
     if as_json:
         write_json(decision_json(result))
         return
     run_id = wait_id.partition("@")[2]
+    write_lines(formatting.title_lines(wait, result))
     write_lines(formatting.decision_lines(result, run_id))
+
+
+def _open_wait(runner: Runner, wait_id: str) -> Wait | None:
+    """Return the wait that is decided now, for its title; `None` if it is not open."""
+    with suppress(ContinuationsError):
+        return runner.wait(wait_id)
+    return None

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
+from continuations.core import jsontext
 from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.withheld_waits import withheld
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
@@ -16,11 +18,12 @@ from continuations.present.wait_text import DECISION_WORDS, votes_text, wait_fac
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from continuations import Decision, Outcome, Usage, Wait, WaitSummary
     from continuations.core.quorum import Vote
     from continuations.core.wait_rules import WaitRules
+    from continuations.present.wait_parts import WaitParts
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100
@@ -84,10 +87,53 @@ def _next_command(rules: WaitRules, wait_id: str) -> str:
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
     """Yield the fields of a wait that a person needs to decide, without the id."""
     yield f"{indent}kind: {wait.kind}"
-    for label, fact in wait_facts(wait).items():
+    if wait.display is None:
+        yield from _fact_lines(wait_facts(wait), indent)
+        yield from json_field_lines("arguments", wait.arguments_json, indent)
+        return
+    # Imported here: most waits have no display, and decisions need none.
+    from continuations.present.wait_parts import effect_text, wait_parts  # noqa: PLC0415
+
+    parts = wait_parts(wait)
+    first = {"Title": wait.title, "Effect": effect_text(wait)}
+    yield from _fact_lines({k: v for k, v in first.items() if v}, indent)
+    yield from _fact_lines(parts.origin, indent)
+    yield from json_field_lines("arguments", withheld(wait).arguments_json, indent)
+    yield from _reading_lines(parts, indent)
+    yield from _fact_lines(parts.consequences, indent)
+
+
+def _fact_lines(facts: Mapping[str, str], indent: str) -> Iterator[str]:
+    for label, fact in facts.items():
         if label not in _FACTS_IN_THE_ID:
             yield f"{indent}{label.lower()}: {escape_invisible(fact)}"
-    yield from json_field_lines("arguments", wait.arguments_json, indent)
+
+
+def _reading_lines(parts: WaitParts, indent: str) -> Iterator[str]:
+    """Yield the readings of the arguments, the evidence and the agent's words."""
+    from continuations.present import wait_parts  # noqa: PLC0415 - see wait_lines
+
+    readings = {
+        place: text
+        for argument in parts.arguments
+        for place, text in argument.readings.items()
+    }
+    secrets = [each.name for each in parts.arguments if each.is_secret]
+    if readings or secrets:
+        yield f"{indent}readings:"
+    for place, text in readings.items():
+        yield f"{indent}  {escape_invisible(place)}: {escape_invisible(text)}"
+    for name in secrets:
+        yield f"{indent}  {escape_invisible(name)}: {wait_parts.MASK_NOTE}"
+    if parts.evidence:
+        yield f"{indent}evidence:"
+    for finding in parts.evidence:
+        source = escape_invisible(wait_parts.finding_source(finding))
+        text = escape_invisible(wait_parts.finding_text(finding))
+        yield f"{indent}  {source}: {text}"
+    if parts.agent_words is not None:
+        words = escape_invisible(parts.agent_words)
+        yield f"{indent}agent's words, not checked: {words}"
 
 
 def json_field_lines(name: str, text: str, indent: str = "") -> Iterator[str]:
@@ -98,6 +144,17 @@ def json_field_lines(name: str, text: str, indent: str = "") -> Iterator[str]:
         return
     yield f"{indent}{name}:"
     yield indent_escaped(indented_json(text), f"{indent}  ")
+
+
+def title_lines(wait: Wait | None, decided: Decision | Vote) -> Iterator[str]:
+    """Yield the title of the call that was decided, as edited if it was."""
+    display = None if wait is None else wait.display
+    title = None if display is None else display.title
+    if display is not None and decided.arguments is not None:
+        # The title of a function is that of the other arguments.
+        title = display.title_of(jsontext.parse(decided.arguments))
+    if title is not None:
+        yield f"title: {escape_invisible(title)}"
 
 
 def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.evidence import Finding
-    from continuations.core.readings import MoneyReading
+    from continuations.core.reading_texts import MoneyReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,6 @@ class CallDisplay:
         Returns:
             For example `{"cents": "€12,400.00", "day": "Tuesday, 24 November 2026"}`.
         """
-        from continuations.core.readings import readings_by_place  # noqa: PLC0415 - only for people
+        from continuations.core.reading_texts import readings_by_place  # noqa: PLC0415 - only for people
 
         return readings_by_place(arguments, schema, dict(self.money))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import Decision
+    from continuations.core.frames import ConditionCount
     from continuations.core.grants import KeptGrant
     from continuations.core.messages import Message
     from continuations.core.run import Failure, KeptSignal
@@ -134,6 +135,15 @@ class FrameAbandoned:
 
 
 # Events of the run ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FrameWatched:
+    """The conditions of a frame's agent count from these times and turns."""
+
+    frame_id: str
+    since: datetime
+    counts: tuple[ConditionCount, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -388,6 +398,7 @@ Event: TypeAlias = (
     | GrantGiven
     | GrantsRevoked
     | FrameAbandoned
+    | FrameWatched
     | OperatorRequestTaken
     | SuspensionBegan
     | SuspensionEnded

@@ -8,8 +8,25 @@ from typing import TYPE_CHECKING
 from continuations.core.transcript import NOTHING_CHECKED
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionCount:
+    """From where a condition counts that has suspended a frame.
+
+    Attributes:
+        name: Name of the condition.
+        turns: Turns of the frame when the condition last suspended it.
+        since: When that suspension ended, or began if it has not ended.
+    """
+
+    name: str
+    turns: int
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +45,9 @@ class FrameRow:
         pending_reply: Id of the reply that the provider computes for this turn, or
             `None` if the model must be asked.
         polls: How often the pending reply was not ready.
+        watched_since: When the conditions of the agent (`suspend_when`) were first
+            asked, or `None`.
+        counts: The conditions that have suspended this frame.
     """
 
     id: str
@@ -40,6 +60,12 @@ class FrameRow:
     failed_requests: int = 0
     pending_reply: str | None = None
     polls: int = 0
+    watched_since: datetime | None = None
+    counts: tuple[ConditionCount, ...] = ()
+
+    def count_of(self, condition: str) -> ConditionCount | None:
+        """Return the count of a condition that has suspended this frame, or `None`."""
+        return next((each for each in self.counts if each.name == condition), None)
 
     @property
     def reads_messages(self) -> bool:

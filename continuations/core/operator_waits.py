@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.call_cancellation import with_cancelled_call
 from continuations.core.events import (
+    FrameWatched,
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
@@ -19,15 +21,28 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
+    from continuations.core.frames import FrameRow
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
 
 PAUSE = "pause"
+# Between the names of the conditions that suspend a frame at the same time.
+_BETWEEN_NAMES = ", "
 
 
 def operator_waits(state: RunState) -> list[Wait]:
     """Return the open waits of a run that only `unpause` ends."""
     return [wait for wait in state.suspending.values() if wait.rules.ended_by_unpause]
+
+
+def operator_reasons(waits: Iterable[Wait]) -> tuple[str, ...]:
+    """Return why operators hold a run: reasons of pauses, and names of conditions."""
+    reasons: list[str] = []
+    for wait in waits:
+        if wait.rules.ended_by_unpause:
+            name = wait.policy or wait.kind
+            reasons += name.split(_BETWEEN_NAMES) if wait.frame_id else [name]
+    return tuple(reasons)
 
 
 def operator_wait(
@@ -70,11 +85,24 @@ def operator_wait(
 
 
 def without_operator_waits(state: RunState, now: datetime) -> RunState:
-    """Return the run after `unpause`: no operator holds it or one of its frames."""
-    del now
+    """Return the run after `unpause`: no operator holds it or one of its frames.
+
+    The conditions that held a frame count from now.
+    """
     for wait in operator_waits(state):
+        if wait.frame_id:
+            state = advance(state, _counting_from(state.frames[wait.frame_id], now))
         state = advance(state, SuspensionEnded(wait_id=wait.id))
     return state
+
+
+def _counting_from(frame: FrameRow, now: datetime) -> FrameWatched:
+    counts = tuple(
+        replace(count, since=now) if count.turns == frame.turns else count
+        for count in frame.counts
+    )
+    since = frame.watched_since or now
+    return FrameWatched(frame_id=frame.id, since=since, counts=counts)
 
 
 def with_operator_requests(

@@ -52,8 +52,9 @@ class Failure:
 
     Attributes:
         code: Kind of the failure, for programs: `budget`, `max_turns`, `denied`,
-            `expired`, `attempts` or `cancelled`. The others are about the last reply:
-            `length` or `content_filter` (incomplete), `output` (wrong type), `empty`.
+            `expired`, `attempts`, `model` or `cancelled`. The others are about the last
+            reply: `length` or `content_filter` (incomplete), `output` (wrong type),
+            `empty`.
         message: Explanation, for people.
     """
 

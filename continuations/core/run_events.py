@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
+    FrameWatched,
     GrantGiven,
     GrantsRevoked,
     OperatorRequestTaken,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         UserMessageAdded
         | SignalsKept
         | EventTaken
+        | FrameWatched
         | GrantGiven
         | GrantsRevoked
         | OperatorRequestTaken
@@ -40,6 +42,7 @@ RUN_EVENTS = (
     UserMessageAdded,
     SignalsKept,
     EventTaken,
+    FrameWatched,
     GrantGiven,
     GrantsRevoked,
     OperatorRequestTaken,
@@ -59,6 +62,10 @@ def apply(draft: Draft, event: RunEvent) -> None:
             run = draft.run
             taken = with_event(run.events_taken, event.event_id)
             draft.put_run(replace(run, events_taken=taken))
+        case FrameWatched():
+            frame = draft.frame(event.frame_id)
+            watched = replace(frame, watched_since=event.since, counts=event.counts)
+            draft.put_frame(watched)
         case GrantGiven():
             draft.put_run(with_grant(draft.run, event.grant))
         case GrantsRevoked():

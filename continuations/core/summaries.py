@@ -13,7 +13,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
-from continuations.core.readings import (
+from continuations.core.reading_texts import (
     UNITS,
     MoneyReading,
     date_text,

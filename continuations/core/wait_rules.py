@@ -23,7 +23,7 @@ WaitKind = Literal[
     "operator",
 ]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
-# What a wait suspends: one call, one frame (no turn of its model begins), or the run
+# The subject of a wait: a call, a frame (no turn of its model begins), or the run
 # (nothing begins).
 SubjectKind = Literal["call", "frame", "run"]
 

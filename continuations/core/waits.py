@@ -70,6 +70,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
+        cancels: Whether a function of the tool is called when the wait is cancelled
+            (`on_cancel`).
         display: What people read about the call besides its arguments, or `None` if
             its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
@@ -108,6 +110,7 @@ class Wait:
     stage: int = 0
     on_deadline_json: str | None = None
     continues: bool = False
+    cancels: bool = False
     display: CallDisplay | None = None
     events_taken: tuple[str, ...] = ()
     quorum: Quorum | None = None
@@ -328,6 +331,7 @@ def parked_digest(wait: Wait, *, run_nonce: str, frame_id: str, contract: str) -
                 wait.event_key,
                 wait.on_deadline_json,
                 wait.continues,
+                *(["cancels"] if wait.cancels else []),
             ]
         ),
     )

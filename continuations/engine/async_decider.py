@@ -17,7 +17,13 @@ from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Sequence,
+    )
 
     from continuations.core.decisions import Verdict
     from continuations.core.quorum import Vote
@@ -88,22 +94,25 @@ class AsyncDecider(AsyncEvents, AsyncOperator):
             door=door,
             groups_of=self._groups_of if self._ports.groups else None,
         )
+        # A person who saw the digest of a wait decides no other wait.
+        if check_digest is not None or shown is not None:
+            return await decide(wait_id)
+        return await self._decide_job(wait_id, decide)
+
+    async def _decide_job(
+        self, wait_id: str, decide: Callable[[str], Awaitable[Decision | Vote]]
+    ) -> Decision | Vote:
+        """Decide a wait, or the one that was opened after it for the same job."""
         while True:
             try:
                 return await decide(wait_id)
             except AlreadyDecided:
-                # A person who saw the digest of a wait decides no other wait.
-                next_id = None
-                if check_digest is None and shown is None:
-                    next_id = await self._next_wait_of_job(wait_id)
+                from continuations.ledger import reopened_jobs
+
+                next_id = await reopened_jobs.find_next_wait_id(self._objects, wait_id)
                 if next_id is None:
                     raise
                 wait_id = next_id
-
-    async def _next_wait_of_job(self, wait_id: str) -> str | None:
-        from continuations.ledger import reopened_jobs
-
-        return await reopened_jobs.find_next_wait_id(self._objects, wait_id)
 
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""

@@ -175,6 +175,7 @@ def parked_wait(
             asked.on_deadline, asked.answer_type
         ),
         continues=tool.continues,
+        cancels=tool.cancels,
         display=display_of_wait(state, call, tool, call.arguments or "{}", parked=True),
         events_taken=state.run.events_taken if asked.event is not None else (),
     )

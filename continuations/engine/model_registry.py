@@ -31,7 +31,7 @@ _MAX_BILLED_REPEATS = 2
 _PAUSE_CHECK_INTERVAL = 0.25
 _MAX_REPLY_ID_CHARS = 500
 
-# What a model returns: a reply, or when to look for it.
+# A model returns a reply, or the id of a reply that comes later.
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
 
 

@@ -15,6 +15,7 @@ from continuations.core.doors import PYTHON
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_waits, with_operator_requests
 from continuations.core.run import ENDED_STATUSES
+from continuations.engine.job_cancellation import jobs_to_cancel
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
@@ -192,11 +193,14 @@ class OperatorCommands:
         requests = await self._pending(loaded)
         if not requests:
             return unchanged
+        after = with_operator_requests(state, requests)
+        ended = [wait for key, wait in state.waits.items() if key not in after.waits]
+        if await jobs_to_cancel(self.objects, ended):
+            return unchanged  # a worker calls `on_cancel`
         journal = StoreJournal(
             self.objects, self._versions, loaded, self.ports, lease=self.options.lease
         )
         await journal.ensure_guarded()
-        after = with_operator_requests(state, requests)
         ender = RunEnder(self.objects, self.ports)
         await ender.close_waits_of_cancelled_calls(state, after)
         if is_runnable(after):

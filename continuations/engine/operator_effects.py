@@ -39,6 +39,11 @@ class OperatorEffects:
         after = with_operator_requests(
             state, requests, self._not_begun(state, requests)
         )
+        ended = (wait for key, wait in state.waits.items() if key not in after.waits)
+        if any(wait.cancels for wait in ended):
+            # `on_cancel` would hold up the renewal of the claim. It is called when the
+            # loop has ended: an open call keeps the run from its end.
+            return state
         await self.journal.close_waits_of_cancelled_calls(state, after)
         await self.actions.drop(
             [each for each in self.actions if _is_void(after, each)]

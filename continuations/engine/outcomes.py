@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from continuations.authoring.errors import OutputInvalid
+from continuations.core.operator_waits import operator_reasons
 from continuations.core.output_type import Output
 from continuations.core.run import Failure
 from continuations.errors import AgentChanged
@@ -132,9 +133,5 @@ def outcome_of(
         continuation=continuation,
         code_changes=code_changes,
         paused=paused,
-        reasons=tuple(
-            wait.policy or wait.kind
-            for wait in continuation.waits
-            if wait.rules.ended_by_unpause
-        ),
+        reasons=operator_reasons(continuation.waits),
     )

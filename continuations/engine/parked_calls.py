@@ -35,19 +35,12 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
     from continuations.core.events import CallEvent
-    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
 
 _log = logging.getLogger("continuations")
-
-
-def idempotency_key(run: RunRow, call: CallRow) -> str:
-    """Return the key that names one stage of a call and nothing else."""
-    key = f"{run.run_nonce}-{call.id}"
-    return f"{key}-{call.stage}" if call.stage else key
 
 
 def park(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import CallNotBegun, current_gate
-from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import (
     ResultNotSerializable,
 )
+from continuations.authoring.tool_waits import ToolWait
 from continuations.core import jsontext
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.calls import Unknown
@@ -23,6 +21,7 @@ from continuations.core.events import (
     ApprovalRequested,
     Approved,
     CallAccepted,
+    CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
@@ -44,13 +43,15 @@ from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
 from continuations.engine.rule_approvals import NOT_RECORDED_NOTE, RuleApprovals
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.suspend_checks import SuspendChecks
+from continuations.engine.tool_contexts import make_tool_context
 from continuations.errors import AgentChanged
-from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
@@ -84,10 +85,12 @@ class Performer:
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
 
+    suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the check that every call passes before it begins."""
+        """Make the checks before every call and before every turn."""
+        self.suspend_checks = SuspendChecks(self.stack_binding, self.ports)
         self._admission = Admission(self.stack_binding, self.ports)
 
     # Local actions -----------------------------------------------------------
@@ -296,24 +299,14 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
-        deadline = None
-        if tool.timeout is not None:
-            deadline = self.ports.clock.now() + timedelta(seconds=tool.timeout)
-        make_wait_id = partial(layout.known_wait_id, state.run, call)
-        context = ToolContext(
-            run_id=state.run.id,
-            call_id=call.id,
-            idempotency_key=parked_calls.idempotency_key(state.run, call),
+        return make_tool_context(
+            state.run,
+            call,
+            tool,
+            self.ports,
             fence=fence,
-            attempt=max(call.attempts, 1),
-            deadline=deadline,
-            make_wait_id=make_wait_id,
             context=self.run_options.context,
         )
-        url_of = self.ports.callback_url
-        if url_of is None:
-            return context
-        return replace(context, make_callback_url=lambda: url_of(make_wait_id()))
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)
@@ -329,6 +322,8 @@ class Performer:
                 raise
             call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
+        if isinstance(verdict, ToolWait):
+            return self._parked_by_verification(state, call, tool, verdict)
         return self._verification_event(state, call, tool, verdict)
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
@@ -378,6 +373,22 @@ class Performer:
                 return Denied(call_id=call.id, decision=decision)
             case _:
                 return Unverified(call_id=call.id)
+
+    def _parked_by_verification(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        asked: ToolWait[Any],
+    ) -> Event:
+        """Return the event of a job that began before the worker died."""
+        if call.stage:
+            return Unverified(call_id=call.id)  # an `on_answer` function opens no wait
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        event = parked_calls.park(state, call, tool, asked, now=now, ulid=ulid)
+        is_parked = isinstance(event, CallParked)
+        return event if is_parked else Unverified(call_id=call.id)
 
 
 class _ExaminedCall(TypedDict):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.core.events import RunStopped
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.engine.job_cancellation import NO_RESULT, jobs_to_cancel
 from continuations.ledger.decisions import close_wait
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.job_cancellation import JobCanceller
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from continuations.wire.records import CancelRequest
@@ -27,6 +29,8 @@ class RunEnder:
 
     objects: Objects
     ports: Ports
+    # Tells the jobs of the run; `None` if the run has none to tell.
+    job_canceller: JobCanceller | None = None
 
     async def end_as_cancelled(
         self, state: RunState, cancel_request: CancelRequest
@@ -59,7 +63,7 @@ class RunEnder:
         if after.run.status not in ENDED_STATUSES:
             return after
         reason = after.run.failure.message if after.run.failure else None
-        await self.close_waits(before.waits.values(), reason)
+        await self.close_waits(before, before.waits.values(), reason)
         return after
 
     async def close_waits_of_cancelled_calls(
@@ -67,10 +71,21 @@ class RunEnder:
     ) -> None:
         """Record "cancel" for the waits that requests of operators ended."""
         ended = [wait for key, wait in before.waits.items() if key not in after.waits]
-        await self.close_waits(ended, "An operator cancelled the call.")
+        await self.close_waits(before, ended, "An operator cancelled the call.")
 
-    async def close_waits(self, waits: Iterable[Wait], reason: str | None) -> None:
-        """Record "cancel" for waits; a decision that was recorded before stays."""
+    async def close_waits(
+        self, state: RunState, waits: Iterable[Wait], reason: str | None
+    ) -> None:
+        """Record "cancel" for waits, and tell the jobs that have no result.
+
+        A decision that was recorded before stays.
+        """
+        waits = tuple(waits)
+        jobs: list[Wait] = []
+        if self.job_canceller is not None:
+            jobs = await jobs_to_cancel(self.objects, waits)
+            # Then this worker holds the claim.
+            await self.job_canceller.prepare(state, jobs)
         now = self.ports.clock.now()
         closing = [
             close_wait(
@@ -84,4 +99,9 @@ class RunEnder:
             for wait in waits
             if wait.rules.has_object
         ]
-        await asyncio.gather(*closing)
+        recorded = await asyncio.gather(*closing)
+        if self.job_canceller is None:
+            return
+        has_result = {each.wait_id for each in recorded if each.kind not in NO_RESULT}
+        untold = [job for job in jobs if job.id not in has_result]
+        await self.job_canceller.cancel(state, untold)

@@ -25,6 +25,7 @@ from continuations.core.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    FrameWatched,
     ModelFailed,
     ModelReplied,
     RepeatAllowed,
@@ -56,7 +57,13 @@ if TYPE_CHECKING:
     from continuations.wire.records import CancelRequest, InboxMessage
 
 # Events that a later process can compute again from the state.
-_DERIVED_EVENTS = (CallAccepted, ApprovalRequested, CallInvalid, SubAgentStarted)
+_DERIVED_EVENTS = (
+    CallAccepted,
+    ApprovalRequested,
+    CallInvalid,
+    SubAgentStarted,
+    FrameWatched,
+)
 
 
 class RunLoop:
@@ -135,6 +142,13 @@ class RunLoop:
             )
             self._take_back_starts()
 
+    @property
+    def arrivals_taken_in(self) -> Arrivals:
+        """The late arrivals that `state` contains, and a cancel request."""
+        if self.cancel_request is not None:
+            return self.late_arrivals
+        return self.late_arrivals.taken_in_by(self.state)
+
     async def _step(self) -> bool:
         # Asked once for the next two lines. If the answer changed between them, the
         # start of a call could be recorded and its tool not run.
@@ -179,6 +193,9 @@ class RunLoop:
                     event = await self._performer.start_event(
                         self.state, action.call_id
                     )
+                elif isinstance(action, AskModel) and not self._paused:
+                    await self._ask_conditions(action)
+                    continue
                 else:
                     continue
                 self._apply(event)
@@ -191,6 +208,15 @@ class RunLoop:
         if self.state is not before:
             self._last_event_to_save += 1
             self._progress += 1
+
+    async def _ask_conditions(self, action: AskModel) -> None:
+        """Suspend a frame if a condition of its agent is met before a turn."""
+        is_runnable = action.frame_id in self.state.runnable
+        if action in self._actions or not is_runnable:
+            return
+        checks = self._performer.suspend_checks
+        for event in await checks.events(self.state, action.frame_id):
+            self._apply(event)
 
     def _budget_ends(self, frame_id: str) -> bool:
         """Return whether no model may be asked any more; then `failure` is set.

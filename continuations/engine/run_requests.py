@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
+from continuations.engine.job_cancellation import jobs_to_cancel
 from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.operator_commands import OperatorCommands
@@ -228,6 +229,9 @@ class RunRequests:
         # Decisions are not read here: a damaged one must not keep the run alive.
         request = await read_cancel_request(self.objects, self.run_id)
         if request is None:
+            return Continuation(loaded.state, loaded.number)
+        if await jobs_to_cancel(self.objects, loaded.state.waits.values()):
+            # A worker calls `on_cancel`, then ends the run.
             return Continuation(loaded.state, loaded.number)
         journal = StoreJournal(
             self.objects, self._versions, loaded, self.ports, lease=self.options.lease

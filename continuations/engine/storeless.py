@@ -10,6 +10,7 @@ from continuations.authoring.agent import Agent
 from continuations.authoring.manifest import compare_manifests
 from continuations.authoring.registry import AgentRegistry
 from continuations.core.events import RunStopped
+from continuations.core.operator_waits import without_operator_waits
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
@@ -17,6 +18,8 @@ from continuations.engine import deadlines, new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context
+from continuations.engine.inbox_messages import with_confirmed_reply
+from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal_protocol import NoJournal
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
@@ -40,6 +43,7 @@ from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
+    from continuations.core.decisions import Decision
     from continuations.core.output_type import Output
     from continuations.core.run import Budget
     from continuations.core.state import RunState
@@ -78,7 +82,7 @@ def run(
     Raises:
         InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
             is invalid, or the agent's instructions function raised.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     running = run_async(
         agent,
@@ -96,6 +100,7 @@ def resume(
     agent: Agent[Output],
     *,
     answers: Answers | None = None,
+    unpause: bool = False,
     context: Any = None,
     max_depth: int | None = None,
     clock: Clock | None = None,
@@ -109,6 +114,8 @@ def resume(
         agent: The root agent.
         answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
             persons must agree, the value is the list of all their verdicts.
+        unpause: Whether to end the waits of conditions (`suspend_when`), as
+            `Runner.unpause` does in a store.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         clock: The clocks of this machine, for tests.
@@ -127,13 +134,14 @@ def resume(
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
         AgentChanged: An agent of the run is missing, or the tool of a pending call that
             needed no approval is missing or has changed.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     return portal.run_until_complete(
         resume_async(
             data,
             agent,
             answers=answers,
+            unpause=unpause,
             context=context,
             max_depth=max_depth,
             clock=clock,
@@ -166,7 +174,7 @@ async def run_async(
     Raises:
         InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
             is invalid, or the agent's instructions function raised.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     _check_agent(agent)
     check_context(context, agent)
@@ -195,6 +203,7 @@ async def resume_async(
     agent: Agent[Output],
     *,
     answers: Answers | None = None,
+    unpause: bool = False,
     context: Any = None,
     max_depth: int | None = None,
     clock: Clock | None = None,
@@ -206,6 +215,8 @@ async def resume_async(
         agent: The root agent.
         answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
             persons must agree, the value is the list of all their verdicts.
+        unpause: Whether to end the waits of conditions (`suspend_when`), as
+            `Runner.unpause` does in a store.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         clock: The clocks of this machine, for tests.
@@ -224,7 +235,7 @@ async def resume_async(
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
         AgentChanged: An agent of the run is missing, or the tool of a pending call that
             needed no approval is missing or has changed.
-        ModelError: A model did not reply. Its `continuation` can be resumed.
+        ModelError: A model refused. The error's `continuation` can be resumed.
     """
     continuation = _read_continuation(data)
     _check_agent(agent)
@@ -241,15 +252,31 @@ async def resume_async(
     stack_binding.check_agents(state, decisions)
     reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
-        decided = {
-            **decisions,
-            **deadlines.expiries_of(state.waits.values(), ports, ports.clock.now()),
-        }
+        now = ports.clock.now()
+        expiries = deadlines.expiries_of(state.waits.values(), ports, now)
+        await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
+        decided = {**decisions, **expiries}
         state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
+        if unpause and state.run.status not in ENDED_STATUSES:
+            state = without_operator_waits(state, ports.clock.now())
+            state = with_confirmed_reply(state)
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
     return await _run_loop(state, agent, ports, options, max_depth, changes)
+
+
+async def _cancel_expired_jobs(
+    state: RunState,
+    expiries: Mapping[str, Decision],
+    stack_binding: StackBinding,
+    ports: Ports,
+    context: Any,
+) -> None:
+    canceller = JobCanceller(
+        stack_binding=stack_binding, ports=ports, journal=NoJournal(), context=context
+    )
+    await canceller.cancel_expired(state, expiries)
 
 
 def _read_continuation(data: Any) -> Continuation:

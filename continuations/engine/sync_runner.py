@@ -208,7 +208,7 @@ class Runner(Waker, Generic[Output]):
             AgentChanged: This process does not have the run's agents, or the tool of a
                 pending call that needed no approval is missing or has changed. The run
                 is unchanged.
-            ModelError: A model did not reply. The run can be resumed.
+            ModelError: A model refused. The run can be resumed.
             ClockOff: This machine's clock is wrong. Nothing ran.
             Corrupt: A stored object is damaged.
             StoreError: The store failed. The run can be resumed.

@@ -21,6 +21,7 @@ from continuations.engine.inbox_messages import (
     with_confirmed_reply,
     with_inbox_messages,
 )
+from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import Performer
@@ -85,9 +86,19 @@ class Worker:
         """The versions of the run."""
         return Versions(self.objects, self.run_id)
 
-    @property
-    def _ender(self) -> RunEnder:
-        return RunEnder(self.objects, self.ports)
+    def _ender(self, state: RunState, journal: StoreJournal) -> RunEnder:
+        canceller = self._job_canceller(state, journal)
+        return RunEnder(self.objects, self.ports, canceller)
+
+    def _job_canceller(self, state: RunState, journal: StoreJournal) -> JobCanceller:
+        return JobCanceller(
+            stack_binding=StackBinding(self.agent_registry),
+            ports=self.ports,
+            journal=journal,
+            context=self.run_options.context,
+            # One worker more than for other code: it ends a run without attempts left.
+            gives_up=claims.next_attempt(state.run) > self.options.max_attempts + 1,
+        )
 
     @property
     def _publisher(self) -> Publisher:
@@ -212,7 +223,8 @@ class Worker:
         """Return the run with everything that arrived; nothing is claimed yet."""
         if arrived.cancel_request is not None:
             await journal.ensure_guarded()
-            return await self._ender.end_as_cancelled(state, arrived.cancel_request)
+            ender = self._ender(state, journal)
+            return await ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
         stack_binding.check_agents(state, arrived.decisions)
         check_context(
@@ -228,7 +240,8 @@ class Worker:
                 # The claim comes first: only the process that ends the run closes its
                 # waits, not one that finds the run's worker alive after all.
                 await journal.commit(state, progressed=False)
-                return await self._ender.end_after_attempts(state, attempt - 1)
+                ender = self._ender(state, journal)
+                return await ender.end_after_attempts(state, attempt - 1)
         after = reducer.with_interrupted_calls(state, arrived.decisions)
         before, after = after, with_operator_requests(after, arrived.operator_requests)
         cancels = before.waits.keys() - after.waits.keys()
@@ -253,13 +266,17 @@ class Worker:
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
         cancelled = [wait for key, wait in state.waits.items() if key in cancels]
-        await self._ender.close_waits(cancelled, "An operator cancelled the call.")
+        ender = self._ender(state, journal)
+        reason = "An operator cancelled the call."
+        await ender.close_waits(state, cancelled, reason)
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )
         after = reducer.with_decisions(after, taken)
         expired = await deadlines.expire_waits(self.objects, late, self.ports, now=now)
-        return await self._ender.close_waits_if_ended(
+        expiries = {**arrived.decisions, **ended, **expired}
+        await self._job_canceller(state, journal).cancel_expired(state, expiries)
+        return await ender.close_waits_if_ended(
             state, reducer.with_decisions(after, expired)
         )
 
@@ -293,24 +310,26 @@ class Worker:
                     journal,
                     before,
                     loop.state,
-                    arrived.followed_by(loop.late_arrivals),
+                    arrived.followed_by(loop.arrivals_taken_in),
                     retry_now=now,
                 )
                 with suppress(ContinuationsError):
                     await asyncio.shield(release)
             raise
-        arrived = arrived.followed_by(loop.late_arrivals)
+        arrived = arrived.followed_by(loop.arrivals_taken_in)
         if (
             loop.cancel_request is not None
             and loop.state.run.status not in ENDED_STATUSES
         ):
             arrived = arrived.followed_by(Arrivals(cancel_request=loop.cancel_request))
-            ended = await self._ender.end_as_cancelled(loop.state, loop.cancel_request)
+            ender = self._ender(before, journal)
+            ended = await ender.end_as_cancelled(loop.state, loop.cancel_request)
             return ended, arrived
         if loop.failure is not None:
             if not journal.holds_a_claim:
                 await journal.commit(loop.state, progressed=False)
-            ended = await self._ender.end_as_failed(loop.state, loop.failure)
+            ender = self._ender(before, journal)
+            ended = await ender.end_as_failed(loop.state, loop.failure)
             return ended, arrived
         stopped_by = loop.model_error or loop.look_error
         if stopped_by is not None:

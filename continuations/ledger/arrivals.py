@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -63,6 +63,15 @@ class Arrivals:
     def current(self, wait: Wait) -> Wait:
         """Return an open wait as its slots left it."""
         return self.followed.get(wait.id, wait)
+
+    def taken_in_by(self, state: RunState) -> Arrivals:
+        """Return these arrivals without the requests that a run did not take in.
+
+        The markers of these requests of operators must stay.
+        """
+        last = state.run.last_operator_number
+        taken = tuple(each for each in self.operator_requests if each.number <= last)
+        return replace(self, operator_requests=taken)
 
     def followed_by(self, late: Arrivals) -> Arrivals:
         """Return these arrivals and later ones."""

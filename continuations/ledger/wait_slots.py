@@ -1,8 +1,8 @@
 """Read and append the slots of a wait: votes, extensions, escalation and expiry.
 
 `core/slots.py` says what a sequence of slots means. This module keeps the order of
-requests: the marker of a new deadline precedes its slot, and whoever reads slots that
-end a wait records its decision.
+requests: the marker of a new deadline precedes its slot, and a process that reads slots
+that end a wait records its decision.
 """
 
 from __future__ import annotations

@@ -127,7 +127,18 @@ class ScriptedModel:
     async def poll(
         self, reply_id: str, request: ModelRequest
     ) -> ModelReply | PendingReply | LostReply:
-        """Return a `LaterReply` of the script, if it is ready."""
+        """Return a `LaterReply` of the script, if it is ready.
+
+        Args:
+            reply_id: The id of the newest `PendingReply`.
+            request: The request of the turn.
+
+        Returns:
+            The reply, a `PendingReply` or a `LostReply`.
+
+        Raises:
+            ModelError: The script has no such `LaterReply`, or its reply is invalid.
+        """
         self.polls.append(reply_id)
         turn, scripted = await self._next_reply(request)
         name, _, polled = reply_id.rpartition("-")

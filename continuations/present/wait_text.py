@@ -34,31 +34,52 @@ def wait_facts(wait: Wait) -> dict[str, str]:
 
     The keys are labels in reading order. A fact that does not apply is left out.
     """
-    facts = {
-        wait.rules.question_label: wait.question,
-        "Event": wait.event,
-        "Key": wait.event_key,
-        "Tool": wait.tool,
-        "Path": " > ".join(wait.path),
-        "Run": wait.run_id,
-        "Wait": wait.id,
-        "Note": wait.note,
-        "Policy": wait.policy,
-        "Opened": readable_time(wait.created_at),
-        wait.rules.deadline_label: None
-        if wait.deadline is None
-        else readable_time(wait.deadline),
-        "Approve after": None
-        if wait.approve_after is None
-        else readable_time(wait.approve_after),
-        "Approval valid for": None if wait.valid_for is None else f"{wait.valid_for} s",
-        "If denied": "the run stops" if wait.denial_stops else None,
-        "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
-        "Approvers": ", ".join(wait.approvers) or None,
-        "May not decide": _excluded(wait),
-        "Votes": _votes(wait),
-        "Answer": _answer_type(wait),
-    }
+    return {**origin_facts(wait), **consequence_facts(wait)}
+
+
+def origin_facts(wait: Wait) -> dict[str, str]:
+    """Return who asked, where the call comes from, and why it waits."""
+    return _known(
+        {
+            wait.rules.question_label: wait.question,
+            "Event": wait.event,
+            "Key": wait.event_key,
+            "Requested by": wait.requester,
+            "Tool": wait.tool,
+            "Path": " > ".join(wait.path),
+            "Run": wait.run_id,
+            "Wait": wait.id,
+            "Note": wait.note,
+            "Policy": wait.policy,
+            "Opened": readable_time(wait.created_at),
+        }
+    )
+
+
+def consequence_facts(wait: Wait) -> dict[str, str]:
+    """Return until when a wait can be decided, by whom, and what follows."""
+    return _known(
+        {
+            wait.rules.deadline_label: None
+            if wait.deadline is None
+            else readable_time(wait.deadline),
+            "Approve after": None
+            if wait.approve_after is None
+            else readable_time(wait.approve_after),
+            "Approval valid for": None
+            if wait.valid_for is None
+            else f"{wait.valid_for} s",
+            "If denied": "the run stops" if wait.denial_stops else None,
+            "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
+            "Approvers": ", ".join(wait.approvers) or None,
+            "May not decide": _excluded(wait),
+            "Votes": _votes(wait),
+            "Answer": _answer_type(wait),
+        }
+    )
+
+
+def _known(facts: Mapping[str, str | None]) -> dict[str, str]:
     return {label: fact for label, fact in facts.items() if fact is not None}
 
 

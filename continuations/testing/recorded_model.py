@@ -106,7 +106,15 @@ class RecordedModel:
     async def poll(
         self, reply_id: str, request: ModelRequest
     ) -> ModelReply | PendingReply | LostReply:
-        """Return a pending reply, or the recorded reply to its request."""
+        """Return a pending reply, or the recorded reply to its request.
+
+        Args:
+            reply_id: The id of the newest `PendingReply`.
+            request: The request of the turn.
+
+        Returns:
+            The reply. While recording, it may be a `PendingReply` or a `LostReply`.
+        """
         return await self._answer(request, lambda model: model.poll(reply_id, request))
 
     async def _answer(

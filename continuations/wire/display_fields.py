@@ -6,7 +6,7 @@ from typing import Any
 
 from continuations.core.call_display import CallDisplay
 from continuations.core.evidence import Finding
-from continuations.core.readings import CURRENCY, UNITS, MoneyReading
+from continuations.core.reading_texts import CURRENCY, UNITS, MoneyReading
 from continuations.wire.fields import FieldReader, invalid_object, omit_empty
 
 _REVERSIBLE = {"yes": True, "no": False}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
+from continuations.core.frames import ConditionCount
 from continuations.core.run import KeptSignal, is_label
 from continuations.core.ulid import is_ulid
 from continuations.wire.fields import (
@@ -92,6 +93,20 @@ def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
     return tuple(fields.list_of(name, _read_signal))
 
 
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _read_count(value: object, where: str) -> ConditionCount:
+    match value:
+        case [str() as name, int() as turns, int() as at] if _is_count(turns):
+            since = FieldReader({"since": at}, where).timestamp("since")
+            return ConditionCount(name, turns, since)
+        case _:
+            why = "it must be a condition's name, its turns and a time"
+            raise invalid_object(where, why)
+
+
 def _read_signal(value: object, where: str) -> KeptSignal:
     match value:
         case [int() as number, str() as name] if type(number) is int and number > 0:
@@ -143,6 +158,10 @@ SIGNALS = Codec(
 )
 DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
 QUORUM = Codec(_write_quorum, _read_quorum)
+CONDITION_COUNTS = Codec(
+    lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
+    lambda fields, name: tuple(fields.list_of(name, _read_count)),
+)
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 GRANTS = Codec(
     late("grant_fields", "write_grants"),

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.wire.field_codecs import (
     BINARY,
+    CONDITION_COUNTS,
     DEADLINE_ACTION,
     DISPLAY,
     EVENT_ID,
@@ -120,6 +121,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stage", NUMBER),
         NewField(3, "on_deadline", DEADLINE_ACTION, attribute="on_deadline_json"),
         NewField(3, "continues", FLAG),
+        NewField(3, "cancels", FLAG),
         NewField(3, "events_taken", EVENT_IDS),
         NewField(3, "frame", OPTIONAL_TEXT, attribute="frame_id"),
         NewField(3, "display", DISPLAY),
@@ -130,6 +132,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "failed_requests", NUMBER),
         NewField(3, "pending_reply", TEXT),
         NewField(3, "polls", NUMBER),
+        NewField(3, "watched_since", TIME),
+        NewField(3, "counts", CONDITION_COUNTS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

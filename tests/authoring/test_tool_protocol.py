@@ -73,6 +73,13 @@ class OwnTool:
     def continues(self) -> bool:
         return False
 
+    @property
+    def cancels(self) -> bool:
+        return False
+
+    async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
+        del arguments_json, ctx
+
     def check_answer(self, answer_json: str) -> None:
         del answer_json
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core.readings import (
+from continuations.core.reading_texts import (
     MoneyReading,
     date_text,
     money_text,

@@ -27,7 +27,7 @@ SCRIPT: dict[str, list[Any]] = {
     "hr": [ToolCall("clerk", {"input": "B"}), LaterReply("hr end")],
     "clerk": [LaterReply(ToolCall("act", {"what": "2"}), poll_after=HOUR), "clerk end"],
 }
-# What reaches the provider and the world, whatever happens between.
+# The requests and calls of the run, in every schedule.
 EFFECTS = sorted(
     [
         *("ask boss 0", "ask boss 1", "ask hr 0", "ask hr 1"),

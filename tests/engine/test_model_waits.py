@@ -15,10 +15,13 @@ from continuations import (
     Runner,
     Suspended,
     Usage,
+    resume,
+    run,
     tool,
 )
 from continuations.models.interface import LostReply, Message, ModelReply
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from tests.clocks import ManualClock
 from tests.engine.shared_store import SharedStore
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ class Limited:
 
     Attributes:
         limited: The names of the agents whose models are limited.
-        retry_after: What the provider asks for.
+        retry_after: The seconds that the provider asks for.
     """
 
     def __init__(self, script: dict[str, list[Any]], *limited: str) -> None:
@@ -519,3 +522,24 @@ def test_wake_while_a_sibling_works_lets_the_same_worker_poll() -> None:
 
     assert isinstance(outcome, Finished)
     assert ([1], 1) == (woken, len(model.polls))
+
+
+# Without a store ---------------------------------------------------------------------
+
+
+def test_run_without_a_store_waits_for_its_model_too() -> None:
+    """The bytes have the wait; a resume before the time asks no model."""
+    clock = ManualClock()
+    failing: Any = iter([ModelError("status 429", retryable=True, retry_after=900)])
+    model = ScriptedModel(lambda _: next(failing, LaterReply("done")))
+    agent = Agent("hr", model=model)
+
+    outcome = run(agent, "go", clock=clock)
+
+    for seconds, requests, polls in [(800, 1, 0), (400, 2, 0), (100, 2, 1)]:
+        wait = only_wait(outcome)
+        data = outcome.continuation.to_bytes()
+        clock.seconds += seconds
+        outcome = resume(data, agent, clock=clock)
+        assert (requests, polls) == (len(model.requests), len(model.polls)), wait.note
+    assert isinstance(outcome, Finished)

@@ -76,7 +76,7 @@ def test_limited_sub_agent_waits_alone_and_goes_on_in_another_process(
 def test_crash_after_the_commit_of_a_pending_reply_asks_no_model_twice(
     environment: RunEnvironment, fault: str
 ) -> None:
-    """Before the commit, nobody knows that the provider was asked."""
+    """Before the commit, no process knows that the provider was asked."""
     process = environment.spawn("start", "r1", "go", app=APP, ahead="0", fault=fault)
     process.wait()
     asked = environment.effect_names().count("ask boss 0")

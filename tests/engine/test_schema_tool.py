@@ -241,6 +241,8 @@ class OwnTool:
         self.needs_approval = inner.needs_approval
         self.invoke = inner.invoke
         self.continues = inner.continues
+        self.cancels = inner.cancels
+        self.cancel_call = inner.cancel_call
         self.check_answer = inner.check_answer
         self.receive_answer = inner.receive_answer
         self.verify_call = inner.verify_call

@@ -78,6 +78,29 @@ def test_answer_that_comes_before_the_tool_returns_is_kept(
     assert [] == environment.keys("markers/")
 
 
+def test_cancelled_job_of_a_sub_agent_is_stopped_by_a_process_with_agents(
+    environment: RunEnvironment,
+) -> None:
+    """The process that cancels has no agents; the one that tells dies once."""
+    script = script_of(call("scan", document="stop and crash"))
+    options = {"app": APP, "store": environment.store, "lease": "0.5"}
+    [wait] = environment.start(script, **options)["waits"]
+    runner = Runner([], store=environment.store)
+    assert "suspended" == runner.cancel("r1", by="kim").status
+
+    process = environment.spawn("resume", "r1", script=script, **options)
+    assert 9 == process.wait()
+    assert "running" == runner.look("r1").status
+    ended = _resume_when_free(environment, script, options)
+
+    assert "Failed" == ended["kind"]
+    assert "cancelled" == runner.look("r1").status
+    told = [line for line in environment.effects() if line["tool"] == "stop_scan"]
+    assert [wait["id"]] * 2 == [line["key"] for line in told]
+    assert 1 == environment.effect_names().count("scan stop and crash")
+    assert [] == environment.keys("markers/", "waits/")
+
+
 def _resume_when_free(
     environment: RunEnvironment, script: Any, options: dict[str, Any]
 ) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -82,6 +83,15 @@ def scan(document: str, ctx: ToolContext) -> ToolWait[dict[str, Any]]:
     if document == "early crash":
         os._exit(9)
     return external("scan", dict[str, Any])
+
+
+@scan.on_cancel
+def stop_scan(document: str, ctx: ToolContext) -> None:
+    """Tell the other system that nobody waits for the scan."""
+    told = effect_log.read_lines(Path(os.environ[effect_log.EFFECTS_VARIABLE]))
+    effect_log.record(Effect.of("stop_scan", document, ctx))
+    if document == "stop and crash" and told[-1]["tool"] == "scan":
+        os._exit(9)
 
 
 @tool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import InvalidInput
+from continuations.errors import AgentChanged, InvalidInput
 from continuations.serve.http.links import CallbackInvalid
 from tests.errors.case import Area, Case
 
@@ -27,6 +27,54 @@ _JOB = """
     path = urls[0].removeprefix("https://runs.example")
 """
 _RESULT = 'http("POST", path, {"value": 7}, by=None)'
+
+_STOP = """
+    @tool
+    def scan(trip: str):
+        "Scan a ticket."
+        return external("scan", int)
+    def stop(trip: str):
+        pass
+    script = [ToolCall("scan", {"trip": "Rome"}), "done"]
+"""
+
+CANCELLATIONS = Area(
+    "Jobs that are cancelled",
+    (
+        Case(
+            "on-cancel-twice",
+            InvalidInput,
+            "scan.on_cancel(stop)",
+            "assert scan.cancels",
+            setup=f"{_STOP}\n    scan.on_cancel(stop)",
+            names=("on_cancel",),
+        ),
+        Case(
+            "on-cancel-of-a-text",
+            InvalidInput,
+            'scan.on_cancel("stop")',
+            "scan.on_cancel(stop)",
+            setup=_STOP,
+            names=("on_cancel",),
+        ),
+        Case(
+            "on-cancel-is-missing",
+            AgentChanged,
+            'other.resume("jane-1")',
+            """
+                runner.decide(wait.id, Fail("stopped"))
+                other.resume("jane-1")
+            """,
+            setup=f"""{_STOP}
+    other = Runner(clerk(tool(scan.function, name="scan"), script=script), store=store, clock=clock)
+    scan.on_cancel(stop)
+    runner = Runner(clerk(scan, script=script), store=store, clock=clock)
+    (wait,) = runner.start(TASK, run_id="jane-1").waits
+    runner.cancel("jane-1")""",
+            names=("on_cancel",),
+        ),
+    ),
+)
 
 CALLBACKS = Area(
     "HTTP: callbacks of jobs",

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations import Agent, ApprovalPolicy, ModelError
 from continuations.core import jsontext
 from continuations.core.messages import Message
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, PendingReply
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
 from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
+    from continuations.models.interface import LostReply, ModelRequest
     from tests.simulation.fault_schedule import CodeChange
 
 # A final text, or calls: the name of the tool and its argument `what`.
@@ -40,8 +40,8 @@ class SimModel:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
-        """Record the turn, take some virtual time, and reply."""
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Record the turn, take some virtual time, and reply, perhaps later."""
         process = current_process()
         environment = process.environment
         if environment.closed:
@@ -68,6 +68,32 @@ class SimModel:
             await process.die_here()
         if process.draw_fault("model_error") is not None:
             raise ModelError("simulated error")
+        if environment.provider is not None:
+            pending = environment.provider.answer(request.run_id, task, turn)
+            if pending is not None:
+                return pending
+        return self._reply_of(task, turn)
+
+    async def poll(
+        self, reply_id: str, request: ModelRequest
+    ) -> ModelReply | PendingReply | LostReply:
+        """Ask the slow provider for a reply."""
+        process = current_process()
+        environment = process.environment
+        if environment.closed:
+            raise ProcessKilled
+        await process.freeze_before_call()
+        task = task_of(request.messages)
+        turn = sum(message.role == "assistant" for message in request.messages)
+        provider = environment.provider
+        assert provider is not None
+        answer = provider.poll(reply_id, request.run_id, task, turn)
+        await asyncio.sleep(0.1 + process.rng.random())
+        if process.draw_fault("die_in_call") is not None:
+            await process.die_here()
+        return self._reply_of(task, turn) if answer is None else answer
+
+    def _reply_of(self, task: str, turn: int) -> ModelReply:
         # After a message to the run, the model says its last line once more.
         lines = self._script[task]
         line = lines[min(turn, len(lines) - 1)]

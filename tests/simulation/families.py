@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.simulation.agents import VOTING_TREES
+from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ def _no_roles(
 # Everything that has no family of its own.
 GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
+MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
 VOTES = Family(number=5, trees=tuple(VOTING_TREES), roles=draw_voters)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL, "votes": VOTES}
+FAMILIES: dict[str, Family] = {"general": GENERAL, "models": MODELS, "votes": VOTES}
 
 
 def family_of(seed: int) -> Family:

@@ -115,11 +115,14 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
 def decided_in_time(evidence: Evidence) -> str | None:
     """A person's decision is not after the deadline, an expiry not before it.
 
-    The store's time counts: that of the decision's marker.
+    The store's time counts: that of the decision's marker. A wait that `wake` may end
+    is left out.
     """
     for record in evidence.waits.values():
         decision = record.decision
         deadline = evidence.as_slots_left(record.wait).deadline
+        if record.wait.rules.may_wake:
+            continue
         if decision is None or deadline is None or decision.kind == "cancel":
             continue
         if (decision.at > deadline) != (decision.kind == "expire"):
@@ -132,10 +135,15 @@ def decided_in_time(evidence: Evidence) -> str | None:
 
 
 def not_expired_early(evidence: Evidence) -> str | None:
-    """No wait expires earlier than the allowed clock difference before its deadline."""
+    """No wait expires earlier than the allowed clock difference before its deadline.
+
+    A wait that `wake` may end is left out.
+    """
     for record in evidence.waits.values():
         decision = record.decision
         deadline = evidence.as_slots_left(record.wait).deadline
+        if record.wait.rules.may_wake:
+            continue
         if decision is None or decision.kind != "expire":
             continue
         early = (deadline or EPOCH) - wall_time(record.decided_at)

@@ -33,7 +33,7 @@ class Count:
         ballots: The verdict of each person who voted.
         end: The kind of the decision that the slots made, or None.
         voters: The persons of that decision.
-        problem: What is wrong with a slot.
+        problem: The fault of a slot, or None.
     """
 
     wait: Wait
@@ -98,7 +98,7 @@ class Count:
 
 
 def each_vote_is_counted_once(evidence: Evidence) -> str | None:
-    """Slots are dense; nobody votes twice, for others, or after an escalation."""
+    """Slots are dense; no person votes twice, or without being an approver."""
     for record in evidence.waits.values():
         problem = Count.of(evidence, record.wait).problem
         if problem is not None:

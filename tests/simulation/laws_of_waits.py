@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core import deadline_actions, jsontext
 from continuations.core.calls import Errored, Parked, Refused, Returned
 from continuations.core.decisions import Answer, Fail
+from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
 from tests.simulation.processes import wall_time
 
@@ -195,17 +196,26 @@ def _looked_at(evidence: Evidence, version: Version, run_id: str) -> float:
 def timers_end_in_time(evidence: Evidence) -> str | None:
     """No wait that only the clock ends is over before its time, and each ends once.
 
-    The clock of a worker may differ by the allowed difference.
+    The clock of a worker may differ by the allowed difference. `wake` may end the wait
+    of a frame before its time.
     """
     for history in evidence.runs.values():
         for before, after in pairwise(history.versions):
             for wait in before.state.waits.values():
                 if wait.rules.has_object or wait.id in after.state.waits:
                     continue
-                call = after.state.calls.get(wait.call_id)
-                if call is None or _was_cancelled(call) or wait.deadline is None:
+                if wait.deadline is None or not _goes_on(evidence, wait, after):
                     continue
                 early = (wait.deadline - wall_time(after.at)).total_seconds()
                 if early > evidence.environment.lease / 2:
                     return f"{wait.id} ended {early} s before its time"
     return None
+
+
+def _goes_on(evidence: Evidence, wait: Wait, after: Version) -> bool:
+    """Return whether the subject of a wait goes on because of the time alone."""
+    if wait.subject != "call":
+        ended = after.state.run.status in ENDED_STATUSES
+        return wait.id not in evidence.decisions and not ended
+    call = after.state.calls.get(wait.call_id)
+    return call is not None and not _was_cancelled(call)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
     from tests.simulation.fault_schedule import CodeChange, FaultSchedule
+    from tests.simulation.slow_provider import SlowProvider
 
 
 _ENQUEUE_PROBABILITY = 0.1
@@ -197,6 +198,7 @@ class SimEnvironment:
         listings_tell_time: Whether listings tell the store's time; creates always do.
         tools_wait: Whether the tools of a run wait.
         jobs: The call (run id, call id) of each wait id that another system got.
+        provider: The provider of slow models, or `None` for models that always reply.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
@@ -225,6 +227,7 @@ class SimEnvironment:
     listings_tell_time: bool = False
     tools_wait: bool = False
     jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    provider: SlowProvider | None = None
     deployment: CodeChange | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])

@@ -7,18 +7,20 @@ shown whole, never shortened.
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING
 
+from continuations.core.withheld_waits import withheld
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
-from continuations.present.wait_text import (
-    DECISION_WORDS,
-    votes_text,
-    wait_facts,
+from continuations.present.wait_parts import (
+    MASK_NOTE,
+    finding_source,
+    finding_text,
+    wait_parts,
 )
+from continuations.present.wait_text import DECISION_WORDS, votes_text
+from continuations.serve.http.page_style import STYLE, STYLE_HASH
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.wire.fields import readable_time
 
@@ -26,28 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations.core.decisions import Decision, VerdictKind
+    from continuations.core.evidence import Finding
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
+    from continuations.present.wait_parts import ArgumentPart
     from continuations.serve.http.problems import Problem
-
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;"
-    "padding:0 1rem;color:#111;background:#fff}"
-    "dt{font-weight:bold}dd{margin:0 0 .6rem}"
-    "dd,pre{unicode-bidi:isolate;overflow-wrap:anywhere}"
-    "pre{background:#f4f4f4;padding:1rem;white-space:pre-wrap}"
-    "form{margin:1rem 0;padding:1rem;border:1px solid #999}"
-    "textarea{display:block;width:100%;box-sizing:border-box}"
-    "button{font:inherit;padding:.4rem 1.2rem}"
-)
-_STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
 
 _HEADERS: Mapping[str, str] = {
     **NO_STORE_HEADERS,
     "content-type": "text/html; charset=utf-8",
     # default-src does not cover base-uri, form-action and frame-ancestors.
     "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
+        f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "x-frame-options": "DENY",
@@ -64,20 +56,46 @@ _FORM_FIELDS: Mapping[str, str] = {
 
 def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
     """Return the page that shows a wait, with one form for each kind of decision."""
-    rules = wait.rules
-    forms = "".join(_form_html(wait, kind) for kind in verdict_kinds)
-    body = (
-        f"<p>{escape(rules.explanation)}</p>"
-        f"{_facts_html(wait_facts(wait))}"
-        f"<h2>All arguments</h2>{_json_html(wait.arguments_json)}{forms}"
+    parts = wait_parts(wait)
+    origin = {
+        label: fact
+        for label, fact in parts.origin.items()
+        if label != "Wait" and fact != parts.sentence
+    }
+    details = _facts_html({"Wait": wait.id, "Digest": wait.digest})
+    body = "".join(
+        (
+            f'<header><p class="kind">{escape(wait.kind.capitalize())}</p>',
+            f"<h1>{_html_text(parts.heading)}</h1>",
+            _if_any('<p class="lead">{}</p>', parts.sentence),
+            f"<p>{escape(parts.explanation)}",
+            _if_any(" <b>{}</b>", parts.effect),
+            "</p></header>",
+            _section("Where it comes from", _facts_html(origin)),
+            _section(
+                f"All arguments of <code>{_html_text(wait.tool)}</code>",
+                _arguments_html(parts.arguments),
+            ),
+            _section("What earlier calls returned", _evidence_html(parts.evidence)),
+            _section(
+                "In the agent's words, not checked",
+                _if_any("<blockquote><p>{}</p></blockquote>", parts.agent_words),
+            ),
+            _section("What follows", _facts_html(parts.consequences)),
+            *(_form_html(wait, kind) for kind in verdict_kinds),
+            f"<details><summary>Details and all arguments as JSON</summary>{details}",
+            f"{_json_html(withheld(wait).arguments_json)}</details>",
+        )
     )
-    return _page(200, rules.title, body)
+    return _page(200, parts.heading, body)
 
 
 def decision_recorded(decision: Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
     text = "The run continues." if woken else "The run continues with the next sweep."
-    return _page(200, "Your decision is recorded", _decision_html(decision, text))
+    return _titled_page(
+        200, "Your decision is recorded", _decision_html(decision, text)
+    )
 
 
 def vote_recorded(vote: Vote) -> Response:
@@ -86,7 +104,7 @@ def vote_recorded(vote: Vote) -> Response:
         f"This wait has {votes_text(vote)} for this decision. It is open until the "
         "others have voted, and nothing runs before."
     )
-    return _page(200, "Your vote is recorded", _decision_html(vote, text))
+    return _titled_page(200, "Your vote is recorded", _decision_html(vote, text))
 
 
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
@@ -95,12 +113,12 @@ def already_decided(decision: Decision, *, status: int = 200) -> Response:
         "This call was decided before. The decision below is recorded and cannot be "
         "changed."
     )
-    return _page(status, "Already decided", _decision_html(decision, text))
+    return _titled_page(status, "Already decided", _decision_html(decision, text))
 
 
 def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
     """Return the page of a wait that ended without a person's decision."""
-    return _page(status, title, f"<p>{_html_text(text)}</p>")
+    return _titled_page(status, title, f"<p>{_html_text(text)}</p>")
 
 
 def problem_page(problem: Problem) -> Response:
@@ -120,15 +138,15 @@ def _decision_html(decision: Decision | Vote, text: str) -> str:
         "Reason": decision.reason,
         "Wait": decision.wait_id,
     }
-    edited = (
-        ""
-        if decision.arguments is None
-        else f"<h2>Edited arguments</h2>{_json_html(decision.arguments)}"
+    edited, value = decision.arguments, decision.value
+    return "".join(
+        (
+            f"<p>{_html_text(text)}</p>",
+            f"<section>{_facts_html(facts)}</section>",
+            _section("Edited arguments", "" if edited is None else _json_html(edited)),
+            _section("Answer", "" if value is None else _json_html(value)),
+        )
     )
-    answer = (
-        "" if decision.value is None else f"<h2>Answer</h2>{_json_html(decision.value)}"
-    )
-    return f"<p>{_html_text(text)}</p>{_facts_html(facts)}{edited}{answer}"
 
 
 def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
@@ -146,7 +164,7 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
         f'<input type="hidden" name="decision" value="{verdict_kind}">'
         f'<input type="hidden" name="shown" value="{_html_text(wait.digest)}">'
         f"<p>{escape(explanation)}</p>{fields}"
-        f"<p><button>{escape(words.label)}</button></p></form>"
+        f'<p><button class="{verdict_kind}">{escape(words.label)}</button></p></form>'
     )
 
 
@@ -160,12 +178,52 @@ def _value_field(label: str, *, as_json: bool) -> str:
 
 
 def _facts_html(facts: Mapping[str, str | None]) -> str:
-    rows = (
-        f"<dt>{label}</dt><dd>{_html_text(fact)}</dd>"
-        for label, fact in facts.items()
-        if fact is not None
+    return _rows_html(
+        (label, fact) for label, fact in facts.items() if fact is not None
     )
-    return f"<dl>{''.join(rows)}</dl>"
+
+
+def _rows_html(rows: Iterable[tuple[str, str]]) -> str:
+    html = "".join(
+        f"<dt>{_html_text(label)}</dt><dd>{_html_text(text)}</dd>"
+        for label, text in rows
+    )
+    return f"<dl>{html}</dl>" if html else ""
+
+
+def _arguments_html(arguments: Iterable[ArgumentPart]) -> str:
+    """Return a table with a row for each argument, none of them shortened."""
+    rows = "".join(map(_argument_html, arguments))
+    return f"<table><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _argument_html(argument: ArgumentPart) -> str:
+    readings = "".join(
+        f"<b>{_html_text(text if place == argument.name else f'{place}: {text}')}</b>"
+        for place, text in argument.readings.items()
+    )
+    tags = [MASK_NOTE] if argument.is_secret else []
+    tags += ["default"] if argument.is_default else []
+    marks = "".join(f' <span class="tag">{tag}</span>' for tag in tags)
+    described = _if_any("<span>{}</span>", argument.description)
+    value = "\n".join(map(_html_text, indented_json(argument.value).split("\n")))
+    return (
+        f'<tr><th scope="row"><code>{_html_text(argument.name)}</code>{described}</th>'
+        f"<td>{readings}<code>{value}</code>{marks}</td></tr>"
+    )
+
+
+def _evidence_html(evidence: Iterable[Finding]) -> str:
+    return _rows_html((finding_source(each), finding_text(each)) for each in evidence)
+
+
+def _section(title: str, body: str) -> str:
+    """Return a section; nothing if its body is empty. The title is HTML."""
+    return f"<section><h2>{title}</h2>{body}</section>" if body else ""
+
+
+def _if_any(html: str, text: str | None) -> str:
+    return "" if text is None else html.format(_html_text(text))
 
 
 def _json_html(text: str) -> str:
@@ -177,11 +235,16 @@ def _html_text(text: str) -> str:
     return escape(escape_invisible(text))
 
 
+def _titled_page(status: int, title: str, body: str) -> Response:
+    return _page(status, title, f"<header><h1>{_html_text(title)}</h1></header>{body}")
+
+
 def _page(status: int, title: str, body: str) -> Response:
     html = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>{escape(title)}</h1>{body}</body></html>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{_html_text(title)}</title><style>{STYLE}</style></head>"
+        f"<body><main>{body}</main></body></html>"
     )
     return Response(status=status, headers=_HEADERS, body=html)

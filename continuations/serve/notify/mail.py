@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from continuations.core.withheld_waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
 from continuations.present.wait_text import wait_facts
@@ -40,6 +41,7 @@ _MAX_SUBJECT = 150
 _MAX_PORT = 65_535
 _MAIL_FACTS = (
     "Question",
+    "Requested by",
     "Tool",
     "Path",
     "Run",
@@ -185,13 +187,52 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
         for label in _MAIL_FACTS
         if label in facts
     ]
-    if with_arguments:
-        rows.append(("Arguments", _shorten(escape_invisible(wait.arguments_json))))
+    if wait.display is not None:
+        rows = _display_rows(wait, rows, with_arguments=with_arguments)
+    elif with_arguments:
+        rows.append(
+            ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
+        )
     lines = [f"{label + ':':<11} {value}" for label, value in rows]
     if link is not None:
         lines += ["", "Open this link to see the call and decide. Opening it does not"]
         lines += ["decide anything.", "", escape_invisible(link)]
     return "\n".join([wait.rules.explanation, "", *lines, ""])
+
+
+def _display_rows(
+    wait: Wait, facts: list[tuple[str, str]], *, with_arguments: bool
+) -> list[tuple[str, str]]:
+    """Return the rows about a wait whose tool or run declares more for people.
+
+    The title, the readings and the evidence contain arguments, or results.
+    """
+    from continuations.present import wait_parts  # noqa: PLC0415 - few waits have one
+
+    parts = wait_parts.wait_parts(wait)
+    texts = [("Title", wait.title)] if with_arguments else []
+    rows = [
+        (label, escape_invisible(text))
+        for label, text in (*texts, ("Effect", parts.effect))
+        if text is not None
+    ]
+    # The arguments stand between the origin of the call and what follows.
+    rows += [row for row in facts if row[0] in parts.origin]
+    if with_arguments:
+        rows.append(
+            ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
+        )
+        for argument in parts.arguments:
+            for place, text in argument.readings.items():
+                rows.append(("Reading", escape_invisible(f"{place}: {text}")))
+        for finding in parts.evidence:
+            source = wait_parts.finding_source(finding)
+            text = f"{source}: {wait_parts.finding_text(finding)}"
+            rows.append(("Evidence", escape_invisible(text)))
+        if parts.agent_words is not None:
+            words = f"{parts.agent_words} (not checked)"
+            rows.append(("Agent wrote", escape_invisible(words)))
+    return [*rows, *(row for row in facts if row[0] not in parts.origin)]
 
 
 def _shorten(text: str) -> str:

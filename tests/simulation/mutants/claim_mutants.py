@@ -255,7 +255,9 @@ def waits_are_closed_before_giving_up_is_claimed() -> Patches:
     ) -> RunState:
         claim, max_attempts = state.run.claim, self.options.max_attempts
         if arrived.cancel_request is None and claim and claim.attempt >= max_attempts:
-            return await self._ender.end_after_attempts(state, claim.attempt)
+            return await self._ender(state, journal).end_after_attempts(
+                state, claim.attempt
+            )
         return await original(self, state, arrived, journal)
 
     yield patch(Worker._apply_arrivals, apply_arrivals)

@@ -14,6 +14,7 @@ from tests.simulation.mutants import (
     decision_mutants,
     drive_mutants,
     marker_mutants,
+    model_mutants,
     publishing_mutants,
     version_mutants,
     vote_mutants,
@@ -35,6 +36,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     code_mutants.MUTANTS,
     waiting_mutants.MUTANTS,
     vote_mutants.MUTANTS,
+    model_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

@@ -139,4 +139,21 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_deadline_takes_effect_without_a_slot": (5000000, "decided_by_its_slots"),
     "only_the_last_voter_records_the_decision": (5000392, "decided_by_its_slots"),
     "the_marker_follows_the_slot": (5000000, "each_vote_is_counted_once"),
+    "a_pending_reply_is_forgotten": (1000002, "pending_turn_is_asked_once"),
+    "a_poll_asks_the_model": (1000002, "pending_turn_is_asked_once"),
+    "the_first_reply_is_polled_for_ever": (1000053, "committed_reply_is_polled"),
+    "a_lost_reply_stays_pending": (1000215, "no_run_stranded"),
+    "a_message_is_added_before_a_pending_reply": (
+        1000012,
+        "reply_follows_what_was_sent",
+    ),
+    "attempts_do_not_back_off": (1000007, "attempts_back_off"),
+    "failures_are_forgotten": (1000007, "attempts_back_off"),
+    "a_suspended_frame_stays_in_the_plan": (1000001, "suspended_frame_asks_no_model"),
+    "each_resume_asks_a_limited_model": (1000003, "timers_end_in_time"),
+    "a_wait_for_a_model_has_no_marker": (1000002, "no_run_stranded"),
+    "a_limited_model_stops_its_siblings": (
+        1000032,
+        "siblings_of_a_suspended_frame_go_on",
+    ),
 }

@@ -14,7 +14,7 @@ from continuations.core.calls import Started
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.events import AnswerReceived, RepeatAllowed
 from continuations.core.reducer import advance
-from continuations.engine import call_waits, deadlines, parked_calls
+from continuations.engine import call_waits, deadlines, parked_calls, tool_contexts
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.ledger import early_answers, markers
 from tests.simulation.laws_of_decisions import not_expired_early
@@ -88,12 +88,12 @@ def an_answer_is_received_again_after_a_crash() -> Patches:
     condition=tools_wait,
 )
 def both_stages_have_one_key() -> Patches:
-    original = parked_calls.idempotency_key
+    original = tool_contexts.idempotency_key
 
     def idempotency_key(run: RunRow, call: CallRow) -> str:
         return original(run, replace(call, stage=0))
 
-    yield patch(parked_calls.idempotency_key, idempotency_key)
+    yield patch(tool_contexts.idempotency_key, idempotency_key)
 
 
 @mutant(

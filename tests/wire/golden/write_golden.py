@@ -36,6 +36,7 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
+    FrameWatched,
     GrantGiven,
     GrantsRevoked,
     ModelDelayed,
@@ -47,13 +48,13 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.evidence import Finding
-from continuations.core.frames import FrameRow, MessageLog
+from continuations.core.frames import ConditionCount, FrameRow, MessageLog
 from continuations.core.grants import KeptGrant
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_wait
 from continuations.core.quorum import Quorum
-from continuations.core.readings import MoneyReading
+from continuations.core.reading_texts import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
@@ -543,6 +544,16 @@ def published_event() -> PublishedEvent:
     )
 
 
+def watched() -> RunState:
+    """Return a run that a condition of its agent suspended before."""
+    watch = FrameWatched(
+        frame_id=ROOT_FRAME_ID,
+        since=MOMENT,
+        counts=(ConditionCount(ODD_TEXT, 0, MOMENT),),
+    )
+    return apply_events(new_state(), watch)
+
+
 def operator_request() -> OperatorRequest:
     """Return a request of an operator with all fields."""
     return OperatorRequest(
@@ -625,6 +636,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         answered,
         signalled,
         paused,
+        watched,
         took_events,
         described_run,
         suspended_frame,
@@ -650,6 +662,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-event", event_wait()),
         ("wait-second-event", replace(event_wait(), events_taken=EVENT_IDS[:1])),
         ("wait-external", make_wait("c3", kind="external")),
+        ("wait-cancels", replace(make_wait("c3", kind="external"), cancels=True)),
     ):
         objects[name] = GoldenObject(encode_wait(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")

@@ -1,0 +1,62 @@
+"""The context that a tool gets for one call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring.context import ToolContext
+from continuations.ledger import layout
+
+if TYPE_CHECKING:
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.run import RunRow
+    from continuations.engine.ports import Ports
+
+
+def idempotency_key(run: RunRow, call: CallRow) -> str:
+    """Return the key that names one stage of a call and nothing else."""
+    key = f"{run.run_nonce}-{call.id}"
+    return f"{key}-{call.stage}" if call.stage else key
+
+
+def make_tool_context(
+    run: RunRow,
+    call: CallRow,
+    tool: ToolProtocol,
+    ports: Ports,
+    *,
+    fence: int,
+    context: Any,
+) -> ToolContext:
+    """Return the context of a call.
+
+    Args:
+        run: The run.
+        call: The call.
+        tool: The tool of the call.
+        ports: The clock, and the URLs of callbacks.
+        fence: The number of the last version.
+        context: The object of the application.
+    """
+    deadline = None
+    if tool.timeout is not None:
+        deadline = ports.clock.now() + timedelta(seconds=tool.timeout)
+    make_wait_id = partial(layout.known_wait_id, run, call)
+    made = ToolContext(
+        run_id=run.id,
+        call_id=call.id,
+        idempotency_key=idempotency_key(run, call),
+        fence=fence,
+        attempt=max(call.attempts, 1),
+        deadline=deadline,
+        make_wait_id=make_wait_id,
+        context=context,
+    )
+    url_of = ports.callback_url
+    if url_of is None:
+        return made
+    return replace(made, make_callback_url=lambda: url_of(make_wait_id()))

@@ -1,0 +1,480 @@
+"""`on_cancel`: the other system is told, at least once, before the end is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    AgentChanged,
+    Answer,
+    ApprovalPolicy,
+    Deny,
+    Fail,
+    Failed,
+    Finished,
+    InvalidInput,
+    Runner,
+    Suspended,
+    Tool,
+    ToolContext,
+    ToolWait,
+    ask,
+    external,
+    resume,
+    run,
+    sleep,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, crashed
+from tests.clocks import ManualClock
+from tests.crash_points import every_crash
+from tests.engine.agent_builders import root_tool_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations_storage import Store
+    from continuations_storage.faults import Fault, Operation
+
+    Stop = Callable[[str, ToolContext], Any]
+
+
+class Jobs:
+    """Jobs of another system, started by the deepest of three agents.
+
+    Attributes:
+        told: What `on_cancel` was told: the document, and the idempotency key.
+        started: The ids of the waits that the other system got.
+    """
+
+    def __init__(
+        self,
+        stop: Stop | None = None,
+        wait: Callable[[], ToolWait[Any]] = lambda: external("scan", str),
+    ) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        self.told: list[tuple[str, str]] = []
+        self.started: list[str] = []
+        self.contexts: list[ToolContext] = []
+        self._stop = stop
+        self._wait = wait
+
+    def runner(
+        self, store: Store | None = None, *, agents: Any = None, **options: Any
+    ) -> Runner[Any]:
+        """Return the runner of a new process."""
+        return Runner(
+            self.boss() if agents is None else agents,
+            store=self.store if store is None else store,
+            clock=self.clock,
+            **options,
+        )
+
+    def boss(self, *, cancels: bool = True) -> Agent:
+        """Return boss > hr > clerk; the clerk has the tool."""
+        clerk = Agent(
+            "clerk",
+            tools=[self.scan(cancels=cancels)],
+            model=ScriptedModel([ToolCall("scan", {"document": "a"}), "scanned"]),
+        )
+        hr = Agent("hr", tools=[clerk], model=_calls("clerk"))
+        return Agent("boss", tools=[hr], model=_calls("hr"))
+
+    def scan(self, *, cancels: bool = True, **options: Any) -> Tool[..., Any]:
+        """Return the tool."""
+
+        @tool(**options)
+        def scan(document: str, ctx: ToolContext) -> ToolWait[Any]:
+            """Scan a document."""
+            del document
+            self.started.append(ctx.wait_id)
+            return self._wait()
+
+        def stop_scan(document: str, ctx: ToolContext) -> None:
+            self.told.append((document, ctx.idempotency_key))
+            self.contexts.append(ctx)
+            if self._stop is not None:
+                self._stop(document, ctx)
+
+        if cancels:
+            scan.on_cancel(stop_scan)
+        return scan
+
+    def start(self) -> Suspended:
+        """Start the run `r1`, which waits for its job."""
+        outcome = self.runner().start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        return outcome
+
+
+def _calls(agent: str) -> ScriptedModel:
+    return ScriptedModel([ToolCall(agent, {"input": "x"}), "end"])
+
+
+def test_cancel_without_agents_only_records_the_request() -> None:
+    jobs = Jobs()
+    [wait] = jobs.start().waits
+
+    recorded = jobs.runner(agents=[]).cancel("r1", reason="not needed")
+
+    assert "suspended" == recorded.status
+    assert [] == jobs.told
+    [ended] = jobs.runner().sweep().resumed
+    assert isinstance(ended, Failed)
+    assert "cancelled" == ended.continuation.status
+    # The function got the arguments by name, and the wait's id as its key
+    assert [("a", wait.id)] == jobs.told
+    assert [wait.id] == jobs.started
+    assert wait.id == jobs.contexts[0].wait_id
+    assert "r1" == jobs.contexts[0].run_id
+    # And after the end nothing is told again, and nothing is left
+    jobs.runner().sweep()
+    jobs.runner().resume("r1")
+    jobs.runner(agents=[]).cancel("r1")
+    assert [("a", wait.id)] == jobs.told
+    assert [] == asyncio.run(jobs.store.keys("markers/"))
+    assert [] == asyncio.run(jobs.store.keys("waits/"))
+
+
+def test_tool_without_on_cancel_is_ended_at_once_by_any_process() -> None:
+    jobs = Jobs()
+    runner = jobs.runner(agents=jobs.boss(cancels=False))
+    assert isinstance(runner.start("go", run_id="r1"), Suspended)
+
+    assert "cancelled" == jobs.runner(agents=[]).cancel("r1").status
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_crash_at_any_operation_tells_at_least_once_and_never_after_the_end(
+    moment: Any,
+) -> None:
+    points = 0
+    for point in every_crash(moment, more_than=5):
+        jobs = Jobs()
+        [wait] = jobs.start().waits
+        jobs.runner(agents=[]).cancel("r1")
+        with point.process(jobs.store) as dying:
+            jobs.runner(dying).resume("r1")
+        points += 1
+        jobs.clock.seconds += 60
+        told_before = len(jobs.told)
+        was_ended = jobs.runner(agents=[]).look("r1").status == "cancelled"
+        assert told_before >= was_ended
+
+        while jobs.runner(agents=[]).look("r1").status != "cancelled":
+            jobs.runner().sweep()
+            jobs.clock.seconds += 60
+
+        assert {("a", wait.id)} == set(jobs.told)
+        if was_ended:
+            assert told_before == len(jobs.told)
+        jobs.runner().sweep()
+        assert [] == asyncio.run(jobs.store.keys("markers/"))
+        assert [] == asyncio.run(jobs.store.keys("waits/"))
+    assert points > 5
+
+
+def test_crash_of_the_cancelling_process_loses_nothing() -> None:
+    for point in every_crash("before", "after", more_than=2):
+        jobs = Jobs()
+        [wait] = jobs.start().waits
+        with point.process(jobs.store) as dying:
+            jobs.runner(dying, agents=[]).cancel("r1")
+        if point.has_crashed:
+            jobs.runner(agents=[]).cancel("r1")
+
+        jobs.runner().sweep()
+
+        assert [("a", wait.id)] == jobs.told
+
+
+def test_error_of_on_cancel_is_tried_again_and_does_not_keep_the_run() -> None:
+    def stop(document: str, ctx: ToolContext) -> None:
+        raise OSError(f"{document} {ctx.attempt}")
+
+    jobs = Jobs(stop)
+    jobs.start()
+    jobs.runner(agents=[]).cancel("r1")
+
+    ended = jobs.runner().resume("r1")
+
+    assert "cancelled" == ended.continuation.status
+    assert 3 == len(jobs.told)
+    assert [1, 2, 3] == [each.attempt for each in jobs.contexts]
+    assert 1 == len({each.idempotency_key for each in jobs.contexts})
+
+
+def test_worker_that_dies_in_on_cancel_each_time_does_not_keep_the_run() -> None:
+    jobs = Jobs()
+    jobs.start()
+    jobs.runner(agents=[]).cancel("r1")
+    workers = 0
+    while jobs.runner(agents=[]).look("r1").status != "cancelled":
+        workers += 1
+        told = len(jobs.told)
+
+        def dies_when_told(_: Operation, told: int = told) -> Fault | None:
+            return crashed("before") if len(jobs.told) > told else None
+
+        with suppress(Crash):
+            store = FaultyStore(jobs.store, dies_when_told)
+            jobs.runner(store, max_attempts=2).resume("r1")
+        jobs.clock.seconds += 60
+
+    # Two attempts, one more, and the worker that ends the run without a call
+    assert (4, 3) == (workers, len(jobs.told))
+
+
+def test_job_with_a_result_is_not_told() -> None:
+    jobs = Jobs()
+    [wait] = jobs.start().waits
+    jobs.runner(agents=[]).decide(wait.id, Answer("7 pages"))
+
+    # A process without agents may end the run: there is nothing to tell
+    assert "cancelled" == jobs.runner(agents=[]).cancel("r1").status
+    assert [] == jobs.told
+
+
+def test_deadline_of_a_job_tells_the_other_system() -> None:
+    jobs = Jobs(wait=lambda: external("scan", str, within=60))
+    [wait] = jobs.start().waits
+    jobs.clock.seconds += 61
+
+    ended = jobs.runner().resume("r1")
+
+    assert isinstance(ended, Finished)
+    assert [("a", wait.id)] == jobs.told
+
+
+def test_crash_at_a_deadline_tells_at_least_once() -> None:
+    for point in every_crash("before", "after", more_than=6, step=2):
+        jobs = Jobs(wait=lambda: external("scan", str, within=60))
+        [wait] = jobs.start().waits
+        jobs.clock.seconds += 61
+        with point.process(jobs.store) as dying:
+            jobs.runner(dying).resume("r1")
+        jobs.clock.seconds += 60
+
+        ended = jobs.runner().resume("r1")
+
+        assert isinstance(ended, Finished)
+        assert {("a", wait.id)} == set(jobs.told)
+
+
+@pytest.mark.parametrize("wait", [lambda: ask("Which one?"), lambda: sleep(5)])
+def test_other_waits_are_told_of_a_cancellation_and_not_of_a_deadline(
+    wait: Callable[[], ToolWait[Any]],
+) -> None:
+    jobs = Jobs(wait=wait)
+    [opened] = jobs.start().waits
+    jobs.runner(agents=[]).cancel("r1")
+    assert "cancelled" == jobs.runner().resume("r1").continuation.status
+    assert [("a", opened.id)] == jobs.told
+
+    if opened.deadline is not None:
+        jobs = Jobs(wait=wait)
+        jobs.start()
+        jobs.clock.seconds += 6
+        assert isinstance(jobs.runner().resume("r1"), Finished)
+        assert [] == jobs.told
+
+
+def test_run_that_fails_tells_its_jobs() -> None:
+    """A denial that stops the run ends the jobs of its other calls."""
+    jobs = Jobs()
+
+    @tool(approval=ApprovalPolicy(on_denied="stop"))
+    def pay(cents: int) -> str:
+        """Pay."""
+        return str(cents)
+
+    model = ScriptedModel(
+        [[ToolCall("scan", {"document": "a"}), ToolCall("pay", {"cents": 5})], "end"]
+    )
+    agent = Agent("boss", tools=[jobs.scan(), pay], model=model)
+    outcome = jobs.runner(agents=agent).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    waits = {wait.tool: wait for wait in outcome.waits}
+    jobs.runner(agents=[]).decide(waits["pay"].id, Deny())
+
+    ended = jobs.runner(agents=agent).resume("r1")
+
+    assert isinstance(ended, Failed)
+    assert [("a", waits["scan"].id)] == jobs.told
+
+
+def test_process_without_the_function_leaves_the_run_to_others() -> None:
+    jobs = Jobs()
+    [wait] = jobs.start().waits
+    jobs.runner(agents=[]).cancel("r1")
+
+    with pytest.raises(AgentChanged, match="has no on_cancel function here"):
+        jobs.runner(agents=jobs.boss(cancels=False)).resume("r1")
+    assert "suspended" == jobs.runner(agents=[]).look("r1").status
+
+    # A person may end the wait, and then every process can end the run
+    jobs.runner(agents=[]).decide(wait.id, Fail("stopped by hand"))
+    ended = jobs.runner(agents=jobs.boss(cancels=False)).resume("r1")
+    assert "cancelled" == ended.continuation.status
+    assert [] == jobs.told
+
+
+def _stop_page(page: int) -> int:
+    return page
+
+
+def test_on_cancel_is_checked_when_it_is_declared() -> None:
+    scan = Jobs().scan()
+    with pytest.raises(InvalidInput, match="has an on_cancel function already"):
+        scan.on_cancel(lambda: None)
+    other = Jobs().scan(cancels=False)
+    with pytest.raises(InvalidInput, match="requires the argument 'page'"):
+        other.on_cancel(_stop_page)
+    with pytest.raises(InvalidInput, match="must be a function"):
+        other.on_cancel("stop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_storeless_deadline_tells_the_other_system() -> None:
+    jobs = Jobs(wait=lambda: external("scan", str, within=60))
+    boss = jobs.boss()
+    first = run(boss, "go", clock=jobs.clock)
+    assert isinstance(first, Suspended)
+    jobs.clock.seconds += 61
+
+    ended = resume(first.continuation.to_bytes(), boss, clock=jobs.clock)
+
+    assert isinstance(ended, Finished)
+    assert 1 == len(jobs.told)
+
+
+# verify ------------------------------------------------------------------------------
+
+
+def test_verify_that_returns_the_wait_parks_the_call() -> None:
+    """The tool did not return in time, and its job began."""
+
+    def verify(document: str, ctx: ToolContext) -> ToolWait[str] | None:
+        assert "a" == document
+        return external("scan", str) if ctx.wait_id in began else None
+
+    began: list[str] = []
+
+    @tool(timeout=0.01, verify=verify)
+    async def scan(document: str, ctx: ToolContext) -> ToolWait[str]:
+        """Scan a document."""
+        del document
+        began.append(ctx.wait_id)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
+    store = MemoryStore()
+    runner = Runner(Agent("boss", tools=[scan], model=model), store=store)
+
+    outcome = runner.start("go", run_id="r1")
+
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    assert ("external", began[0]) == (wait.kind, wait.id)
+    assert [wait.id] == [each.id for each in runner.waiting(kinds=["external"])]
+    assert [] == list(runner.waiting())
+    runner.decide(wait.id, Answer("7 pages"))
+    ended = runner.resume("r1")
+    assert isinstance(ended, Finished)
+    assert ["7 pages"] == root_tool_results(ended)
+    assert 1 == len(began)
+
+
+def test_verify_of_an_on_answer_function_opens_no_wait() -> None:
+    @tool(timeout=0.01, verify=lambda: external("scan", str))
+    async def scan(document: str) -> ToolWait[str]:
+        """Scan a document."""
+        return external(document, str)
+
+    @scan.on_answer
+    async def scanned(answer: str) -> str:
+        await asyncio.Event().wait()
+        return answer
+
+    model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
+    runner = Runner(Agent("boss", tools=[scan], model=model), store=MemoryStore())
+    outcome = runner.start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    runner.decide(outcome.waits[0].id, Answer("7"))
+
+    outcome = runner.resume("r1")
+
+    assert isinstance(outcome, Suspended)
+    assert ["unknown"] == [wait.kind for wait in outcome.waits]
+
+
+# One call ----------------------------------------------------------------------------
+
+
+def test_operator_who_cancels_a_call_tells_its_job() -> None:
+    """The process without agents records the request; a worker tells, then goes on."""
+    jobs = Jobs()
+    [wait] = jobs.start().waits
+
+    recorded = jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
+    assert [wait.id] == [each.id for each in recorded.waits]
+    assert [] == jobs.told
+
+    ended = jobs.runner().resume("r1")
+    assert isinstance(ended, Finished)
+    assert [("a", wait.id)] == jobs.told
+    assert [] == asyncio.run(jobs.store.keys("markers/"))
+    assert [] == asyncio.run(jobs.store.keys("waits/"))
+
+
+def test_crash_while_a_call_is_cancelled_tells_at_least_once() -> None:
+    for point in every_crash("before", "after", more_than=6, step=2):
+        jobs = Jobs()
+        [wait] = jobs.start().waits
+        jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
+        with point.process(jobs.store) as dying:
+            jobs.runner(dying).resume("r1")
+        jobs.clock.seconds += 60
+
+        while jobs.runner(agents=[]).look("r1").status != "finished":
+            jobs.runner().sweep()
+            jobs.clock.seconds += 60
+
+        assert {("a", wait.id)} == set(jobs.told)
+
+
+def test_worker_that_is_busy_tells_a_cancelled_job_after_its_other_calls() -> None:
+    jobs = Jobs()
+    order: list[str] = []
+
+    @tool
+    def work(step: int) -> str:
+        """Work, while an operator cancels the job."""
+        if step == 1:
+            run_state = jobs.runner(agents=[]).look("r1")
+            [wait] = [each for each in run_state.waits if each.kind == "external"]
+            jobs.runner(agents=[]).cancel("r1", call=wait.call_id)
+        order.append(f"work {step} {len(jobs.told)}")
+        return "worked"
+
+    steps = [[ToolCall("work", {"step": n})] for n in range(4)]
+    worker = Agent("worker", tools=[work], model=ScriptedModel([*steps, "done"]))
+    both = [ToolCall("scan", {"document": "a"}), ToolCall("worker", {"input": "x"})]
+    agent = Agent(
+        "boss", tools=[jobs.scan(), worker], model=ScriptedModel([both, "end"])
+    )
+
+    ended = jobs.runner(agents=agent).start("go", run_id="r1")
+
+    assert isinstance(ended, Finished)
+    assert ["work 0 0", "work 1 0", "work 2 0", "work 3 0"] == order
+    assert 1 == len(jobs.told)
+    assert [] == asyncio.run(jobs.store.keys("markers/"))

@@ -1,0 +1,234 @@
+"""The parts of a wait: the same facts at every door, in one order, always escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations.cli.formatting import title_lines, wait_lines
+from continuations.core.call_display import CallDisplay
+from continuations.core.decisions import Decision
+from continuations.core.evidence import Finding
+from continuations.core.jsontext import dump
+from continuations.core.reading_texts import MoneyReading
+from continuations.present.json_forms import wait_json, wait_notice_json
+from continuations.present.wait_parts import wait_parts
+from continuations.present.wait_text import wait_facts
+from continuations.serve.http import pages
+from continuations.serve.notify import mail
+from tests.ledger.fake_clock import MOMENT
+from tests.ledger.runs import make_wait
+from tests.present.schema_check import assert_matches_schema
+
+if TYPE_CHECKING:
+    from continuations import Wait
+
+SCHEMA = {
+    "properties": {
+        "cents": {"type": "integer", "description": "The amount."},
+        "day": {"type": "string", "format": "date", "default": "2026-11-24"},
+        "pin": {"type": "string"},
+        "items": {"type": "array"},
+    }
+}
+ARGUMENTS = {
+    "cents": 1240000,
+    "day": "2026-11-24",
+    "pin": "9876",
+    "items": [{"cents": 5}, {"cents": 700}],
+}
+DISPLAY = CallDisplay(
+    title="Send €12,400.00",
+    template="Send {cents}",
+    money=(("cents", MoneyReading("EUR", 100)), ("items/*/cents", MoneyReading("", 1))),
+    secrets=("pin",),
+    reversible=False,
+    evidence=(
+        Finding("find", "the register has it", 19),
+        Finding("hr", "x" * 240, 5210, by_agent=True),
+    ),
+    agent_words="It is due.",
+    requester="ines",
+)
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</code></td></tr></table><form method=post>",
+    "\u202eevorppa\u2066",
+    "a\u200bb\x00\x1b[2J",
+    "line\ndecide by: never",
+]
+
+
+def full_wait(**changes: Any) -> Wait:
+    """Return a wait with everything that people read."""
+    wait = replace(
+        make_wait(deadline=MOMENT),
+        arguments_json=dump(ARGUMENTS),
+        schema_json=dump(SCHEMA),
+        display=replace(DISPLAY, **changes),
+    )
+    return replace(wait, note="new account")
+
+
+def page_text(wait: Wait) -> str:
+    """Return the text of a wait's page."""
+    body = pages.decision_form(wait, ["approve", "deny"]).body
+    return unescape(re.sub(r"<[^>]+>", "\n", body.partition("<body>")[2]))
+
+
+def mail_text(wait: Wait) -> str:
+    """Return the text of a wait's mail, with arguments."""
+    return mail.body_text(wait, None, with_arguments=True)
+
+
+def cli_text(wait: Wait) -> str:
+    """Return a wait as the command line shows it."""
+    return "\n".join(wait_lines(wait))
+
+
+DOORS = [page_text, mail_text, cli_text]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_shows_all_parts_in_one_order(door: Any) -> None:
+    """What will happen, who asked, the arguments, evidence, the deadline."""
+    text = door(full_wait())
+
+    places = [
+        text.index(part)
+        for part in (
+            "Send €12,400.00",
+            "cannot be undone",
+            "ines",
+            "1240000",
+            "the register has it",
+            "It is due.",
+        )
+    ]
+    assert places == sorted(places)
+    assert text.lower().rindex("decide by") > places[-1]
+    for part in (
+        "€12,400.00",
+        "Tuesday, 24 November 2026",
+        "(5,210 characters)",
+        "hr (an agent)",
+        "[secret]",
+        "not checked",
+    ):
+        assert part in text
+    assert "9876" not in text
+
+
+def test_page_shows_readings_beside_values_and_marks_them() -> None:
+    body = pages.decision_form(full_wait(), ["approve"]).body
+
+    assert "<h1>Send €12,400.00</h1>" in body
+    assert "<b>€12,400.00</b><code>1240000</code>" in body
+    assert "<span>The amount.</span>" in body
+    assert '<span class="tag">default</span>' in body
+    assert '<code>&quot;[secret]&quot;</code> <span class="tag">secret' in body
+    assert "<b>items[1].cents: 700</b>" in body
+
+
+def test_title_of_an_unknown_outcome_does_not_say_what_will_happen() -> None:
+    """The call may have happened already, so the title stands below the question."""
+    unknown = replace(make_wait(kind="unknown"), display=DISPLAY)
+    parts = wait_parts(unknown)
+
+    assert ("Did this call take effect?", "Send €12,400.00") == (
+        parts.heading,
+        parts.sentence,
+    )
+
+
+def test_wait_without_display_is_shown_as_before() -> None:
+    """Waits of earlier releases have the same lines and facts."""
+    wait = make_wait()
+    parts = wait_parts(wait)
+
+    assert wait.rules.title == parts.heading
+    assert (None, None, ()) == (parts.effect, parts.agent_words, parts.evidence)
+    assert wait_facts(wait) == {**parts.origin, **parts.consequences}
+    lines = list(wait_lines(wait))
+    assert f"arguments: {wait.arguments_json}" == lines[-1]
+    form = wait_json(wait)
+    assert (None, None, None, {}, [], []) == (
+        form["title"],
+        form["reversible"],
+        form["requester"],
+        form["readings"],
+        form["secrets"],
+        form["evidence"],
+    )
+
+
+def test_json_has_every_part_and_no_secret() -> None:
+    form = wait_json(full_wait(), now=MOMENT)
+
+    assert_matches_schema("wait", form)
+    assert "9876" not in json.dumps(form)
+    assert {
+        "cents": "€12,400.00",
+        "day": "Tuesday, 24 November 2026",
+        "items[0].cents": "5",
+        "items[1].cents": "700",
+    } == form["readings"]
+    assert ["find", "hr"] == [each["source"] for each in form["evidence"]]
+
+
+@pytest.mark.parametrize("with_arguments", [True, False])
+def test_notice_has_what_is_made_of_arguments_only_on_request(
+    with_arguments: bool,
+) -> None:
+    """A title contains arguments, so it is as private as they are."""
+    form = wait_notice_json(full_wait(), with_arguments=with_arguments)
+    text = mail.body_text(full_wait(), None, with_arguments=with_arguments)
+
+    assert_matches_schema("wait_notice", form)
+    assert with_arguments == ("title" in form) == ("€12,400.00" in text)
+    assert with_arguments == ("evidence" in form) == ("the register" in text)
+    assert ("ines", False) == (form["requester"], form["reversible"])
+    assert "9876" not in json.dumps(form) + text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_forges_nothing_at_any_door(text: str) -> None:
+    wait = full_wait(
+        title=text,
+        evidence=(Finding(text, text, 5),),
+        agent_words=text,
+        requester=text,
+    )
+    arguments = {text: text, "cents": text}
+    wait = replace(wait, arguments_json=dump(arguments))
+    harmless = pages.decision_form(full_wait(), ["approve", "deny"]).body
+
+    body = pages.decision_form(wait, ["approve", "deny"]).body
+
+    assert harmless.count("<form") == body.count("<form")
+    assert "<script" not in body
+    assert "<img" not in body
+    for shown in (body, cli_text(wait), mail_text(wait)):
+        assert all(char.isprintable() or char == "\n" for char in shown)
+    for lines in (cli_text(wait), mail_text(wait)):
+        assert not any(line.startswith("decide by: never") for line in lines.split())
+
+
+def test_decided_edit_has_the_title_of_the_edit() -> None:
+    """A template is rendered again; the title of a function would be wrong."""
+    wait = full_wait()
+    decision = Decision(
+        id="x", wait_id=wait.id, kind="approve", at=MOMENT, digest=wait.digest
+    )
+    edited = replace(decision, arguments='{"cents":500,"pin":"[secret]"}')
+
+    assert ["title: Send €12,400.00"] == list(title_lines(wait, decision))
+    assert ["title: Send €5.00"] == list(title_lines(wait, edited))
+    assert [] == list(title_lines(full_wait(template=None), edited))
+    assert [] == list(title_lines(make_wait(), decision))
