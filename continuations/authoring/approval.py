@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from continuations.authoring import callables
 from continuations.authoring.errors import PolicyFailed
@@ -40,6 +40,8 @@ class ApprovalPolicy:
             first vote of a person counts. Default: 1.
         not_requester: Refuse the decision of the requester of the run, and every
             approval if the requester is unknown (`start(by=...)`). Default: `False`.
+        editable: The names of the arguments that `Approve(arguments=...)` may change;
+            an empty list: none. Default: all of them.
         within: The time to decide: a timedelta, or seconds, at most 3,650 days. After
             it the wait expires and the call does not run. Default: no limit.
         on_deadline: The consequence instead: `Deny(reason=...)`, `Answer(value)`,
@@ -50,6 +52,10 @@ class ApprovalPolicy:
             after this time. Default: no reminder.
         expires_after: The older name of `within`.
         on_expiry: The older name of `on_deadline`.
+        recheck: A function of the arguments, like a condition, that is called again
+            before an approved call begins. `True` or `None`: the call begins. `False`,
+            or a reason as text: the call waits for a person again. So it does if the
+            function raises. It may be called several times, and must have no effect.
         valid_for: How long after the approval the call may still begin: a timedelta,
             or seconds, at least 1 second and at most 3,650 days. Default: no limit.
         strict: Bind an approval also to the tool's description: after a change of
@@ -67,11 +73,13 @@ class ApprovalPolicy:
     approvers: Sequence[str] = ()
     votes: int = 1
     not_requester: bool = False
+    editable: Sequence[str] | None = None
     within: Duration | None = None
     on_deadline: ApprovalDeadline | None = None
     remind_after: Duration | None = None
     expires_after: Duration | None = None
     on_expiry: ApprovalDeadline | None = None
+    recheck: Condition | None = None
     valid_for: Duration | None = None
     strict: bool = False
     on_denied: ContinueOrStop = "continue"
@@ -94,6 +102,12 @@ class ApprovalPolicy:
             if at_least_one and seconds is not None and seconds < 1:
                 raise _option_error(option, "at least 1 second", getattr(self, option))
         self._check_deciders()
+        if self.editable is not None:
+            names = checked_names("ApprovalPolicy: editable", self.editable)
+            object.__setattr__(self, "editable", names)
+        recheck: object = self.recheck
+        if not (recheck is None or callable(recheck)):
+            raise _option_error("recheck", "a function of the arguments", recheck)
         for option in ("on_denied", "on_expired"):
             consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):
@@ -208,6 +222,9 @@ class ApprovalPolicy:
         # A policy without them keeps the digest of earlier releases.
         if deciders != [[], 1, False, None, 0]:
             options += deciders
+        if self.editable is not None or self.recheck is not None:
+            editable = None if self.editable is None else list(self.editable)
+            options.append({"editable": editable, "recheck": bool(self.recheck)})
         return jsontext.digest(jsontext.canonical(options))
 
     async def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
@@ -239,6 +256,42 @@ class ApprovalPolicy:
             " instead of True or False; nothing ran."
         )
         raise PolicyFailed(msg)
+
+    async def why_not_now(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return why an approved call must not begin now, `None` if it may.
+
+        Args:
+            arguments: The arguments as Python values by name.
+
+        Returns:
+            The note for the person who is asked again.
+        """
+        if self.recheck is None:
+            return None
+        try:
+            chosen = callables.accepted_arguments(self.recheck, arguments)
+            verdict = await callables.call(self.recheck, **chosen)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            return f"The check before the call raised {type(error).__name__}."
+        if verdict is None or verdict is True:
+            return None
+        if isinstance(verdict, str) and verdict:
+            return f"The check before the call failed: {verdict}"
+        return "The check before the call says that the approval no longer holds."
+
+
+def checked_names(label: str, names: object) -> tuple[str, ...]:
+    """Return names of arguments; raises `InvalidInput` with a label."""
+    if isinstance(names, list | tuple):
+        listed = tuple(cast("Sequence[object]", names))
+        if all(type(name) is str and name for name in listed):
+            return cast("tuple[str, ...]", listed)
+    value = cast("object", names)
+    got = f"{value!r} ({type(value).__name__})"
+    msg = f"{label} must be a list of names of arguments, got {got}."
+    raise InvalidInput(msg)
 
 
 def _option_error(option: str, wanted: str, value: object) -> InvalidInput:

@@ -116,11 +116,21 @@ class BaseTool(ABC):
 
     def _check_approval_parameters(self, names: Sequence[str] | None) -> None:
         """Check that the tool has every argument that the condition requires."""
-        condition = None if self.approval is None else self.approval.when
-        if callable(condition):
-            callables.check_callback_parameters(
-                condition, names, f"tool {self.name}: approval"
+        policy = self.approval
+        if policy is None:
+            return
+        for label, function in (("approval", policy.when), ("recheck", policy.recheck)):
+            if callable(function):
+                callables.check_callback_parameters(
+                    function, names, f"tool {self.name}: {label}"
+                )
+        unknown = [n for n in policy.editable or () if names and n not in names]
+        if unknown:
+            msg = (
+                f"tool {self.name}: editable has {unknown[0]!r}, which is no argument "
+                f"of the tool. Its arguments: {', '.join(names or ())}."
             )
+            raise InvalidInput(msg)
 
     async def enabled(self, context: Any) -> bool:
         """Return whether the model may call the tool; see `ToolProtocol.enabled`."""
@@ -245,6 +255,12 @@ class BaseTool(ABC):
         if self.approval is None:
             return False
         return await self.approval.needs_approval(self._values_by_name(arguments_json))
+
+    async def why_not_now(self, arguments_json: str) -> str | None:
+        """Return why an approved call must not begin now, or `None`."""
+        if self.approval is None or self.approval.recheck is None:
+            return None
+        return await self.approval.why_not_now(self._values_by_name(arguments_json))
 
     @abstractmethod
     async def invoke(

@@ -11,9 +11,17 @@ from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.grant_commands import grants, revoke
+from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inspect_commands import audit, doctor, show, waiting
 from continuations.cli.publish_command import publish
-from continuations.cli.request_commands import cancel, send, signal, wake
+from continuations.cli.request_commands import (
+    cancel,
+    pause,
+    send,
+    signal,
+    unpause,
+    wake,
+)
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
 
@@ -95,7 +103,10 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     send,
     signal,
     publish,
+    heartbeat,
     wake,
+    pause,
+    unpause,
     cancel,
     adopt,
     sweep,

@@ -1,4 +1,4 @@
-"""The commands that send a request to a run: send, signal, wake, cancel."""
+"""The commands that send a request to a run: send, signal, wake, pause, cancel."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ def wake(
         write_json({"run_id": run, "waits": count})
         return
     name = escape_invisible(run)
-    write_lines([f"{name}: {count} waits for a model ended"])
+    write_lines([f"{name}: waits for a model that ended: {count}"])
     if count:
         write_lines([f"next: continuations resume {name}"])
 
 
-def cancel(
+def pause(
     run: RunId,
     *,
     reason: Annotated[
@@ -127,12 +127,82 @@ def cancel(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """End a run and all its open waits. Needs no agent code."""
+    """Pause a run until `unpause`. Needs no agent code.
+
+    Calls and model turns in progress are completed; nothing else begins.
+    """
+    check_run_id(run, command="pause")
+    actor = resolve_actor(by)
+    runner = runner_without_agents(app, store)
+    state = runner.pause(run, reason=reason, by=actor.name, door=actor.door)
+    write_actor_note(actor)
+    if json:
+        write_json(json_output.run_form(runner.store, state))
+        return
+    result = "paused"
+    if state.status == "running":
+        result = (
+            "pause recorded; the process that holds the claim stops at its next commit"
+        )
+    name = escape_invisible(run)
+    write_lines([f"{name}: {result}", f"next: continuations unpause {name}"])
+
+
+def unpause(
+    run: RunId,
+    *,
+    by: By = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """End a pause, and the waits of conditions of agents. Needs no agent code."""
+    check_run_id(run, command="unpause")
+    actor = resolve_actor(by)
+    runner = runner_without_agents(app, store)
+    state = runner.unpause(run, by=actor.name, door=actor.door)
+    write_actor_note(actor)
+    if json:
+        write_json(json_output.run_form(runner.store, state))
+        return
+    name = escape_invisible(run)
+    write_lines([f"{name}: not paused", f"next: continuations resume {name}"])
+
+
+def cancel(
+    run: RunId,
+    *,
+    call: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CALL",
+            help="Cancel only this call and everything below it: its id, or its path "
+            "such as boss/hr/transfer.",
+        ),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why. It is recorded.")
+    ] = None,
+    by: By = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """End a run and all its open waits, or one call. Needs no agent code."""
     check_run_id(run, command="cancel")
     actor = resolve_actor(by)
     runner = runner_without_agents(app, store)
-    state = runner.cancel(run, reason=reason, by=actor.name, door=actor.door)
+    state = runner.cancel(run, call=call, reason=reason, by=actor.name, door=actor.door)
     name = escape_invisible(run)
+    if call is not None:
+        write_actor_note(actor)
+        if json:
+            write_json(json_output.run_form(runner.store, state))
+        else:
+            shown = escape_invisible(call)
+            write_lines([f"{name}: cancel of call {shown} is recorded"])
+            write_lines([f"next: continuations resume {name}"])
+        return
     if json:
         write_json(json_output.run_form(runner.store, state))
     if state.status in ("finished", "failed"):
@@ -148,4 +218,8 @@ def cancel(
             "cancel request recorded; the process that holds the claim stops "
             "at its next commit"
         )
+    if state.status == "suspended":
+        result = "cancel request recorded; a worker tells its jobs, then ends it"
     write_lines([f"{name}: {result}"])
+    if state.status == "suspended":
+        write_lines([f"next: continuations resume {name}"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.cli.formatting import usage_text
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
+from continuations.core.operator_waits import operator_waits
 from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.wait_text import wait_facts
@@ -65,6 +66,10 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
     if run.claim is not None:
         claim = f"claimed by {run.claim.worker} until {readable_time(run.claim.until)}"
         yield Line("", escape_invisible(claim), "busy")
+    for wait in operator_waits(continuation.run_state):
+        held = f"held by an operator: {wait.policy or wait.kind}"
+        note = f" ({wait.note})" if wait.note else ""
+        yield Line("", escape_invisible(held + note), "busy")
     if continuation.failure is not None:
         yield Line("", f"error: {escape_invisible(continuation.failure.code)}", "bad")
         yield Line("", indent_escaped(continuation.failure.message))
@@ -76,6 +81,8 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
 def next_step_lines(continuation: Continuation) -> Iterator[Line]:
     """Yield why no process works on a run that can continue, and the next command."""
     run = continuation.run_state.run
+    if operator_waits(continuation.run_state):
+        yield Line("", f"next: continuations unpause {escape_invisible(run.id)}")
     if run.status != "suspended" or not is_runnable(continuation.run_state):
         return
     if run.history_lost:

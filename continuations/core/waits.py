@@ -72,7 +72,7 @@ class Wait:
         continues: Whether a function of the tool gets the answer (`on_answer`).
         cancels: Whether a function of the tool is called when the wait is cancelled
             (`on_cancel`).
-        display: What people read about the call besides its arguments, or `None` if
+        display: Words for people about the call, besides its arguments, or `None` if
             its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
             opened. The wait does not take them again.
@@ -83,6 +83,8 @@ class Wait:
         last_slot: Number of the last slot that this value takes into account.
         notice: Why people are told about the wait: `opened`, `escalated`, or
             `reminder-1` and so on. Each has an id of its own.
+        editable_json: The names of the arguments that `Approve` may replace, as JSON
+            text; see `editable`.
     """
 
     id: str
@@ -118,6 +120,7 @@ class Wait:
     votes: tuple[Vote, ...] = ()
     last_slot: int = 0
     notice: str = "opened"
+    editable_json: str | None = None
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.
@@ -139,6 +142,13 @@ class Wait:
     def rules(self) -> WaitRules:
         """The rules of the wait's kind."""
         return WAIT_RULES[self.kind]
+
+    @property
+    def editable(self) -> tuple[str, ...] | None:
+        """The arguments that `Approve` may replace; `None`: all of them."""
+        if self.editable_json is None:
+            return None
+        return tuple(jsontext.parse(self.editable_json))
 
     @property
     def title(self) -> str | None:
@@ -169,7 +179,7 @@ class Wait:
 
     @property
     def agent_words(self) -> str | None:
-        """What the agent wrote when it made the call. Nobody has checked it."""
+        """The text of the agent's turn that made the call. It is not checked."""
         return None if self.display is None else self.display.agent_words
 
     @property

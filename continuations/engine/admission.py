@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.errors import ArgumentsInvalid
+from continuations.core import jsontext
 from continuations.core.calls import Started, Unknown
 from continuations.core.events import ApprovalRequested, OutcomeUnknown, Reopened
 from continuations.engine.call_waits import (
@@ -80,6 +82,7 @@ class Admission:
                 digest=call.approved_digest,
                 until=call.approved_until,
             )
+            note = note or await self._recheck(state, call)
             return None if note is None else self.ask_again(state, call, note)
         tool = self.stack_binding.unchanged_tool(state, call)
         # The function that gets an answer belongs to a call that was admitted before.
@@ -88,6 +91,17 @@ class Admission:
         if not await tool.needs_approval(call.arguments or "{}"):
             return None
         return self.ask_again(state, call, _NOW_ASKS_NOTE)
+
+    async def _recheck(self, state: RunState, call: CallRow) -> str | None:
+        """Return why the policy's check does not let an approved call begin now."""
+        tool = self.stack_binding.tool(state, call)
+        policy = None if tool is None else tool.approval
+        if tool is None or policy is None or policy.recheck is None:
+            return None
+        arguments = call.arguments or "{}"
+        if isinstance(tool, BaseTool):
+            return await tool.why_not_now(arguments)
+        return await policy.why_not_now(jsontext.parse(arguments))
 
     def why_void(
         self,

@@ -139,7 +139,8 @@ class ArrivalReducer:
                 note += _NOT_AGAIN_NOTE
             return (admission.ask_again(state, call, note, wait),)
         assert tool is not None  # noqa: S101 - a missing tool makes an approval void
-        note = _why_arguments_do_not_fit(tool, call, decision)
+        note = _why_edit_is_forbidden(wait, decision)
+        note = note or _why_arguments_do_not_fit(tool, call, decision)
         if note is not None:
             note = scrubbed(note, decision.arguments or "{}", wait.secrets)
             note = f"{note} {_PLAIN_APPROVAL_NOTE}"
@@ -281,6 +282,16 @@ def _why_arguments_do_not_fit(
         f"The edited arguments were not used: the tool would change {difference} and "
         f"run with {shown}."
     )
+
+
+def _why_edit_is_forbidden(wait: Wait, decision: Decision) -> str | None:
+    """Return why an edit must not run, whoever recorded the decision."""
+    if decision.arguments is None or wait.editable_json is None:
+        return None
+    from continuations.core import editable_arguments  # noqa: PLC0415 - rarely needed
+
+    name = editable_arguments.find_fixed_argument(wait, decision.arguments)
+    return name and f"The edited arguments were not used: {name} cannot be edited."
 
 
 def _with_secrets(wait: Wait, decision: Decision) -> Decision:

@@ -150,8 +150,8 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
 
         Args:
             input: The first user message as text, or a list of chat messages.
-            run_id: Id of the run, by default a new one. With an id of your own, for
-                example a job's, a repeated call does not start a second run.
+            run_id: Id of the run, by default a new one. With an id, a repeated call
+                does not start a second run.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.
             budget: Limits for the model usage of the whole run.
@@ -188,10 +188,7 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        outcome = await worker.start_or_resume(state)
-        if not work:
-            self._objects.announce_work()
-        return outcome
+        return await worker.start_or_resume(state)
 
     async def resume(
         self,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from continuations.core import jsontext
 from continuations.core.secret_arguments import scrubbed
 from continuations.core.state import frame_path
 from continuations.core.wait_rules import WAIT_RULES
@@ -116,6 +117,9 @@ def new_wait(
         on_deadline_json=policy.deadline_action_json if policy else None,
         quorum=_quorum(state, call, policy) if follows_policy else call.quorum,
         remind_after=policy.reminder_seconds if policy else 0,
+        editable_json=None
+        if policy is None or policy.editable is None
+        else jsontext.canonical(list(policy.editable)),
     )
 
 

@@ -80,6 +80,8 @@ class StoreJournal:
         self._attempt = claims.next_attempt(loaded.state.run) if loaded else 1
         self._lease: Lease | None = None
         self.loaded = loaded
+        # Closes waits as the worker does, which knows the run's tools.
+        self.ender: RunEnder | None = None
         self._slow_claims = 0
         self.guard_key: str | None = None
         self._clock_reading = clock_reading
@@ -237,7 +239,7 @@ class StoreJournal:
         self, before: RunState, after: RunState
     ) -> None:
         """Record "cancel" for the waits that requests of operators ended."""
-        ender = RunEnder(self._objects, self._ports)
+        ender = self.ender or RunEnder(self._objects, self._ports)
         await self._retry_while_claimed(
             lambda: ender.close_waits_of_cancelled_calls(before, after)
         )

@@ -58,9 +58,12 @@ class _Record(NamedTuple):
     line: AuditLine
 
 
-def _position(line: AuditLine) -> tuple[datetime, str]:
-    """Return the place of a line: a request to cancel precedes what it closes."""
-    return line.at, line.wait or ""
+def _position(line: AuditLine) -> tuple[datetime, str, bool]:
+    """Return the place of a line among lines of one time.
+
+    A request to cancel precedes what it closes, and a vote precedes the decision.
+    """
+    return line.at, line.wait or "", not line.verdict.startswith("vote ")
 
 
 def _read_record(

@@ -17,6 +17,7 @@ from uuid import UUID
 import jsonschema_rs
 
 from continuations.core import jsontext, secret_arguments
+from continuations.core.editable_arguments import find_fixed_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +48,18 @@ def find_problem(wait: Wait, edited_arguments: object) -> str | None:
         places = secret_arguments.kept_places(jsontext.parse(text), wait.secrets)
         kept = frozenset(places)
     return find_value_problem(wait.schema, edited_arguments, "arguments", kept)
+
+
+def find_fixed_problem(wait: Wait, edited_arguments: object) -> str | None:
+    """Return why an edit changes an argument that must stay as it is, or `None`."""
+    if wait.editable is None:
+        return None
+    text = jsontext.canonical(jsontext.normalize_integers(edited_arguments))
+    name = find_fixed_argument(wait, text)
+    if name is None:
+        return None
+    allowed = ", ".join(wait.editable) or "none"
+    return f"the argument {name[:60]!r} cannot be edited; editable arguments: {allowed}"
 
 
 def find_value_problem(

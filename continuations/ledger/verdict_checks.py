@@ -73,6 +73,7 @@ def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
     from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
 
     problem = edits.find_problem(wait, edited_arguments)
+    problem = problem or edits.find_fixed_problem(wait, edited_arguments)
     if problem is not None:
         raise refused_error(wait, problem)
 

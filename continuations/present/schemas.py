@@ -72,7 +72,12 @@ _RUN: Json = {
 _DECIDED: Json = {
     "decided": described(
         array(TEXT), "The ids of decided waits. The next resume applies them."
-    )
+    ),
+    "reasons": described(
+        array(TEXT),
+        "Why an operator holds the run until `unpause`: the reason of a pause, and the "
+        "names of conditions of agents.",
+    ),
 }
 _STACK: Json = {"frames": array(ref("frame")), "calls": array(ref("call"))}
 _ANY_JSON: Json = {}
@@ -194,7 +199,21 @@ def _request_definitions() -> Json:
                 "title": described(TEXT, "The subject of the run, on one line."),
             },
         ),
-        "cancel_request": object_form("A run to cancel.", {}, {"reason": REASON}),
+        "cancel_request": object_form(
+            "A run to cancel, or one of its calls.",
+            {},
+            {
+                "reason": REASON,
+                "call": described(
+                    TEXT,
+                    "Id of an open call, or its path such as boss/hr/transfer. By "
+                    "default, the whole run is cancelled.",
+                ),
+            },
+        ),
+        "pause_request": object_form("A run to pause.", {}, {"reason": REASON}),
+        "revoke_request": object_form("A grant to revoke.", {}, {"reason": REASON}),
+        "unpause_request": object_form("A run to unpause.", {}, {}),
         "sent_message": object_form(
             "A message was sent to a run.",
             {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
@@ -298,6 +317,24 @@ def _callback_definitions() -> Json:
                 object_form("The job failed.", error),
             ],
         },
+        "heartbeat": object_form(
+            "A job is in progress.",
+            {
+                "extend": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": 3650 * 86_400,
+                    "description": "Seconds from now to the new deadline.",
+                }
+            },
+        ),
+        "extended_job": object_form(
+            "The newest deadline of a job.",
+            {
+                "status": {"const": "extended"},
+                "deadline": described(TIME_OR_NULL, "Null: there is no deadline."),
+            },
+        ),
         "reported_result": object_form(
             "The result of a job is recorded.",
             {

@@ -106,6 +106,11 @@ _WAIT: Json = {
     },
     "event": described(TEXT_OR_NULL, "The name of the event."),
     "event_key": described(TEXT_OR_NULL, "The key of the event."),
+    "editable": {
+        "type": ["array", "null"],
+        "items": TEXT,
+        "description": "The arguments that an approval may change; null: all of them.",
+    },
     "stage": described(COUNT, "1 if the tool's on_answer function was called."),
     "on_deadline": {
         "type": ["object", "null"],

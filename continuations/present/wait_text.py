@@ -71,6 +71,7 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             else f"{wait.valid_for} s",
             "If denied": "the run stops" if wait.denial_stops else None,
             "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
+            "Editable": _editable(wait),
             "Approvers": ", ".join(wait.approvers) or None,
             "May not decide": _excluded(wait),
             "Votes": _votes(wait),
@@ -96,6 +97,10 @@ def _on_deadline(wait: Wait) -> str | None:
             return f"{', '.join(to)} decide"
         case None:
             return None
+
+
+def _editable(wait: Wait) -> str | None:
+    return None if wait.editable is None else ", ".join(wait.editable) or "nothing"
 
 
 def _excluded(wait: Wait) -> str | None:

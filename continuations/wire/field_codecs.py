@@ -127,6 +127,17 @@ def _read_given_grant(fields: FieldReader, name: str) -> str | None:
     return text
 
 
+def _read_names(fields: FieldReader, name: str) -> str | None:
+    text = fields.json_or_none(name)
+    names = None if text is None else jsontext.parse(text)
+    if names is None and text is None:
+        return None
+    is_list = isinstance(names, list)
+    if is_list and all(type(each) is str for each in cast("list[object]", names)):
+        return text
+    raise invalid_object(f"{fields.where}.{name}", "it must be a list of names")
+
+
 def _read_event_id(fields: FieldReader, name: str) -> str | None:
     event_id = fields.text_or_none(name)
     if event_id is None or is_ulid(event_id):
@@ -171,5 +182,7 @@ GRANTS = Codec(
 )
 GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
 LABELS = Codec(dict, _read_labels)
+# The text of a JSON array of names, which may be empty.
+NAMES_TEXT = Codec(_unchanged, _read_names)
 EVENT_ID = Codec(_unchanged, _read_event_id)
 EVENT_IDS = Codec(list, _read_event_ids)

@@ -90,6 +90,7 @@ def wait_json(wait: Wait) -> dict[str, Any]:
         "event_key": wait.event_key,
         "stage": wait.stage,
         "on_deadline": wait.on_deadline_json and jsontext.parse(wait.on_deadline_json),
+        "editable": None if wait.editable is None else list(wait.editable),
         "approvers": list(wait.approvers),
         "not_requester": wait.quorum is not None and wait.quorum.not_requester,
         "votes_needed": wait.votes_needed,

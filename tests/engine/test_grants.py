@@ -342,8 +342,9 @@ def test_one_of_several_approvers_cannot_give_a_grant(
     ],
 )
 def test_an_invalid_grant_cannot_be_made(options: dict[str, Any]) -> None:
+    make: Any = Grant
+
     with pytest.raises(InvalidInput):
-        make: Any = Grant
         make(**{"tool": "pay", **options})
 
 

@@ -23,6 +23,39 @@ APPROVALS = Area(
             names=("jane-2",),
         ),
         Case(
+            "policy-editable",
+            InvalidInput,
+            'ApprovalPolicy(editable="cents")',
+            'ApprovalPolicy(editable=["cents"])',
+            names=("editable",),
+        ),
+        Case(
+            "policy-editable-unknown",
+            InvalidInput,
+            'tool(pay.function, approval=ApprovalPolicy(editable=["cent"]))',
+            'tool(pay.function, approval=ApprovalPolicy(editable=["cents"]))',
+            names=("editable", "cent", "cents"),
+        ),
+        Case(
+            "policy-recheck",
+            InvalidInput,
+            "ApprovalPolicy(recheck=True)",
+            "ApprovalPolicy(recheck=lambda cents: cents < 1000)",
+            names=("recheck",),
+        ),
+        Case(
+            "decide-edit-of-another-argument",
+            DecisionRefused,
+            'runner.decide(wait.id, Approve(arguments={"cents": 5, "note": "x"}))',
+            'runner.decide(wait.id, Approve(arguments={"cents": 5, "note": wait.arguments["note"]}))',
+            setup="""
+                policy = ApprovalPolicy(editable=["cents"])
+                runner = Runner(clerk(tool(pay.function, approval=policy)), store=store, clock=clock)
+                wait = start("jane-1", runner)
+            """,
+            names=("note", "cents"),
+        ),
+        Case(
             "grant-tool",
             InvalidInput,
             'Grant("")',

@@ -71,6 +71,7 @@ UNREACHED: dict[str, str] = {
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/grants.py:parse_grant_text": _BYTES,
     "continuations/wire/field_codecs.py:_read_given_grant": _BYTES,
+    "continuations/wire/field_codecs.py:_read_names": _BYTES,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"

@@ -105,7 +105,7 @@ class Office:
     ],
 )
 def test_forged_vote_does_not_count(vote: dict[str, Any]) -> None:
-    """A vote without a name, of a stranger, for another wait, or the second of a person."""
+    """A vote without a name, of a stranger, for another wait, or a second one."""
     office = Office()
     office.runner.decide(office.wait.id, Approve(by="kim"))
 

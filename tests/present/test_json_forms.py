@@ -234,7 +234,10 @@ def test_run_with_its_stack_equals_the_report_of_the_continuation() -> None:
     assert_matches_schema("run", form)
     for wait in form["waits"]:
         del wait["state"]
-    assert {"decided": [], **report} == {"format": report["format"], **form}
+    assert {"decided": [], "reasons": [], **report} == {
+        "format": report["format"],
+        **form,
+    }
     assert ["boss", "clerk"] == [frame["agent"] for frame in form["frames"]]
     assert [None, form["calls"][0]["id"]] == [
         frame["parent_call_id"] for frame in form["frames"]

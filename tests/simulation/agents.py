@@ -316,6 +316,35 @@ VOTING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose tools wait for published events and for signals.
+EVENT_TREES: dict[str, Tree] = {
+    "letters": Tree(
+        "letters",
+        {"go": [[("letter", "1"), ("letter", "2")], [("letter_then", "3")], "end"]},
+        {},
+    ),
+    "letters_deep": Tree(
+        "letters_deep",
+        {
+            "go": [[("hr", "A")], "end"],
+            "A": [[("clerk", "B")], "A end"],
+            "B": [[("letter", "1")], [("letter_then", "2")], [("act", "3")], "B end"],
+        },
+        {"hr": {"clerk": {}}},
+    ),
+    "letters_mixed": Tree(
+        "letters_mixed",
+        {"go": [[("letter_soon", "1"), ("letter", "2"), ("act", "3")], "end"]},
+        {},
+    ),
+    "letters_and_post": Tree(
+        "letters_and_post",
+        {"go": [[("post", "1"), ("hr", "A")], "end"], "A": [[("letter", "2")], "x"]},
+        {"hr": {}},
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -333,6 +362,7 @@ _BY_NAME = (
     | TIMEOUT_TREES
     | WAITING_TREES
     | VOTING_TREES
+    | EVENT_TREES
 )
 
 

@@ -125,6 +125,8 @@ def decided_in_time(evidence: Evidence) -> str | None:
             continue
         if decision is None or deadline is None or decision.kind == "cancel":
             continue
+        if decision.signal or decision.event:
+            continue  # the time counts when the signal or event was recorded
         if (decision.at > deadline) != (decision.kind == "expire"):
             when = f"{decision.kind} at {decision.at}, deadline {deadline}"
             return f"{record.wait.id}: {when}"

@@ -9,6 +9,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from tests.simulation.agents import (
+    EVENT_TREES,
     POISON_TREES,
     TIMEOUT_TREES,
     TREES,
@@ -213,7 +214,8 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 @cache
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
-    for tree in (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *VOTING_TREES):
+    all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *VOTING_TREES)
+    for tree in all_trees:
         uninterrupted_end(tree)
 
 

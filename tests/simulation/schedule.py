@@ -15,6 +15,7 @@ from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
 from tests.simulation.agents import (
+    EVENT_TREES,
     POISON_TREES,
     TIMEOUT_TREES,
     WAITING_TREES,
@@ -262,7 +263,7 @@ def run_uninterrupted(tree: str) -> Evidence:
     """Run a tree of agents without faults, with every wait approved."""
     environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
     environment.tree_of_run["r0"] = tree
-    environment.tools_wait = tree in WAITING_TREES
+    environment.tools_wait = tree in WAITING_TREES | EVENT_TREES
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")

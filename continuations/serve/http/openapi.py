@@ -247,16 +247,6 @@ def _run_paths() -> _Json:
                 parameters=(_RUN_ID_PARAMETER,),
             )
         },
-        "/runs/{run_id}/cancel": {
-            "post": _operation(
-                "cancel",
-                "Cancel a run",
-                run,
-                *(400, 404, 409, 410, 415, 503),
-                parameters=(_RUN_ID_PARAMETER,),
-                body=_request_body("application/json", "cancel_request"),
-            )
-        },
         "/sweep": {
             "post": _operation(
                 "sweep",
@@ -295,7 +285,43 @@ def _approval_paths() -> _Json:
                 {"200": _json_response("revoked_grant", "The grant is revoked.")},
                 *(400, 404, 410, 415, 503),
                 parameters=(_RUN_ID_PARAMETER, _GRANT_PARAMETER),
+                body=_request_body("application/json", "revoke_request"),
+            )
+        },
+    }
+
+
+def _operator_paths() -> _Json:
+    run = {"200": _json_response("run", "The run.")}
+    return {
+        "/runs/{run_id}/cancel": {
+            "post": _operation(
+                "cancel",
+                "Cancel a run, or one of its calls",
+                run,
+                *(400, 404, 409, 410, 415, 503),
+                parameters=(_RUN_ID_PARAMETER,),
                 body=_request_body("application/json", "cancel_request"),
+            )
+        },
+        "/runs/{run_id}/pause": {
+            "post": _operation(
+                "pause",
+                "Pause a run until it is unpaused",
+                run,
+                *(400, 404, 410, 415, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+                body=_request_body("application/json", "pause_request"),
+            )
+        },
+        "/runs/{run_id}/unpause": {
+            "post": _operation(
+                "unpause",
+                "End a pause, and the waits of conditions of agents",
+                run,
+                *(400, 404, 410, 415, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+                body=_request_body("application/json", "unpause_request"),
             )
         },
     }
@@ -366,8 +392,19 @@ def _callback_paths() -> _Json:
         parameters=(_CALLBACK_PARAMETER,),
         body=_request_body("application/json", "job_result"),
     )
-    del report["responses"]["401"]
-    return {"/callbacks/{token}": {"post": {**report, "security": []}}}
+    extend = _operation(
+        "extendJob",
+        "Say at a callback URL that the job is in progress",
+        {"200": _json_response("extended_job", "The job has more time.")},
+        *(400, 404, 409, 410, 415, 503),
+        parameters=(_CALLBACK_PARAMETER,),
+        body=_request_body("application/json", "heartbeat"),
+    )
+    del report["responses"]["401"], extend["responses"]["401"]
+    return {
+        "/callbacks/{token}": {"post": {**report, "security": []}},
+        "/callbacks/{token}/heartbeat": {"post": {**extend, "security": []}},
+    }
 
 
 def _service_paths() -> _Json:
@@ -403,6 +440,7 @@ def document() -> dict[str, Any]:
             **_wait_paths(),
             **_run_paths(),
             **_approval_paths(),
+            **_operator_paths(),
             **_signal_paths(),
             **_callback_paths(),
             **_link_paths(),

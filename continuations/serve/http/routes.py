@@ -212,13 +212,39 @@ async def cancel(context: RequestContext) -> Response:
     """Cancel a run; give it to the dispatcher if another process must end it."""
     # A JSON body is required: a form of another site cannot send one.
     fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason", "call"}))
     reason = decision_bodies.optional_text(fields, "reason")
     run = await context.runner.cancel(
         context.path_params["run_id"],
+        call=decision_bodies.optional_text(fields, "call"),
         reason=reason,
         by=context.identity_name,
         door=HTTP,
+    )
+    if run.status == "suspended":
+        await context.wake(run.run_id)
+    return await _run_response(context, run)
+
+
+async def pause(context: RequestContext) -> Response:
+    """Pause a run; give it to the dispatcher if another process must do that."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    run = await context.runner.pause(
+        context.path_params["run_id"],
+        reason=decision_bodies.optional_text(fields, "reason"),
+        by=context.identity_name,
+        door=HTTP,
+    )
+    return await _run_response(context, run)
+
+
+async def unpause(context: RequestContext) -> Response:
+    """End a pause and the waits of conditions, then give the run to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset())
+    run = await context.runner.unpause(
+        context.path_params["run_id"], by=context.identity_name, door=HTTP
     )
     if run.status == "suspended":
         await context.wake(run.run_id)
@@ -304,6 +330,13 @@ async def report_result(context: RequestContext) -> Response:
     return await callbacks.report(context)
 
 
+async def extend_job(context: RequestContext) -> Response:
+    """Give a job more time at its callback URL."""
+    from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
+
+    return await callbacks.extend(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -349,11 +382,18 @@ ROUTES = (
     Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
+    Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
+    Route(path="/runs/{run_id}/unpause", handlers={"POST": unpause}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
     Route(path="/signals", handlers={"POST": signal}),
     Route(path="/events", handlers={"POST": publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
+    Route(
+        path="/callbacks/{token}/heartbeat",
+        handlers={"POST": extend_job},
+        is_public=True,
+    ),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

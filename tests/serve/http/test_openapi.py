@@ -67,6 +67,8 @@ REQUEST_BODIES = {
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/runs/{run_id}/wake": EMPTY_BODY,
+    "/runs/{run_id}/pause": EMPTY_BODY,
+    "/runs/{run_id}/unpause": EMPTY_BODY,
     "/runs/{run_id}/grants/{grant}/revoke": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
@@ -204,6 +206,16 @@ class ResponseChecker:
         """Open a link, check the response, and return its status."""
         return self.check("get", "/d/{token}", await fixture.open_link(link))
 
+    async def beat(
+        self, scanner: Scanner, beat: object, kind: str = "application/json"
+    ) -> int:
+        """Send a heartbeat, check the response, and return its status."""
+        path = f"{scanner.urls[0]}/heartbeat".removeprefix(BASE_URL)
+        body, headers = json.dumps(beat).encode(), {"content-type": kind}
+        request = Request(method="POST", path=path, headers=headers, body=body)
+        response = await scanner.api.handle(request)
+        return self.check("post", "/callbacks/{token}/heartbeat", response)
+
     async def report(
         self, api: HttpApi, url: str, result: object, kind: str = "application/json"
     ) -> int:
@@ -262,7 +274,16 @@ async def request_everything(checker: ResponseChecker, fixture: ApiFixture) -> N
     link = fixture.links.link(wait)
     await checker.open_link(fixture, link)
     await checker.submit_form(fixture, link, "decision=approve")
-    await checker.report(fixture.api, fixture.links.callback_url(wait.id), PAGES)
+    url = fixture.links.callback_url(wait.id)
+    await checker.report(fixture.api, url, PAGES)
+    beat = Request(
+        method="POST",
+        path=f"{url}/heartbeat".removeprefix(BASE_URL),
+        headers={"content-type": "application/json"},
+        body=b'{"extend": 60}',
+    )
+    path = "/callbacks/{token}/heartbeat"
+    checker.check("post", path, await fixture.api.handle(beat))
 
 
 async def without_an_identity(checker: ResponseChecker) -> None:
@@ -305,6 +326,9 @@ class _FailingRunner(AsyncRunner):
     async def decide(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError
 
+    async def heartbeat(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError
+
 
 class _RaisingRunner(AsyncRunner):
     """Raise one error from every method that uses a run."""
@@ -337,6 +361,12 @@ class _RaisingRunner(AsyncRunner):
     async def wake(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def pause(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def unpause(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
 
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
@@ -348,6 +378,8 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
             await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
+            for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
+                await checker.request(fixture, "post", path, {}, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
             revoke = "/runs/{run_id}/grants/{grant}/revoke"
             await checker.request(fixture, "post", revoke, {}, names=J)
@@ -430,6 +462,12 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
     await publish_events(checker, fixture)
+    for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
+        assert 200 == await checker.request(fixture, "post", path, {}, names=names)
+        assert 404 == await checker.request(fixture, "post", path, {}, names=J)
+        wrong = {"x": 1}
+        assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
+        assert 415 == await checker.request(fixture, "post", path, names=names)
     wake = "/runs/{run_id}/wake"
     assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
     assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
@@ -492,12 +530,17 @@ async def with_a_job(checker: ResponseChecker) -> None:
     assert 415 == await checker.report(scanner.api, url, PAGES, "text/plain")
     assert 400 == await checker.report(scanner.api, url, {})
     assert 422 == await checker.report(scanner.api, url, {"value": 7})
+    assert 200 == await checker.beat(scanner, {"extend": 60})
+    assert 415 == await checker.beat(scanner, {"extend": 60}, "text/plain")
+    assert 400 == await checker.beat(scanner, {"extend": "60"})
     assert 200 == await checker.report(scanner.api, url, PAGES)
+    assert 409 == await checker.beat(scanner, {"extend": 60})
     assert 409 == await checker.report(scanner.api, url, {"error": "broken"})
     late = Scanner(within=60)
     await late.start()
     late.clock.seconds += 61
     assert 410 == await checker.report(late.api, late.urls[0], PAGES)
+    assert 410 == await checker.beat(late, {"extend": 60})
 
 
 SCENARIOS = (

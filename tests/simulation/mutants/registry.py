@@ -13,6 +13,7 @@ from tests.simulation.mutants import (
     code_mutants,
     decision_mutants,
     drive_mutants,
+    event_mutants,
     marker_mutants,
     model_mutants,
     publishing_mutants,
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     waiting_mutants.MUTANTS,
     vote_mutants.MUTANTS,
     model_mutants.MUTANTS,
+    event_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
@@ -89,6 +91,13 @@ PROMISED_RULES: dict[str, Mutant] = {
         vote_mutants.votes_survive_an_escalation
     ),
     "an early answer is kept": waiting_mutants.an_early_answer_is_ignored_after_a_crash,
+    "the event precedes the listing of waits": (
+        event_mutants.waits_are_listed_before_the_event
+    ),
+    "a wait is made known before a look at earlier events": (
+        event_mutants.a_wait_is_not_made_known
+    ),
+    "a run takes an event once": event_mutants.a_taken_event_is_forgotten,
     "the version precedes its notifications": (
         publishing_mutants.notification_precedes_the_version
     ),

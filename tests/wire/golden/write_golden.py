@@ -600,6 +600,9 @@ def records_for_an_audit() -> dict[str, GoldenObject]:
         door="http",
         authentication="verifier",
     )
+    for name, editable in (("editable", '["cents"]'), ("not-editable", "[]")):
+        limited = replace(full_wait(), editable_json=editable)
+        objects[f"wait-{name}"] = GoldenObject(encode_wait(limited), limited)
     objects["revocation"] = GoldenObject(encode_revocation(revoked, RUN), revoked)
     objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
     return objects

@@ -1,0 +1,62 @@
+"""Pause, unpause and cancel of one call on the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from continuations import Finished
+from tests.cli.test_decision_commands import start_waiting_run
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.cli.command_line import CommandLine
+
+
+def test_paused_run_is_shown_with_its_reason_and_next_command(
+    cli: CommandLine, runner: Runner
+) -> None:
+    """Each output names the next command, which works."""
+    wait = start_waiting_run(runner)
+
+    paused = cli("pause", "j1", "--reason", "audit", "--by", "kim")
+    assert 0 == paused.exit_code
+    assert "j1: paused\nnext: continuations unpause j1" in paused.out
+    cli("approve", wait, "--by", "kim")
+    shown = cli("show", "j1").out
+    assert "held by an operator: audit (Paused by kim.)" in shown
+    assert "next: continuations unpause j1" in shown
+    assert ["audit"] == json.loads(cli("show", "j1", "--json").out)["reasons"]
+
+    free = cli("unpause", "j1", "--by", "kim")
+    assert "next: continuations resume j1" in free.out
+    assert isinstance(runner.resume("j1"), Finished)
+    late = cli("pause", "j1")
+    assert 0 != late.exit_code
+    assert "run j1 was not paused: it is finished" in late.err
+
+
+def test_call_is_cancelled_by_its_id_or_path(cli: CommandLine, runner: Runner) -> None:
+    """The wait is closed, and the run goes on."""
+    wait = runner.wait(start_waiting_run(runner))
+
+    wrong = cli("cancel", "j1", "--call", "c99")
+    done = cli("cancel", "j1", "--call", "/".join(wait.path), "--reason", "too much")
+
+    assert "is not an open call of run j1" in wrong.err
+    assert wait.call_id in wrong.err.partition("Open calls: ")[2]
+    assert (0, []) == (done.exit_code, list(runner.waiting()))
+    assert isinstance(runner.resume("j1"), Finished)
+
+
+def test_commands_print_the_run_as_json(cli: CommandLine, runner: Runner) -> None:
+    """The forms are those of `show`."""
+    wait = runner.wait(start_waiting_run(runner))
+
+    for arguments in (
+        ("pause", "j1"),
+        ("unpause", "j1"),
+        ("cancel", "j1", "--call", wait.call_id),
+    ):
+        shown = json.loads(cli(*arguments, "--json").out)
+        assert ("j1", "suspended") == (shown["run_id"], shown["status"])
