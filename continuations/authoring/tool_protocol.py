@@ -183,14 +183,15 @@ class ToolProtocol(Protocol):
         """
         ...
 
-    async def needs_approval(self, arguments_json: str) -> bool:
-        """Return whether a call waits for a person.
+    async def needs_approval(self, arguments_json: str) -> bool | Approve | Deny:
+        """Return whether a call waits for a person, or the decision of a rule.
 
         Args:
             arguments_json: The effective arguments.
 
         Returns:
-            `True` if the call waits for a decision.
+            `True` if the call waits for a decision. `Approve` or `Deny`: the policy
+            has decided, and the decision is recorded with its name.
 
         Raises:
             ArgumentsInvalid: In this process, the arguments do not fit the schema, or

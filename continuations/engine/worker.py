@@ -37,6 +37,7 @@ from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
+    RunErased,
     RunExists,
     StaleRun,
     StoreError,
@@ -296,7 +297,7 @@ class Worker:
         )
         try:
             await loop.run()
-        except (ClockOff, StaleRun, StoreError):
+        except (ClockOff, RunErased, StaleRun, StoreError):
             raise
         except BaseException as error:
             # A bug or Ctrl-C: no worker died, so the claim should not stay. But an

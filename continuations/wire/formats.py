@@ -211,6 +211,8 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     # Earlier formats have none of these objects.
     "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
+    "tombstone": (NewValue(3, lambda _: True),),
+    "tombstone header": (NewValue(3, lambda _: True),),
     "slot": (NewValue(3, lambda _: True),),
     "operator request": (NewValue(3, lambda _: True),),
     "revocation": (NewValue(3, lambda _: True),),

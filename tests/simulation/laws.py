@@ -12,6 +12,7 @@ from tests.simulation import (
     laws_of_effects,
     laws_of_endings,
     laws_of_events,
+    laws_of_index,
     laws_of_models,
     laws_of_runs,
     laws_of_waits,
@@ -75,6 +76,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_endings.listed_waits_are_open,
     laws_of_endings.open_waits_are_notified,
     laws_of_endings.same_end_as_uninterrupted,
+    laws_of_index.runs_are_found,
 )
 LAWS: dict[str, Law] = {law.__name__: law for law in _LAW_FUNCTIONS}
 
