@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from continuations.errors import InvalidInput
 from continuations.serve.option_checks import check_type
@@ -23,7 +23,7 @@ _KEY_SIZES = range(24, 65)
 def decode_secrets(secret: str | Sequence[str]) -> list[bytes]:
     """Return the keys of a secret or of several; errors do not contain a secret."""
     check_type("secret", secret, str | list | tuple, "a text or a list of texts")
-    secrets = [secret] if isinstance(secret, str) else cast("list[str]", list(secret))
+    secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets:
         raise InvalidInput("secret must contain at least one secret.")
     return [_decode_secret(each) for each in secrets]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring import callables
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Deny, Fail
+from continuations.core.decisions import VERDICT_KINDS
 from continuations.core.doors import Door
 from continuations.errors import (
     AlreadyDecided,
@@ -37,6 +37,7 @@ from continuations.serve.option_checks import check_callable, check_type
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.decisions import Verdict
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Request, Response
 
@@ -59,7 +60,7 @@ class Decide:
     """
 
     wait_id: str
-    verdict: Approve | Deny | Answer | Fail
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ async def _do(
     door, by = Door("webhook", "signed message"), f"webhook {name}"
     if isinstance(meaning, Decide):
         verdict = meaning.verdict
-        if isinstance(verdict, Approve | Deny | Answer | Fail) and verdict.by is None:
+        if type(verdict) in VERDICT_KINDS and verdict.by is None:
             verdict = replace(verdict, by=by)
         await context.runner.decide(meaning.wait_id, verdict, door=door)
         return layout.parse_wait_id(meaning.wait_id).run_id

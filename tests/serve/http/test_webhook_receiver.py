@@ -101,13 +101,11 @@ def test_signature_is_that_of_the_specification() -> None:
     signed = standard_webhooks.signature(key, MESSAGE, "1614265330", body)
     assert "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" == signed
 
-    headers = dict(
-        zip(
-            ("webhook-id", "webhook-timestamp", "webhook-signature"),
-            (MESSAGE, "1614265330", f"v1a,x v1,AAAA {signed}"),
-            strict=True,
-        )
-    )
+    headers = {
+        "webhook-id": MESSAGE,
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": f"v1a,x v1,AAAA {signed}",
+    }
     request = Request(method="POST", path="/", headers=headers, body=body)
     receiver = WebhookReceiver([OTHER, SECRET], meaning)
     now = datetime.fromtimestamp(1614265330, UTC)
@@ -212,15 +210,15 @@ def test_fault_of_the_function_and_a_body_without_json_are_errors(
 
 
 def test_invalid_options_are_refused_without_showing_the_secret() -> None:
-    options: Any
-    for options in (
+    cases: list[tuple[Any, Any]] = [
         ("whsec_short", meaning),
         ([], meaning),
         (SECRET, None),
         (SECRET, "handle"),
-    ):
+    ]
+    for secret, handle in cases:
         with pytest.raises(InvalidInput) as raised:
-            WebhookReceiver(*options)
+            WebhookReceiver(secret, handle)
         assert "short" not in str(raised.value)
     with pytest.raises(InvalidInput):
         WebhookReceiver(SECRET, meaning, tolerance=300)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
