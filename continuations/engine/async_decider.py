@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
+from continuations.engine.async_catalog import AsyncCatalog
 from continuations.engine.async_events import AsyncEvents
 from continuations.engine.async_jobs import AsyncJobs
 from continuations.engine.async_operator import AsyncOperator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncEvents, AsyncOperator, AsyncJobs):
+class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.

@@ -33,7 +33,8 @@ async def decide_each(
     `shown` has the digests that the person saw. Raises `InvalidInput` if the verdicts
     are not a mapping of at most `MAX_DECISIONS`.
     """
-    if not isinstance(verdicts, Mapping):
+    is_mapping: bool = isinstance(verdicts, Mapping)
+    if not is_mapping:
         msg = (
             "verdicts must be a mapping of wait ids to verdicts, got "
             f"{type(verdicts).__name__}. Pass {{wait.id: Approve()}}."

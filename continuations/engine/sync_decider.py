@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
+from continuations.engine.sync_catalog import Catalog
 from continuations.engine.sync_events import Events
 from continuations.engine.sync_jobs import Jobs
 from continuations.engine.sync_operator import Operator
@@ -16,18 +17,15 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
-    from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
 
 
-class Decider(Events, Operator, Jobs):
+class Decider(Catalog, Events, Operator, Jobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
     """
-
-    async_runner: AsyncRunner
 
     def decide(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import with_operator_requests
@@ -37,6 +37,7 @@ from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
+    RunErased,
     RunExists,
     StaleRun,
     StoreError,
@@ -142,6 +143,9 @@ class Worker:
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
         arrived = await read_arrivals(objects, state, overview.arrival_keys)
+        if arrived.followed:
+            followed = replace(state, waits={**state.waits, **arrived.followed})
+            claims.check_clock_for(followed, clock_reading, self.options.lease)
         return await self._work(loaded, state, arrived, clock_reading)
 
     async def check_same_input(self, state: RunState) -> None:
@@ -296,7 +300,7 @@ class Worker:
         )
         try:
             await loop.run()
-        except (ClockOff, StaleRun, StoreError):
+        except (ClockOff, RunErased, StaleRun, StoreError):
             raise
         except BaseException as error:
             # A bug or Ctrl-C: no worker died, so the claim should not stay. But an

@@ -32,6 +32,7 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
 
     Raises:
         RunNotFound: The store has no such run.
+        RunErased: The run was erased.
         Corrupt: A record is damaged.
         FormatError: A record has a newer format.
         StoreError: The store failed.
@@ -170,5 +171,6 @@ async def _cancel_line(objects: Objects, run_id: str) -> _Record | None:
 async def _check_exists(objects: Objects, run_id: str) -> None:
     from continuations.ledger.versions import Versions  # noqa: PLC0415 - rarely needed
 
-    if not await objects.keys(layout.run_prefix(run_id), "", 1):
-        raise Versions(objects, run_id).run_not_found_error()
+    versions = Versions(objects, run_id)
+    if await versions.newest_header() is None:  # it raises `RunErased`
+        raise versions.run_not_found_error()

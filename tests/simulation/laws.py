@@ -12,8 +12,10 @@ from tests.simulation import (
     laws_of_effects,
     laws_of_endings,
     laws_of_events,
+    laws_of_index,
     laws_of_models,
     laws_of_runs,
+    laws_of_votes,
     laws_of_waits,
 )
 
@@ -49,6 +51,9 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_waits.answered_by_its_wait_only,
     laws_of_waits.early_answer_counts_as_start,
     laws_of_waits.timers_end_in_time,
+    laws_of_votes.each_vote_is_counted_once,
+    laws_of_votes.decided_by_its_slots,
+    laws_of_votes.votes_that_were_acknowledged_are_kept,
     laws_of_models.pending_turn_is_asked_once,
     laws_of_models.committed_reply_is_polled,
     laws_of_models.reply_follows_what_was_sent,
@@ -75,6 +80,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_endings.listed_waits_are_open,
     laws_of_endings.open_waits_are_notified,
     laws_of_endings.same_end_as_uninterrupted,
+    laws_of_index.runs_are_found,
 )
 LAWS: dict[str, Law] = {law.__name__: law for law in _LAW_FUNCTIONS}
 

@@ -78,8 +78,9 @@ def _posted_decisions(
 ) -> dict[str, decision_bodies.PostedDecision]:
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(fields, frozenset({"decisions"}))
-    items: Any = fields.get("decisions")
-    if type(items) is not list or not 1 <= len(items) <= MAX_DECISIONS:
+    given = fields.get("decisions")
+    items: list[Any] = given if type(given) is list else []
+    if not 1 <= len(items) <= MAX_DECISIONS:
         msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
         raise problems.malformed(msg)
     posted: dict[str, decision_bodies.PostedDecision] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core.decisions import Decision
 from continuations.errors import WaitNotFound
@@ -157,10 +157,74 @@ async def start(context: RequestContext) -> Response:
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
 
+<<<<<<< HEAD
+=======
+_RUN_FILTERS = frozenset({"agent", "status", "label", "after"})
+
+
+async def list_runs(context: RequestContext) -> Response:
+    """List runs, one page at a time; each row is read from the run."""
+    limit = _parse_limit(context.request)
+    query = dict(context.request.query)
+    query.pop("limit", None)
+    if not query.keys() <= _RUN_FILTERS:
+        names = ", ".join(sorted(_RUN_FILTERS))
+        raise problems.malformed(f"The query may have limit, {names}.")
+    summaries = context.runner.runs(**query)
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    async for summary in summaries:
+        if len(rows) == limit:
+            next_after = rows[-1]["cursor"]
+            break
+        rows.append(json_forms.run_summary_json(summary))
+    return json_response({"runs": rows, "next": next_after})
+
+
+async def audit(context: RequestContext) -> Response:
+    """Show what was decided about a run."""
+    run_id = context.path_params["run_id"]
+    lines = await context.runner.audit(run_id)
+    shown = [json_forms.audit_line_json(line) for line in lines]
+    return json_response({"run_id": run_id, "lines": shown})
+
+
+async def list_grants(context: RequestContext) -> Response:
+    """List the grants of a run."""
+    from continuations.present import grant_forms  # noqa: PLC0415 - rarely used
+
+    run_id = context.path_params["run_id"]
+    grants = await context.runner.grants(run_id)
+    shown = [grant_forms.kept_grant_json(grant) for grant in grants]
+    return json_response({"run_id": run_id, "grants": shown})
+
+
+async def revoke(context: RequestContext) -> Response:
+    """Revoke a grant; a worker takes that in at the next claim of the run."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    run_id, grant = context.path_params["run_id"], context.path_params["grant"]
+    await context.runner.revoke(
+        run_id,
+        grant,
+        by=context.identity_name,
+        reason=decision_bodies.optional_text(fields, "reason"),
+        door=HTTP,
+    )
+    return json_response({"run_id": run_id, "grant": grant, "revoked": True})
+
+
+>>>>>>> main
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
     return await _run_response(context, run)
+
+
+async def erase(context: RequestContext) -> Response:
+    """Delete everything that the store holds of a run, except a tombstone."""
+    receipt = await context.runner.erase(context.path_params["run_id"])
+    return json_response(json_forms.erased_run_json(receipt))
 
 
 async def resume(context: RequestContext) -> Response:
@@ -302,6 +366,13 @@ async def extend_job(context: RequestContext) -> Response:
     return await callbacks.extend(context)
 
 
+async def receive_webhook(context: RequestContext) -> Response:
+    """Do what a signed message of another system means."""
+    from continuations.serve.http import webhook_receiver  # noqa: PLC0415 - rarely used
+
+    return await webhook_receiver.receive(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -340,6 +411,7 @@ ROUTES = (
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
+<<<<<<< HEAD
     Route(path="/runs", handlers={"POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
@@ -349,6 +421,13 @@ ROUTES = (
         path="/runs/{run_id}/grants/{grant}/revoke",
         handlers={"POST": approval_routes.revoke},
     ),
+=======
+    Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
+    Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
+    Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
+    Route(path="/runs/{run_id}/grants", handlers={"GET": list_grants}),
+    Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
+>>>>>>> main
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
@@ -363,6 +442,7 @@ ROUTES = (
         handlers={"POST": extend_job},
         is_public=True,
     ),
+    Route(path="/webhooks/{name}", handlers={"POST": receive_webhook}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},
