@@ -327,6 +327,13 @@ def _callback_definitions() -> Json:
                 "deadline": described(TIME_OR_NULL, "Null: there is no deadline."),
             },
         ),
+        "received_webhook": object_form(
+            "A message of another system.",
+            {
+                "status": {"enum": ["recorded", "ignored", "too_late"]},
+                "woken": described(BOOLEAN, "Whether a worker was told at once."),
+            },
+        ),
         "reported_result": object_form(
             "The result of a job is recorded.",
             {

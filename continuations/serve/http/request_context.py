@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
 
 _log = logging.getLogger("continuations")
 # The door of a request whose sender the verifier knows.
@@ -38,6 +39,7 @@ class RequestContext:
         identity: The verified identity; an empty text on a public route.
         runner: The runner.
         links: Reads signed links, if the API has any.
+        webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
     """
@@ -47,6 +49,7 @@ class RequestContext:
     identity: str | Identity
     runner: AsyncRunner
     links: Links | None
+    webhooks: Mapping[str, WebhookReceiver]
     dispatcher: Dispatcher | None
     clock: Clock
 

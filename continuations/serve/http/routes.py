@@ -320,6 +320,13 @@ async def extend_job(context: RequestContext) -> Response:
     return await callbacks.extend(context)
 
 
+async def receive_webhook(context: RequestContext) -> Response:
+    """Do what a signed message of another system means."""
+    from continuations.serve.http import webhook_receiver  # noqa: PLC0415 - rarely used
+
+    return await webhook_receiver.receive(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -377,6 +384,7 @@ ROUTES = (
         handlers={"POST": extend_job},
         is_public=True,
     ),
+    Route(path="/webhooks/{name}", handlers={"POST": receive_webhook}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},
