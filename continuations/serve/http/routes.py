@@ -14,9 +14,8 @@ from continuations.core.decisions import Decision
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import approval_routes, decision_bodies, problems
-from continuations.serve.http.approval_routes import HTTP
-from continuations.serve.http.request_context import RequestContext
+from continuations.serve.http import decision_bodies, event_routes, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import (
     outcome_response,
@@ -157,8 +156,6 @@ async def start(context: RequestContext) -> Response:
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
 
-<<<<<<< HEAD
-=======
 _RUN_FILTERS = frozenset({"agent", "status", "label", "after"})
 
 
@@ -214,7 +211,6 @@ async def revoke(context: RequestContext) -> Response:
     return json_response({"run_id": run_id, "grant": grant, "revoked": True})
 
 
->>>>>>> main
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
@@ -278,48 +274,6 @@ async def unpause(context: RequestContext) -> Response:
     if run.status == "suspended":
         await context.wake(run.run_id)
     return await _run_response(context, run)
-
-
-async def signal(context: RequestContext) -> Response:
-    """Record a signal, then give its run to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"run_id", "name", "data", "id"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    run_id = decision_bodies.optional_text(fields, "run_id")
-    name = decision_bodies.optional_text(fields, "name")
-    if run_id is None or name is None:
-        raise problems.malformed('The body needs "run_id" and "name".')
-    number = await context.runner.signal(
-        run_id,
-        name,
-        fields.get("data"),
-        by=context.identity_name,
-        id=decision_bodies.optional_text(fields, "id"),
-        door=HTTP,
-    )
-    woken = await context.wake(run_id)
-    return json_response({"run_id": run_id, "number": number, "woken": woken})
-
-
-async def publish(context: RequestContext) -> Response:
-    """Publish an event, then give the runs whose waits it ended to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"name", "key", "data", "id"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    name = decision_bodies.optional_text(fields, "name")
-    if name is None:
-        raise problems.malformed('The body needs "name".')
-    publication = await context.runner.publish(
-        name,
-        fields.get("data"),
-        key=decision_bodies.optional_text(fields, "key"),
-        by=context.identity_name,
-        id=decision_bodies.optional_text(fields, "id"),
-        door=HTTP,
-    )
-    form = json_forms.publication_json(publication)
-    woken = await context.wake_all(publication.run_ids)
-    return json_response({**form, "woken": woken})
 
 
 async def wake(context: RequestContext) -> Response:
@@ -411,30 +365,18 @@ ROUTES = (
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
-<<<<<<< HEAD
-    Route(path="/runs", handlers={"POST": start}),
-    Route(path="/runs/{run_id}", handlers={"GET": show_run}),
-    Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
-    Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
-    Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
-    Route(
-        path="/runs/{run_id}/grants/{grant}/revoke",
-        handlers={"POST": approval_routes.revoke},
-    ),
-=======
     Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": list_grants}),
     Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
->>>>>>> main
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
     Route(path="/runs/{run_id}/unpause", handlers={"POST": unpause}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
-    Route(path="/signals", handlers={"POST": signal}),
-    Route(path="/events", handlers={"POST": publish}),
+    Route(path="/signals", handlers={"POST": event_routes.signal}),
+    Route(path="/events", handlers={"POST": event_routes.publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(

@@ -151,7 +151,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "failures_are_forgotten": (1000007, "attempts_back_off"),
     "a_suspended_frame_stays_in_the_plan": (1000001, "suspended_frame_asks_no_model"),
     "each_resume_asks_a_limited_model": (1000003, "timers_end_in_time"),
-    "a_wait_for_a_model_has_no_marker": (1000002, "no_run_stranded"),
+    "a_wait_for_a_model_has_no_marker": (1000007, "no_run_stranded"),
     "a_limited_model_stops_its_siblings": (
         1000032,
         "siblings_of_a_suspended_frame_go_on",
