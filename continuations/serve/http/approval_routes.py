@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
-from continuations.core.doors import Door
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 
 if TYPE_CHECKING:
     from continuations.core.quorum import Vote
-    from continuations.serve.http.request_context import RequestContext
 
 MAX_DECISIONS = 100
-# The verifier of the API has identified the sender of every request.
-HTTP = Door("http", "verifier")
 
 
 async def audit(context: RequestContext) -> Response:
@@ -78,8 +75,8 @@ def _posted_decisions(
 ) -> dict[str, decision_bodies.PostedDecision]:
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(fields, frozenset({"decisions"}))
-    given = fields.get("decisions")
-    items: list[Any] = given if type(given) is list else []
+    given = jsontext.as_array(fields.get("decisions"))
+    items = () if given is None else given
     if not 1 <= len(items) <= MAX_DECISIONS:
         msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
         raise problems.malformed(msg)
