@@ -90,7 +90,8 @@ def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
     yield f"{indent}kind: {wait.kind}"
     if wait.display is None:
         yield from _fact_lines(wait_facts(wait), indent)
-        yield from json_field_lines("arguments", wait.arguments_json, indent)
+        if wait.subject == "call":
+            yield from json_field_lines("arguments", wait.arguments_json, indent)
         return
     # Imported here: most waits have no display, and decisions need none.
     from continuations.present.wait_parts import effect_text, wait_parts  # noqa: PLC0415

@@ -155,9 +155,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `groups` is present if the groups of the person are known, `voters` if several
-    persons decided, `shown` if the digest is known that the person saw, `arguments` if
-    the arguments were edited, and `value` if the decision is an answer.
+    `groups` is present if the groups of the person are known, and `voters` if several
+    persons decided. `shown` is present if the digest is known that the person saw,
+    `arguments` if the arguments were edited, and `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,

@@ -274,7 +274,7 @@ def _event_definitions() -> Json:
             {"name": _EVENT_NAME},
             {
                 "key": {
-                    "type": ["string", "null"],
+                    "type": "string",
                     "minLength": 1,
                     "pattern": r"\S",
                     "description": "The key of the event; by default no key.",
@@ -325,6 +325,13 @@ def _callback_definitions() -> Json:
             {
                 "status": {"const": "extended"},
                 "deadline": described(TIME_OR_NULL, "Null: there is no deadline."),
+            },
+        ),
+        "received_webhook": object_form(
+            "A message of another system.",
+            {
+                "status": {"enum": ["recorded", "ignored", "too_late"]},
+                "woken": described(BOOLEAN, "Whether a worker was told at once."),
             },
         ),
         "reported_result": object_form(

@@ -359,10 +359,14 @@ def test_wait_for_a_model_is_listed_shown_and_woken(cli: CommandLine) -> None:
     shown = json.loads(cli("show", row["id"], "--json").out)
     assert_matches_schema("wait", shown)
     assert (None, ["boss", "hr"]) == (shown["call_id"], shown["path"])
-    assert "next attempt" in cli("show", row["id"]).out.lower()
+    lines = cli("show", row["id"]).out
+    assert "agent: hr\n" in lines
+    assert "next attempt: " in lines
+    assert "arguments" not in lines
 
     woken = cli("wake", "j1", "--by", "provider")
     assert woken.out.startswith("j1: waits for a model that ended: 1\n")
+    assert "woken by provider at " in cli("show", "j1").out
     again = json.loads(cli("wake", "j1", "--by", "provider", "--json").out)
     assert {"run_id": "j1", "waits": 1} == again
 

@@ -9,6 +9,7 @@ import pytest
 
 from continuations import (
     Agent,
+    ApprovalPolicy,
     Approve,
     DecisionRefused,
     Finished,
@@ -286,3 +287,37 @@ def test_display_stays_small() -> None:
 
     assert sizes[1] <= sizes[0] + 200
     assert sizes[1] < 3000
+
+
+def test_edit_of_an_editable_argument_keeps_the_secret_beside_it() -> None:
+    """The mask of an argument that is not editable counts as unchanged."""
+
+    @tool(approval=ApprovalPolicy(editable=["cents"]), summary="Pay {cents}")
+    def pay(cents: int, pin: Annotated[str, Secret()]) -> str:
+        """Pay."""
+        ran.append(("pay", cents, pin))
+        return "paid"
+
+    script = [ToolCall("pay", {"cents": 500, "pin": PIN}), "done"]
+    runner = Runner(clerk(*script, tools=(pay,)), store="memory:")
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+
+    runner.decide(wait.id, Approve(arguments={**wait.arguments, "cents": 5}))
+
+    assert isinstance(runner.resume("jane-1"), Finished)
+    assert [("pay", 5, PIN)] == ran
+
+
+def test_adopted_wait_keeps_its_words_and_forgets_the_requester() -> None:
+    """The requester of another run did not ask for this one."""
+    first = Runner(clerk(SEND, "done"), store="memory:")
+    first.start("Pay Kim", run_id="jane-1", by="mara")
+    other = Runner(clerk("unused", "done"), store="memory:")
+
+    wait = wait_of(other.adopt(first.look("jane-1"), run_id="jane-2"))
+
+    assert ("Send €12,400.00 to Kim", None) == (wait.title, wait.requester)
+    assert "[secret]" == wait.arguments["pin"]
+    other.decide(wait.id, Approve(by="kim"), shown=wait.digest)
+    assert isinstance(other.resume("jane-2"), Finished)
+    assert [("Kim", 1240000, PIN)] == ran

@@ -144,6 +144,64 @@ HEARTBEATS = Area(
     ),
 )
 
+_WEBHOOK = """
+    from continuations.serve import standard_webhooks
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
+    secret = "whsec_" + "QUJD" * 8
+    webhooks = {"scanner": WebhookReceiver(secret, lambda payload, headers: None)}
+    def send(key_of, body=b"{}"):
+        (key,) = standard_webhooks.decode_secrets(key_of)
+        at = str(int(clock.now().timestamp()))
+        signed = standard_webhooks.signature(key, "msg_1", at, body)
+        names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+        headers = dict(zip(names, ("msg_1", at, signed)))
+        http("POST", "/webhooks/scanner", content=body, by=None, webhooks=webhooks, extra_headers=headers)
+"""
+
+WEBHOOKS = Area(
+    "HTTP: webhooks of other systems",
+    (
+        Case(
+            "webhook-of-another-secret",
+            "problem 401 webhook-refused",
+            'send("whsec_" + "QkJC" * 8)',
+            "send(secret)",
+            setup=_WEBHOOK,
+        ),
+        Case(
+            "webhook-that-is-unknown",
+            "problem 401 webhook-refused",
+            'http("POST", "/webhooks/other", {}, by=None, webhooks=webhooks)',
+            "send(secret)",
+            setup=_WEBHOOK,
+        ),
+        Case(
+            "webhook-without-json",
+            _MALFORMED,
+            'send(secret, b"{")',
+            "send(secret)",
+            setup=_WEBHOOK,
+            names=("JSON",),
+        ),
+        Case(
+            "webhook-handle",
+            InvalidInput,
+            "WebhookReceiver(secret, None)",
+            "WebhookReceiver(secret, lambda payload, headers: None)",
+            setup=_WEBHOOK,
+            names=("handle",),
+        ),
+        Case(
+            "webhook-meaning",
+            TypeError,
+            "asyncio.run(WebhookReceiver(secret, lambda payload, headers: 7).meaning({}, {}))",
+            "send(secret)",
+            setup=f"    import asyncio{_WEBHOOK}",
+            names=("handle",),
+        ),
+    ),
+)
+
 CALLBACKS = Area(
     "HTTP: callbacks of jobs",
     (

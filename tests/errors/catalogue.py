@@ -57,6 +57,7 @@ AREAS = (
     cases_http.PROBLEMS,
     cases_http.LINKS,
     cases_jobs.CALLBACKS,
+    cases_jobs.WEBHOOKS,
     cases_jobs.HEARTBEATS,
     cases_jobs.CANCELLATIONS,
     cases_serving.OPTIONS,

@@ -416,6 +416,21 @@ def _callback_paths() -> _Json:
     }
 
 
+def _webhook_paths() -> _Json:
+    name = _path_parameter("name", "The name of a webhook.", "[^/]+")
+    operation = _operation(
+        "receiveWebhook",
+        "Do what a message means that is signed as Standard Webhooks say",
+        {"200": _json_response("received_webhook", "The message is recorded.")},
+        *(400, 404, 422, 503),
+        parameters=(name,),
+    )
+    body: _Json = {"content": {"application/json": {"schema": {}}}}
+    return {
+        "/webhooks/{name}": {"post": {**operation, "security": [], "requestBody": body}}
+    }
+
+
 def _service_paths() -> _Json:
     health = {"200": _json_response("health", "The process answers.")}
     content = {"application/json": {"schema": {"type": "object"}}}
@@ -452,6 +467,7 @@ def document() -> dict[str, Any]:
             **_operator_paths(),
             **_signal_paths(),
             **_callback_paths(),
+            **_webhook_paths(),
             **_link_paths(),
             **_service_paths(),
         },

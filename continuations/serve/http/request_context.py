@@ -7,6 +7,7 @@ from asyncio import Semaphore, gather
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import Door
 from continuations.errors import RunBusy, StaleRun
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
 
 _log = logging.getLogger("continuations")
+# The door of a request whose sender the verifier knows.
+HTTP = Door("http", "verifier")
 # How many runs one request wakes, and how many at a time.
 MAX_WOKEN_RUNS = 100
 _PARALLEL_WAKES = 10
@@ -35,6 +39,7 @@ class RequestContext:
         identity: The verified identity; an empty text on a public route.
         runner: The runner.
         links: Reads signed links, if the API has any.
+        webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
     """
@@ -44,6 +49,7 @@ class RequestContext:
     identity: str | Identity
     runner: AsyncRunner
     links: Links | None
+    webhooks: Mapping[str, WebhookReceiver]
     dispatcher: Dispatcher | None
     clock: Clock
 

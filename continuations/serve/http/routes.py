@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core.decisions import Decision
-from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies, problems
-from continuations.serve.http.request_context import RequestContext
+from continuations.serve.http import decision_bodies, event_routes, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import (
     outcome_response,
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
-# The verifier of the API has identified the sender of every request.
-HTTP = Door("http", "verifier")
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
@@ -288,48 +285,6 @@ async def unpause(context: RequestContext) -> Response:
     return await _run_response(context, run)
 
 
-async def signal(context: RequestContext) -> Response:
-    """Record a signal, then give its run to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"run_id", "name", "data", "id"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    run_id = decision_bodies.optional_text(fields, "run_id")
-    name = decision_bodies.optional_text(fields, "name")
-    if run_id is None or name is None:
-        raise problems.malformed('The body needs "run_id" and "name".')
-    number = await context.runner.signal(
-        run_id,
-        name,
-        fields.get("data"),
-        by=context.identity_name,
-        id=decision_bodies.optional_text(fields, "id"),
-        door=HTTP,
-    )
-    woken = await context.wake(run_id)
-    return json_response({"run_id": run_id, "number": number, "woken": woken})
-
-
-async def publish(context: RequestContext) -> Response:
-    """Publish an event, then give the runs whose waits it ended to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"name", "key", "data", "id"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    name = decision_bodies.optional_text(fields, "name")
-    if name is None:
-        raise problems.malformed('The body needs "name".')
-    publication = await context.runner.publish(
-        name,
-        fields.get("data"),
-        key=decision_bodies.optional_text(fields, "key"),
-        by=context.identity_name,
-        id=decision_bodies.optional_text(fields, "id"),
-        door=HTTP,
-    )
-    form = json_forms.publication_json(publication)
-    woken = await context.wake_all(publication.run_ids)
-    return json_response({**form, "woken": woken})
-
-
 async def wake(context: RequestContext) -> Response:
     """End the waits of a run for its models, then give it to the dispatcher."""
     # A JSON body is required: a form of another site cannot send one.
@@ -372,6 +327,13 @@ async def extend_job(context: RequestContext) -> Response:
     from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
 
     return await callbacks.extend(context)
+
+
+async def receive_webhook(context: RequestContext) -> Response:
+    """Do what a signed message of another system means."""
+    from continuations.serve.http import webhook_receiver  # noqa: PLC0415 - rarely used
+
+    return await webhook_receiver.receive(context)
 
 
 async def _outcome_response(
@@ -422,8 +384,8 @@ ROUTES = (
     Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
     Route(path="/runs/{run_id}/unpause", handlers={"POST": unpause}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
-    Route(path="/signals", handlers={"POST": signal}),
-    Route(path="/events", handlers={"POST": publish}),
+    Route(path="/signals", handlers={"POST": event_routes.signal}),
+    Route(path="/events", handlers={"POST": event_routes.publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(
@@ -431,6 +393,7 @@ ROUTES = (
         handlers={"POST": extend_job},
         is_public=True,
     ),
+    Route(path="/webhooks/{name}", handlers={"POST": receive_webhook}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

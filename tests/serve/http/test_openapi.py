@@ -36,6 +36,7 @@ from tests.serve.http.api_fixture import (
     verify_bearer,
 )
 from tests.serve.http.scanner import PAGES, Scanner
+from tests.serve.http.test_webhook_receiver import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,8 +143,9 @@ def test_generated_request_gets_a_documented_response(
 ) -> None:
     """Bad input of every kind gets a 4xx that the document contains."""
     operation = schema[path][method.upper()]
-    if mode is schemathesis.GenerationMode.NEGATIVE and path == "/healthz":
-        return  # it has no input
+    has_no_wrong_input = path in ("/healthz", "/webhooks/{name}")
+    if mode is schemathesis.GenerationMode.NEGATIVE and has_no_wrong_input:
+        return
 
     excluded: list[Any] = [
         getattr(checks, name) for name in EXCLUDED_CHECKS.get(path, [])
@@ -567,6 +569,28 @@ async def with_a_job(checker: ResponseChecker) -> None:
     assert 410 == await checker.beat(late, {"extend": 60})
 
 
+async def with_a_webhook(checker: ResponseChecker) -> None:
+    path = "/webhooks/{name}"
+    sender = Sender()
+    [wait] = (await sender.scanner.start()).waits
+    lost = wait.id.replace("@r1", "@r2")
+    for expected, message in (
+        (200, {"type": "scan.began"}),
+        (422, {"type": "approve", "wait": wait.id}),
+        (404, {"type": "approve", "wait": lost}),
+        (500, {"type": "broken"}),
+    ):
+        response = await sender.send(message)
+        assert expected == checker.check("post", path, response)
+    refused = await sender.send({}, body=b"{}x")
+    assert 401 == checker.check("post", path, refused)
+    no_json = await sender.send({}, body=b"{", is_signed_as_sent=True)
+    assert 400 == checker.check("post", path, no_json)
+    down = Sender(runner=AsyncRunner([], store=UnavailableStore()))
+    response = await down.send({"type": "approve", "wait": wait.id})
+    assert 503 == checker.check("post", path, response)
+
+
 SCENARIOS = (
     without_an_identity,
     with_large_bodies,
@@ -578,6 +602,7 @@ SCENARIOS = (
     from_start_to_end,
     with_a_cancelled_run,
     with_a_job,
+    with_a_webhook,
 )
 
 
