@@ -36,8 +36,8 @@ class ApprovalPolicy:
             it gets all of them. If it raises or returns anything else, the call does
             not run.
         name: The name that people see. Default: the name of the condition.
-        approvers: Who may decide: names of persons, and `group:NAME` for groups, at
-            most 100. Default: everybody who can reach the store.
+        approvers: The people who may decide: names of persons, and `group:NAME` for
+            groups, at most 100. Default: every person who can reach the store.
         votes: How many persons must give the same verdict. One `Deny` is enough. The
             first vote of a person counts. Default: 1.
         not_requester: Refuse the decision of the requester of the run, and every
@@ -46,7 +46,7 @@ class ApprovalPolicy:
             an empty list: none. Default: all of them.
         within: The time to decide: a timedelta, or seconds, at most 3,650 days. After
             it the wait expires and the call does not run. Default: no limit.
-        on_deadline: What happens then instead: `Deny(reason=...)`, `Answer(value)`,
+        on_deadline: The consequence instead: `Deny(reason=...)`, `Answer(value)`,
             which becomes the result of the call, or `escalate(to=..., within=...)`.
             No deadline approves a call.
         remind_after: The time after which `notify` is called once more for a wait that
@@ -179,7 +179,7 @@ class ApprovalPolicy:
 
     @property
     def quorum(self) -> Quorum | None:
-        """Who may decide, and how many; `None` if everybody may decide alone."""
+        """The people who may decide, and how many; `None`: each person alone."""
         if not self.approvers and self.votes == 1 and not self.not_requester:
             return None
         return Quorum(
@@ -190,7 +190,7 @@ class ApprovalPolicy:
 
     @property
     def deadline_action_json(self) -> str | None:
-        """What the deadline does, as JSON text; `None`: the wait expires."""
+        """The action of the deadline, as JSON text; `None`: the wait expires."""
         action = self.on_deadline or self.on_expiry
         return None if action is None else deadline_actions.dump(action)
 

@@ -138,7 +138,7 @@ class RunSweep:
     ) -> None:
         """Remind people of open waits, and announce waits with a later deadline.
 
-        The marker of each is deleted last, so nobody is left out after a crash.
+        The marker of each is deleted last, so no person is left out after a crash.
         """
         state = newest.state
         if state.run.status in ENDED_STATUSES:

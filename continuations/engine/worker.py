@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import with_operator_requests
@@ -143,6 +143,9 @@ class Worker:
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
         arrived = await read_arrivals(objects, state, overview.arrival_keys)
+        if arrived.followed:
+            followed = replace(state, waits={**state.waits, **arrived.followed})
+            claims.check_clock_for(followed, clock_reading, self.options.lease)
         return await self._work(loaded, state, arrived, clock_reading)
 
     async def check_same_input(self, state: RunState) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
+    from continuations.ledger.worklist import ListedWait
     from continuations.wire.continuation import Continuation
 
 __all__ = [
@@ -78,6 +79,11 @@ def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
         "created_at": utc_text(summary.created_at),
         "state": "expired" if summary.expired else "open",
     }
+
+
+def listed_wait_json(row: ListedWait) -> dict[str, Any]:
+    """Return a wait of the worklist as JSON values (`wait`)."""
+    return {**wait_json(row.wait), "state": "expired" if row.expired else "open"}
 
 
 def run_summary_json(summary: RunSummary) -> dict[str, Any]:
@@ -149,9 +155,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `groups` is present if the groups of the person are known, `voters` if several
-    persons decided, `shown` if the digest is known that the person saw, `arguments` if
-    the arguments were edited, and `value` if the decision is an answer.
+    `groups` is present if the groups of the person are known, and `voters` if several
+    persons decided. `shown` is present if the digest is known that the person saw,
+    `arguments` if the arguments were edited, and `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,

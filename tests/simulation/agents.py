@@ -301,6 +301,21 @@ WAITING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees with calls that several persons approve.
+VOTING_TREES: dict[str, Tree] = {
+    "elect": Tree("elect", {"go": [[("elect", "1"), ("act", "2")], "end"]}, {}),
+    "board": Tree("board", {"go": [[("board", "1"), ("panel", "2")], "end"]}, {}),
+    "board_deep": Tree(
+        "board_deep",
+        {
+            "go": [[("clerk", "A"), ("elect", "1")], "end"],
+            "A": [[("board", "2")], "A end"],
+        },
+        {"clerk": {}},
+    ),
+}
+
+
 # Trees whose tools wait for published events and for signals.
 EVENT_TREES: dict[str, Tree] = {
     "letters": Tree(
@@ -346,6 +361,7 @@ _BY_NAME = (
     | SHORT_APPROVAL_TREES
     | TIMEOUT_TREES
     | WAITING_TREES
+    | VOTING_TREES
     | EVENT_TREES
 )
 

@@ -15,6 +15,7 @@ from tests.simulation import (
     laws_of_index,
     laws_of_models,
     laws_of_runs,
+    laws_of_votes,
     laws_of_waits,
 )
 
@@ -50,6 +51,9 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_waits.answered_by_its_wait_only,
     laws_of_waits.early_answer_counts_as_start,
     laws_of_waits.timers_end_in_time,
+    laws_of_votes.each_vote_is_counted_once,
+    laws_of_votes.decided_by_its_slots,
+    laws_of_votes.votes_that_were_acknowledged_are_kept,
     laws_of_models.pending_turn_is_asked_once,
     laws_of_models.committed_reply_is_polled,
     laws_of_models.reply_follows_what_was_sent,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core.calls import Nested
 from continuations.core.decisions import Decision
+from continuations.core.quorum import Vote
 from continuations.core.waits import call_digest
 from continuations.errors import (
     AlreadyDecided,
@@ -62,6 +63,8 @@ def _is_right_result(each: DecideResult, recorded: Decision | None) -> bool:
     match each.result:
         case Decision():
             return recorded == each.result
+        case Vote():
+            return True  # see `votes_that_were_acknowledged_are_kept`
         case AlreadyDecided(decision=decision):
             return recorded == decision
         case Cancelled():
@@ -116,7 +119,8 @@ def decided_in_time(evidence: Evidence) -> str | None:
     is left out.
     """
     for record in evidence.waits.values():
-        decision, deadline = record.decision, record.wait.deadline
+        decision = record.decision
+        deadline = evidence.as_slots_left(record.wait).deadline
         if record.wait.rules.may_wake:
             continue
         if decision is None or deadline is None or decision.kind == "cancel":
@@ -138,7 +142,8 @@ def not_expired_early(evidence: Evidence) -> str | None:
     A wait that `wake` may end is left out.
     """
     for record in evidence.waits.values():
-        decision, deadline = record.decision, record.wait.deadline
+        decision = record.decision
+        deadline = evidence.as_slots_left(record.wait).deadline
         if record.wait.rules.may_wake:
             continue
         if decision is None or decision.kind != "expire":

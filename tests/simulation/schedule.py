@@ -314,9 +314,8 @@ async def _sweep_and_decide(actor: Actor) -> None:
     if actor.environment.decide_at_end:
         wait_ids = await actors.list_wait_ids(actor)
         for wait_id in wait_ids:
-            await actors.decide_wait(
-                actor, wait_id, actors.draw_verdict(actor, wait_id)
-            )
+            for verdict in actors.closing_verdicts(actor, wait_id):
+                await actors.decide_wait(actor, wait_id, verdict)
         if wait_ids:
             await actor.perform("sweep", actor.runner.sweep)
 

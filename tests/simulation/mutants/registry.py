@@ -19,6 +19,7 @@ from tests.simulation.mutants import (
     model_mutants,
     publishing_mutants,
     version_mutants,
+    vote_mutants,
     waiting_mutants,
 )
 from tests.simulation.mutants.mutant import unique_mutants
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     code_mutants.MUTANTS,
     index_mutants.MUTANTS,
     waiting_mutants.MUTANTS,
+    vote_mutants.MUTANTS,
     model_mutants.MUTANTS,
     event_mutants.MUTANTS,
 )
@@ -83,6 +85,12 @@ PROMISED_RULES: dict[str, Mutant] = {
     ),
     "no code of a tool before its wait runs again": (
         waiting_mutants.an_answer_runs_the_tool_again
+    ),
+    "a deadline takes effect only after its slot": (
+        vote_mutants.a_deadline_takes_effect_without_a_slot
+    ),
+    "earlier votes do not count after an escalation": (
+        vote_mutants.votes_survive_an_escalation
     ),
     "an early answer is kept": waiting_mutants.an_early_answer_is_ignored_after_a_crash,
     "the event precedes the listing of waits": (
