@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.simulation.operators import OPERATED_TREES, draw_operators
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 
 if TYPE_CHECKING:
@@ -63,7 +64,13 @@ GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
 MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
 
-FAMILIES: dict[str, Family] = {"general": GENERAL, "models": MODELS}
+OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
+
+FAMILIES: dict[str, Family] = {
+    "general": GENERAL,
+    "models": MODELS,
+    "operators": OPERATORS,
+}
 
 
 def family_of(seed: int) -> Family:

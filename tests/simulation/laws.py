@@ -12,6 +12,7 @@ from tests.simulation import (
     laws_of_effects,
     laws_of_endings,
     laws_of_models,
+    laws_of_operators,
     laws_of_runs,
     laws_of_waits,
 )
@@ -54,6 +55,9 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_models.suspended_frame_asks_no_model,
     laws_of_models.attempts_back_off,
     laws_of_models.siblings_of_a_suspended_frame_go_on,
+    laws_of_operators.paused_run_begins_nothing,
+    laws_of_operators.cancelled_call_never_begins,
+    laws_of_operators.cancelled_agent_ends,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

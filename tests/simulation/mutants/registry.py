@@ -15,6 +15,7 @@ from tests.simulation.mutants import (
     drive_mutants,
     marker_mutants,
     model_mutants,
+    operator_mutants,
     publishing_mutants,
     version_mutants,
     waiting_mutants,
@@ -35,6 +36,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     code_mutants.MUTANTS,
     waiting_mutants.MUTANTS,
     model_mutants.MUTANTS,
+    operator_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

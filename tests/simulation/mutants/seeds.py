@@ -148,4 +148,8 @@ SEEDS: dict[str, tuple[int, str]] = {
         1000032,
         "siblings_of_a_suspended_frame_go_on",
     ),
+    "a_paused_run_goes_on": (2000000, "paused_run_begins_nothing"),
+    "a_request_of_an_operator_has_no_marker": (2001902, "cancelled_agent_ends"),
+    "a_cancelled_agent_goes_on": (2000170, "cancelled_call_never_begins"),
+    "waits_of_a_cancelled_call_stay_undecided": (2000049, "ended_by_its_decision"),
 }
