@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     )
     from continuations.ledger.objects import open_store
     from continuations.ledger.published_events import Publication
+    from continuations.ledger.run_listing import RunSummary
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -165,6 +166,7 @@ _EXPORTS_BY_MODULE = {
     ],
     "continuations.ledger.objects": ["open_store"],
     "continuations.ledger.published_events": ["Publication"],
+    "continuations.ledger.run_listing": ["RunSummary"],
     "continuations.models.interface": ["Model"],
     "continuations.wire.continuation": ["Continuation"],
 }
@@ -218,6 +220,7 @@ __all__ = [
     "RunErased",
     "RunExists",
     "RunNotFound",
+    "RunSummary",
     "Runner",
     "Secret",
     "StaleRun",

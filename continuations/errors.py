@@ -97,9 +97,9 @@ class RunExists(ContinuationsError):
 class RunErased(ContinuationsError):
     """The run was erased and its id cannot be used again.
 
-    Reserved: version 0.1 never raises this error, because it has no method that erases
-    a run. If the objects of a run were deleted from the store, methods raise
-    `RunNotFound`.
+    `erase` or `prune` deleted everything that the store held of the run. Start a run
+    with another id. If objects of a run were deleted in another way, methods raise
+    `RunNotFound` or `Corrupt`.
     """
 
 

@@ -65,7 +65,7 @@ GROUPS = {
 
 @dataclass
 class Bank:
-    """The bank: it makes transfers, and reports each to the wait that it was told."""
+    """The bank: it makes transfers, and reports each to a wait."""
 
     folder: Path
     reporter: Runner
@@ -86,14 +86,14 @@ class Bank:
 
 
 class Receipt(BaseModel):
-    """What the mail system reads from a receipt."""
+    """The data that the mail system reads from a receipt."""
 
     shop: str
     cents: int
 
 
 class CostCentre(Enum):
-    """Who bears the costs."""
+    """The cost centres."""
 
     SALES = "sales"
     TRAINING = "training"
@@ -276,7 +276,7 @@ def two_directors_approve_the_smaller_amount(office: Office) -> None:
 
 def the_auditor_reads_who_decided(office: Office) -> None:
     for line in office.runner().audit(RUN_ID):
-        print(f"   {line.kind} {line.verdict} by {line.by}")
+        print(f"   {line.kind} {line.verdict} by {line.by or line.door}")
     print(f"   the bank: {office.bank.statement.read_text().strip()}")
 
 

@@ -11,7 +11,7 @@ from continuations.authoring.errors import PolicyFailed
 from continuations.authoring.periods import Duration, to_seconds
 from continuations.core import deadline_actions, jsontext
 from continuations.core.deadline_actions import Escalate
-from continuations.core.decisions import Answer, Deny
+from continuations.core.decisions import Answer, Approve, Deny
 from continuations.core.quorum import Quorum
 from continuations.errors import InvalidInput
 
@@ -30,12 +30,14 @@ class ApprovalPolicy:
     Attributes:
         when: `True` or left out: every call waits. `False`: no call waits. Or a
             condition: a plain or async function that returns `True` (wait) or
-            `False` (run). It gets the arguments that it declares, by name, as Python
-            values; with a `**` parameter it gets all of them. If it raises or returns
-            anything else, the call does not run.
+            `False` (run), or decides itself: `Approve()` or `Deny(reason=...)`. Such a
+            decision is recorded under the name of the policy. The condition gets the
+            arguments that it declares, by name, as Python values; with a `**` parameter
+            it gets all of them. If it raises or returns anything else, the call does
+            not run.
         name: The name that people see. Default: the name of the condition.
-        approvers: Who may decide: names of persons, and `group:NAME` for groups, at
-            most 100. Default: everybody who can reach the store.
+        approvers: The people who may decide: names of persons, and `group:NAME` for
+            groups, at most 100. Default: every person who can reach the store.
         votes: How many persons must give the same verdict. One `Deny` is enough. The
             first vote of a person counts. Default: 1.
         not_requester: Refuse the decision of the requester of the run, and every
@@ -44,7 +46,7 @@ class ApprovalPolicy:
             an empty list: none. Default: all of them.
         within: The time to decide: a timedelta, or seconds, at most 3,650 days. After
             it the wait expires and the call does not run. Default: no limit.
-        on_deadline: What happens then instead: `Deny(reason=...)`, `Answer(value)`,
+        on_deadline: The consequence instead: `Deny(reason=...)`, `Answer(value)`,
             which becomes the result of the call, or `escalate(to=..., within=...)`.
             No deadline approves a call.
         remind_after: The time after which `notify` is called once more for a wait that
@@ -177,7 +179,7 @@ class ApprovalPolicy:
 
     @property
     def quorum(self) -> Quorum | None:
-        """Who may decide, and how many; `None` if everybody may decide alone."""
+        """The people who may decide, and how many; `None`: each person alone."""
         if not self.approvers and self.votes == 1 and not self.not_requester:
             return None
         return Quorum(
@@ -188,7 +190,7 @@ class ApprovalPolicy:
 
     @property
     def deadline_action_json(self) -> str | None:
-        """What the deadline does, as JSON text; `None`: the wait expires."""
+        """The action of the deadline, as JSON text; `None`: the wait expires."""
         action = self.on_deadline or self.on_expiry
         return None if action is None else deadline_actions.dump(action)
 
@@ -227,17 +229,19 @@ class ApprovalPolicy:
             options.append({"editable": editable, "recheck": bool(self.recheck)})
         return jsontext.digest(jsontext.canonical(options))
 
-    async def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether a call with these arguments waits for a person.
+    async def needs_approval(
+        self, arguments: Mapping[str, Any]
+    ) -> bool | Approve | Deny:
+        """Return whether a call waits for a person, or the decision of the condition.
 
         Args:
             arguments: The arguments as Python values by name.
 
         Returns:
-            `True` if the call waits.
+            `True` if the call waits. `Approve` or `Deny` if the condition decided.
 
         Raises:
-            PolicyFailed: The condition raised, or returned neither `True` nor `False`.
+            PolicyFailed: The condition raised, or returned something else.
         """
         if not callable(self.when):
             return self.when is not False
@@ -251,9 +255,11 @@ class ApprovalPolicy:
             raise PolicyFailed(msg) from error
         if isinstance(verdict, bool):
             return verdict
+        if type(verdict) is Deny or verdict == Approve(reason=_reason_of(verdict)):
+            return cast("Approve | Deny", verdict)
         msg = (
             f"the approval policy returned a value of type {type(verdict).__name__}"
-            " instead of True or False; nothing ran."
+            " instead of True, False, a plain Approve or a Deny; nothing ran."
         )
         raise PolicyFailed(msg)
 
@@ -282,14 +288,17 @@ class ApprovalPolicy:
         return "The check before the call says that the approval no longer holds."
 
 
-def checked_names(label: str, names: object) -> tuple[str, ...]:
+def _reason_of(verdict: object) -> str | None:
+    """Return the reason of an `Approve`: a rule gives neither edits nor grants."""
+    return verdict.reason if type(verdict) is Approve else None
+
+
+def checked_names(label: str, names: Any) -> tuple[str, ...]:
     """Return names of arguments; raises `InvalidInput` with a label."""
-    if isinstance(names, list | tuple):
-        listed = tuple(cast("Sequence[object]", names))
-        if all(type(name) is str and name for name in listed):
-            return cast("tuple[str, ...]", listed)
-    value = cast("object", names)
-    got = f"{value!r} ({type(value).__name__})"
+    listed: list[Any] = list(names) if type(names) in (list, tuple) else [None]
+    if all(type(name) is str and name for name in listed):
+        return tuple(listed)
+    got = f"{names!r} ({type(names).__name__})"
     msg = f"{label} must be a list of names of arguments, got {got}."
     raise InvalidInput(msg)
 

@@ -250,7 +250,7 @@ class BaseTool(ABC):
             ArgumentsInvalid: The arguments are not effective in this process.
         """
 
-    async def needs_approval(self, arguments_json: str) -> bool:
+    async def needs_approval(self, arguments_json: str) -> bool | Approve | Deny:
         """Return whether a call waits; see `ToolProtocol.needs_approval`."""
         if self.approval is None:
             return False

@@ -1,4 +1,4 @@
-"""What a tool declares about how people read its calls."""
+"""The declarations of a tool about how people read its calls."""
 
 from __future__ import annotations
 

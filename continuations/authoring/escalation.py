@@ -21,7 +21,7 @@ _MAX_APPROVERS = 100
 
 
 def escalate(to: Sequence[str], *, within: Duration, votes: int = 1) -> Escalate:
-    """Ask other people if nobody decides in time; pass the result as `on_deadline`.
+    """Ask other people if no person decides in time; pass the result as `on_deadline`.
 
     The wait keeps its id and its links. Earlier votes do not count any more. If the new
     deadline passes too, the wait expires. There is one step of escalation.

@@ -19,8 +19,7 @@ To verify a call means to find out, after a crash, if the call took effect.
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,14 +183,15 @@ class ToolProtocol(Protocol):
         """
         ...
 
-    async def needs_approval(self, arguments_json: str) -> bool:
-        """Return whether a call waits for a person.
+    async def needs_approval(self, arguments_json: str) -> bool | Approve | Deny:
+        """Return whether a call waits for a person, or the decision of a rule.
 
         Args:
             arguments_json: The effective arguments.
 
         Returns:
-            `True` if the call waits for a decision.
+            `True` if the call waits for a decision. `Approve` or `Deny`: the policy
+            has decided, and the decision is recorded with its name.
 
         Raises:
             ArgumentsInvalid: In this process, the arguments do not fit the schema, or
@@ -397,17 +397,3 @@ class AgentProtocol(Protocol):
     def parse_output(self, text: str) -> Any:
         """Return the output that a final reply contains; raises `OutputInvalid`."""
         ...
-
-
-_MISSING = object()
-_MEMBERS = tuple(name for name in vars(ToolProtocol) if not name.startswith("_"))
-
-
-def is_tool(value: object) -> TypeGuard[ToolProtocol]:
-    """Return whether a value has every member of the protocol."""
-    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12,
-    # `isinstance` reads every property. It would import pydantic and build each schema.
-    return not isinstance(value, type) and all(
-        inspect.getattr_static(value, name, _MISSING) is not _MISSING
-        for name in _MEMBERS
-    )

@@ -20,7 +20,7 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from continuations import Decision, Outcome, Usage, Wait, WaitSummary
+    from continuations import Decision, Outcome, RunSummary, Usage, Wait, WaitSummary
     from continuations.core.quorum import Vote
     from continuations.core.wait_rules import WaitRules
     from continuations.present.wait_parts import WaitParts
@@ -89,7 +89,8 @@ def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
     yield f"{indent}kind: {wait.kind}"
     if wait.display is None:
         yield from _fact_lines(wait_facts(wait), indent)
-        yield from json_field_lines("arguments", wait.arguments_json, indent)
+        if wait.subject == "call":
+            yield from json_field_lines("arguments", wait.arguments_json, indent)
         return
     # Imported here: most waits have no display, and decisions need none.
     from continuations.present.wait_parts import effect_text, wait_parts  # noqa: PLC0415
@@ -198,9 +199,33 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
         )
         for wait in waits
     ]
-    rows = [tuple(escape_invisible(cell) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    return _table_lines(rows)
+
+
+def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield a table of runs, one per line, the id first."""
+    rows: list[tuple[str, ...]] = [
+        ("RUN", "STATUS", "AGENT", "STARTED", "UPDATED", "TITLE", "LABELS")
+    ]
+    rows += [
+        (
+            run.run_id,
+            run.status,
+            run.agent,
+            readable_time(run.created_at) if run.created_at else "",
+            readable_time(run.updated_at) if run.updated_at else "",
+            run.title or "",
+            " ".join(f"{name}={value}" for name, value in run.labels.items()),
+        )
+        for run in runs
+    ]
+    return _table_lines(rows)
+
+
+def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    escaped = [tuple(escape_invisible(cell) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
+    for row in escaped:
         cells = zip(row, widths, strict=True)
         yield "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
 

@@ -1,8 +1,9 @@
-"""The commands that read a store: waiting, show, audit, doctor."""
+"""The commands that read a store: waiting, runs, show, audit, doctor."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,7 @@ from continuations.cli.store_name import missing_folder, store_name
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
     audit_line_json,
+    run_summary_json,
     wait_json,
     wait_summary_json,
 )
@@ -68,6 +70,53 @@ def waiting(
             write_note(f"No open waits in {store_name(runner.store)}.")
         return
     write_lines(formatting.wait_table_lines(waits))
+
+
+def runs(  # noqa: PLR0913 - one parameter for each option
+    *,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATUS",
+            help="live, ended, running, suspended, finished, failed or cancelled. "
+            "Default: all.",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only runs of this root agent.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=VALUE", help="Only runs with this label."),
+    ] = None,
+    after: Annotated[
+        str, typer.Option(metavar="CURSOR", help="Only runs after this cursor.")
+    ] = "",
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="List at most N runs.")
+    ] = 100,
+    json: Json = False,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Print only the ids, one per line.")
+    ] = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """List the runs of a store. Needs no agent code."""
+    runner = runner_without_agents(app, store)
+    found = runner.runs(agent=agent, status=status, label=label, after=after)
+    rows = list(islice(found, limit + 1))
+    if len(rows) > limit:
+        rows.pop()
+        write_note(f"More runs follow. List them with --after {rows[-1].cursor}")
+    if json:
+        write_json([run_summary_json(row) for row in rows])
+    elif ids:
+        write_lines(row.run_id for row in rows)
+    elif rows:
+        write_lines(formatting.run_table_lines(rows))
+    else:
+        write_note(f"No such runs in {store_name(runner.store)}.")
 
 
 def show(

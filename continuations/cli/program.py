@@ -10,8 +10,10 @@ import continuations
 from continuations.cli.adopt_command import adopt
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
+from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
-from continuations.cli.inspect_commands import audit, doctor, show, waiting
+from continuations.cli.heartbeat_command import heartbeat
+from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
@@ -90,6 +92,7 @@ _SETTINGS = {"answer": {"ignore_unknown_options": True}}
 _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
     waiting,
+    runs,
     show,
     audit,
     approve,
@@ -102,6 +105,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     send,
     signal,
     publish,
+    heartbeat,
     wake,
     pause,
     unpause,
@@ -109,6 +113,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     adopt,
     sweep,
     serve,
+    erase,
+    prune,
     doctor,
     completion,
 )

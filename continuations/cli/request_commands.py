@@ -111,7 +111,7 @@ def wake(
         write_json({"run_id": run, "waits": count})
         return
     name = escape_invisible(run)
-    write_lines([f"{name}: {count} waits for a model ended"])
+    write_lines([f"{name}: waits for a model that ended: {count}"])
     if count:
         write_lines([f"next: continuations resume {name}"])
 
@@ -218,4 +218,8 @@ def cancel(
             "cancel request recorded; the process that holds the claim stops "
             "at its next commit"
         )
+    if state.status == "suspended":
+        result = "cancel request recorded; a worker tells its jobs, then ends it"
     write_lines([f"{name}: {result}"])
+    if state.status == "suspended":
+        write_lines([f"next: continuations resume {name}"])

@@ -31,9 +31,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     *,
     interval: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", help="Longest time between two looks for due runs."
-        ),
+        typer.Option(metavar="SECONDS", help="Longest time between two looks."),
     ] = 10.0,
     max_concurrent_runs: Annotated[
         int,

@@ -37,6 +37,7 @@ def decision_text(decision: Decision) -> str:
     """Return the kind, the person and the time of a decision as text."""
     deciders = ", ".join(decision.voters) or decision.by
     by = f" by {deciders}" if deciders else ""
-    return (
-        f"{DECISION_WORDS[decision.kind].lower()}{by} at {readable_time(decision.at)}"
-    )
+    # A deadline has no decider: only `wake` ends a wait by a name before its time.
+    is_woken = decision.kind == "expire" and decision.by is not None
+    word = "woken" if is_woken else DECISION_WORDS[decision.kind].lower()
+    return f"{word}{by} at {readable_time(decision.at)}"

@@ -1,4 +1,4 @@
-"""What people read about a call, apart from its arguments: a part of its wait."""
+"""The words for people about a call, apart from its arguments: a part of its wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDisplay:
-    """What people read about a call, made by code when its wait is opened.
+    """The words for people about a call, made by code when its wait is opened.
 
     Attributes:
         title: The call as one sentence, from the tool's `summary`. Invisible
@@ -24,7 +24,7 @@ class CallDisplay:
         secrets: Paths of the arguments that people must not read.
         reversible: Whether the effect can be undone; `None`: the tool does not say.
         evidence: Results of earlier calls of the frame.
-        agent_words: What the agent wrote when it made the call. Nobody checked it.
+        agent_words: The text of the agent's turn that made the call. It is not checked.
         requester: The person or program that asked for the run.
     """
 

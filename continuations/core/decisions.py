@@ -132,7 +132,7 @@ class Decision:
         signal: Number of the signal whose data is the value, or 0.
         event: Id of the published event whose data is the value, or `None`.
         groups: Groups of the person who decided, if `by` was an `Identity`.
-        shown: Digest of the wait that the person saw, if the door told it. It equals
+        shown: Digest of the wait that the person saw, if it is known. It equals
             `digest`.
         voters: All persons who gave this verdict, in their order, if it took several.
             `by` is the last one.

@@ -320,10 +320,11 @@ class Approved:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Denied:
-    """The call was denied."""
+    """The call was denied. With a `failure`, a rule denied it, and the run must end."""
 
     call_id: str
     decision: Decision
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

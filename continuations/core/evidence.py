@@ -26,7 +26,7 @@ class Finding(NamedTuple):
         source: Name of the tool or agent that was called.
         text: Beginning of the result, on one line.
         length: Characters of the whole result.
-        by_agent: Whether an agent wrote the result. Nobody has checked its words.
+        by_agent: Whether an agent wrote the result. Its words are not checked.
     """
 
     source: str

@@ -93,6 +93,9 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
         call = state.calls.get(call_id)
         if call is None or call.frame_id != frame.id:
             yield f"frame {frame.id} lists call {call_id}, which is not its own"
+    pending = frame.pending_reply
+    if pending is not None and (frame.open_call_ids or not pending):
+        yield f"frame {frame.id} cannot have a pending reply"
     if frame.id == ROOT_FRAME_ID:
         if frame.depth:
             yield "the depth of the root frame is not 0"

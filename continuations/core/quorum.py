@@ -1,4 +1,4 @@
-"""Who may decide a wait, and how many of them must agree."""
+"""The people who may decide a wait, and how many of them must agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN_APPROVERS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """The rule of a wait that not everybody may decide alone.
+    """The rule of a wait that not each person may decide alone.
 
     Attributes:
         approvers: Names of persons, and `group:NAME` for groups. Empty: everybody with
@@ -101,7 +101,7 @@ class Objection:
 
     Attributes:
         why: The reason, without a full stop.
-        next_step: What to do next, as a sentence.
+        next_step: The next step, as a sentence.
     """
 
     why: str
@@ -126,7 +126,7 @@ class Vote:
         reason: Reason, if the verdict gave one.
         arguments: Edited arguments as JSON text, or `None` for no edit.
         value: Value of an `Answer` as JSON text.
-        shown: Digest of the wait that the person saw, if the door told it.
+        shown: Digest of the wait that the person saw, if the door passed it.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Readings: the texts by which people understand values, made by code.
 
-The reading of `1240000` may be `€12,400.00`. A reading never replaces the value. It is
-exact: a value that has no exact reading has none.
+The reading of `1240000` may be `€12,400.00`. A reading never replaces the value, and a
+reading is exact. Other values are shown alone.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _values_at(
 
 
 def _decimal_text(value: object, places: int) -> str | None:
-    """Return a number divided by a power of ten, exactly; `None` if it is none."""
+    """Return a number divided by a power of ten, exactly; `None` for other values."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):

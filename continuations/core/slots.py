@@ -40,7 +40,7 @@ class Slot:
         id: Unique id of the slot.
         wait_id: The wait.
         number: Its number among the slots of the wait, from 1 without gaps.
-        kind: What happened.
+        kind: The kind of the slot.
 
             - `vote`: a person voted
             - `extend`: the deadline was moved
@@ -50,7 +50,7 @@ class Slot:
         digest: Digest of the wait.
         deadline: The new deadline of `extend` and `escalate`.
         vote: The verdict of a `vote`, as the decision that it is if it ends the wait.
-        by: Who extended the deadline.
+        by: The person or program that extended the deadline.
     """
 
     id: str

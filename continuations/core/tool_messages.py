@@ -142,7 +142,8 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
             "confirmed that it did not happen. It will not be repeated."
         )
     else:
-        content = "DENIED: a person refused this call. It was not executed."
+        denied_by = "a person" if decision.rule is None else "a rule"
+        content = f"DENIED: {denied_by} refused this call. It was not executed."
     if decision.reason:
         content += f" Reason: {decision.reason}"
     return Refused("denied", content)

@@ -53,6 +53,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Proposed, CallAccepted): Ready,
     (Proposed, ApprovalRequested): Waiting,
     (Proposed, CallInvalid): Errored,
+    (Proposed, Denied): Refused,
     # The call waits for an approval.
     (Waiting, Approved): Ready,
     (Waiting, Answered): Returned,

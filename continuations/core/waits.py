@@ -72,7 +72,7 @@ class Wait:
         continues: Whether a function of the tool gets the answer (`on_answer`).
         cancels: Whether a function of the tool is called when the wait is cancelled
             (`on_cancel`).
-        display: What people read about the call besides its arguments, or `None` if
+        display: Words for people about the call, besides its arguments, or `None` if
             its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
             opened. The wait does not take them again.
@@ -179,7 +179,7 @@ class Wait:
 
     @property
     def agent_words(self) -> str | None:
-        """What the agent wrote when it made the call. Nobody has checked it."""
+        """The text of the agent's turn that made the call. It is not checked."""
         return None if self.display is None else self.display.agent_words
 
     @property

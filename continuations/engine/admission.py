@@ -25,6 +25,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.code_changes import old_contract
 from continuations.engine.grant_coverage import ENDED_NOTE, has_lost_its_grant
+from continuations.engine.rule_approvals import asks_person
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Admission:
         # The function that gets an answer belongs to a call that was admitted before.
         if tool.approval is None or call.stage or call.id in self.examined_ids:
             return None
-        if not await tool.needs_approval(call.arguments or "{}"):
+        if not asks_person(await tool.needs_approval(call.arguments or "{}")):
             return None
         return self.ask_again(state, call, _NOW_ASKS_NOTE)
 

@@ -133,13 +133,13 @@ class ArrivalReducer:
             wait=wait,
         )
         tool = self.stack_binding.tool(state, call)
-        decision = _with_secrets(wait, decision)
         if note is not None:
             if wait.rules.may_have_run:
                 note += _NOT_AGAIN_NOTE
             return (admission.ask_again(state, call, note, wait),)
         assert tool is not None  # noqa: S101 - a missing tool makes an approval void
         note = _why_edit_is_forbidden(wait, decision)
+        decision = _with_secrets(wait, decision)
         note = note or _why_arguments_do_not_fit(tool, call, decision)
         if note is not None:
             note = scrubbed(note, decision.arguments or "{}", wait.secrets)

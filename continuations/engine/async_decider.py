@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, cast
 from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
+from continuations.engine.async_catalog import AsyncCatalog
 from continuations.engine.async_events import AsyncEvents
+from continuations.engine.async_jobs import AsyncJobs
 from continuations.engine.async_operator import AsyncOperator
 from continuations.engine.batches import Flattened
-from continuations.errors import AlreadyDecided, InvalidInput
+from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.store_clock import StoreClock
@@ -19,8 +21,6 @@ from continuations.ledger.store_clock import StoreClock
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
-        Awaitable,
-        Callable,
         Collection,
         Sequence,
     )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncEvents, AsyncOperator):
+class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
@@ -97,22 +97,7 @@ class AsyncDecider(AsyncEvents, AsyncOperator):
         # A person who saw the digest of a wait decides no other wait.
         if check_digest is not None or shown is not None:
             return await decide(wait_id)
-        return await self._decide_job(wait_id, decide)
-
-    async def _decide_job(
-        self, wait_id: str, decide: Callable[[str], Awaitable[Decision | Vote]]
-    ) -> Decision | Vote:
-        """Decide a wait, or the one that was opened after it for the same job."""
-        while True:
-            try:
-                return await decide(wait_id)
-            except AlreadyDecided:
-                from continuations.ledger import reopened_jobs
-
-                next_id = await reopened_jobs.find_next_wait_id(self._objects, wait_id)
-                if next_id is None:
-                    raise
-                wait_id = next_id
+        return await self._for_newest_wait(wait_id, decide)
 
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""
@@ -127,9 +112,11 @@ class AsyncDecider(AsyncEvents, AsyncOperator):
     ) -> AsyncIterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
-        Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact. A wait whose deadline has passed is
-        listed as `expired` until a sweep records the expiry.
+        Only keys are read. Waits of the kinds `timer` and `model` have no object: if
+        they are asked for, each run with a deadline is loaded. After a crash the list
+        may be out of date until the next sweep; `decide` and `look` are always exact.
+        A wait whose deadline has passed is listed as `expired` until a sweep records
+        the expiry.
 
         Args:
             after: Return only waits after this wait id.

@@ -150,8 +150,7 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
 
         Args:
             input: The first user message as text, or a list of chat messages.
-            run_id: Id of the run, by default a new one. With an id of your own, for
-                example a job's, a repeated call does not start a second run.
+            run_id: Id of the run, by default a new one. With yours, repeats start one.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.
             budget: Limits for the model usage of the whole run.
@@ -159,20 +158,18 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
-            labels: At most 16 names and values by which `runs` finds the run: letters,
-                digits and `. _ -`, in a value also `@`. Each costs one more request.
-            title: The subject of the run: one line, at most 200 characters.
-            by: The requester of the run: a name or an `Identity`, whose name is stored.
+            labels: At most 16 names and values by which `runs` finds the run.
+            title: The subject of the run, on one line.
+            by: The requester: a name or an `Identity`, whose name is stored.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
-            InvalidId: `run_id` is invalid.
+            InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
-            ModelError, StoreError: The run can be resumed, if it was stored.
+            ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         if run_id is not None:
             layout.check_run_id(run_id)
@@ -188,10 +185,7 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
         )
         await self._probe_once()
         worker = self._worker_factory.make_worker(state.run.id, run_options)
-        outcome = await worker.start_or_resume(state)
-        if not work:
-            self._objects.announce_work()
-        return outcome
+        return await worker.start_or_resume(state)
 
     async def resume(
         self,

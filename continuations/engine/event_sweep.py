@@ -50,6 +50,8 @@ class EventSweep:
         due = list(due)
         published = [marker for marker in due if marker.reason == "p"]
         old = [marker for marker in due if marker.reason == "o"][:MAX_DELETED_EVENTS]
+        if old:
+            old = await self._really_old(old)
         decided: list[Marker] = []
         for marker in published:
             try:
@@ -81,19 +83,48 @@ class EventSweep:
         keys = (decision.marker or "" for decision in delivered.decisions)
         return list(filter(None, map(layout.parse_marker, keys)))
 
+    async def _really_old(self, old: list[EventMarker]) -> list[EventMarker]:
+        """Return the markers whose events are old by the store's time.
+
+        The clock of this machine may be wrong, and not every listing tells the time.
+        So a marker is created to learn the time.
+        """
+        probe = old[0].with_due_time(layout.DUE_NOW)
+        try:
+            await self.clock.create(self.objects, probe.key)
+            await self.objects.delete(probe.key)
+        except ContinuationsError:
+            _log.warning("old events are not deleted", exc_info=True)
+            return []
+        return [marker for marker in old if self._is_old(marker)]
+
+    def _is_old(self, marker: EventMarker) -> bool:
+        return abs(self.clock.now() - marker.published_at) >= KEPT_FOR
+
     async def _postpone(self, marker: EventMarker) -> None:
         """Look later at a marker whose event does not exist, or never again.
 
         Its publisher is about to create the event, or died. The first delay is a
-        minute; each further one is as long as the marker is old.
+        minute; each further one is three times the age of the marker, at most a day.
         """
-        age = self.clock.now() - marker.published_at
-        if abs(age) < KEPT_FOR:
-            delay = max(markers.FIRST_RETRY_DELAY, age)
-            due_ms = to_milliseconds(self.clock.now() + delay)
-            later = marker.with_due_time(due_ms)
+        later, before = self._later(marker), self.clock.correction
+        await self.clock.create(self.objects, later.key)
+        if abs(self.clock.correction - before) >= markers.FIRST_RETRY_DELAY / 4:
+            # The reply shows that the clock of this machine is wrong.
+            await self.objects.delete(later.key)
+            later = self._later(marker)
             await markers.create_key(self.objects, later.key)
-        await self.objects.delete(marker.key)
+        if self._is_old(marker):
+            await self.objects.delete(later.key)
+            await self._delete(marker)
+        else:
+            await self.objects.delete(marker.key)
+
+    def _later(self, marker: EventMarker) -> EventMarker:
+        now = self.clock.now()
+        delay = max(markers.FIRST_RETRY_DELAY, 3 * abs(now - marker.published_at))
+        delay = min(delay, markers.MAX_RETRY_DELAY)
+        return marker.with_due_time(to_milliseconds(now + delay))
 
     async def _delete(self, marker: EventMarker) -> None:
         """Delete an event; its marker goes last."""

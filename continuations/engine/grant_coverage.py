@@ -1,8 +1,8 @@
 """Grants at work: which calls they approve instead of a person, and when they end.
 
 A grant is read when a call is examined, and again before the call begins. It covers a
-call of the same tool at the same place of the same run, while the tool has the same
-contract, the arguments match its schema, and its time is not over.
+call of the same tool at the same place of the same run. The tool must have the same
+contract, the arguments must match the schema, and the time must not be over.
 """
 
 from __future__ import annotations

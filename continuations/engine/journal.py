@@ -7,30 +7,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.event_matching import opened_and_closed
-from continuations.core.operator_request import tells_of_cancellation
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import operator_looks
+from continuations.engine.claim_retries import retry_while_claimed
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
     ClockOff,
     Inconclusive,
+    RunErased,
     StaleRun,
     StoreError,
     StoreUnavailable,
 )
-from continuations.ledger import claims, layout, markers
+from continuations.ledger import claims, layout, markers, run_index
 from continuations.ledger.arrivals import (
     NO_ARRIVALS,
     Arrivals,
-    read_cancel_request,
     read_late_arrivals,
 )
 from continuations.ledger.claims import ClockReading, Lease
-from continuations.ledger.operator_inbox import read_following
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.state import RunState
@@ -44,9 +45,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger("continuations")
 _MAX_SLOW_CLAIMS = 5
-# Seconds between two tries of a commit while the store is down: the first and the
-# longest. A store with retries of its own has already retried within each try.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
 class StoreJournal:
@@ -96,6 +94,8 @@ class StoreJournal:
         died = loaded is not None and loaded.state.run.status == "running"
         guards = filter(layout.is_guard_marker, loaded_keys)
         self.dead_guards = tuple(guards) if died else ()
+        # A worker that died may not have listed the run.
+        self.must_index = loaded is None or died
         self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
@@ -150,14 +150,17 @@ class StoreJournal:
         )
         try:
             sent_at, asked = await with_side_task(
-                self._append(claimed), self._requests_if_readable(state, first=first)
+                self._append(claimed), self._read_requests(state, first=first)
             )
         except StaleRun:
             await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
         if first:
+            await self._index_if_new(state)
             asked = await self._check_still_newest(state)
+        else:
+            await self._check_not_erased()
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
         return asked
@@ -170,6 +173,13 @@ class StoreJournal:
         except StaleRun:
             await self._delete_own_markers()
             raise
+        try:
+            await self._index_if_new(state)
+            await self._check_not_erased()
+        except StoreError as error:
+            # The version is stored. All markers stay, so a sweep does the rest.
+            _log.warning("run %s: its index was not checked: %s", self.run_id, error)
+            self.must_index = True
         self._lease = None
 
     async def _append(self, state: RunState) -> datetime:
@@ -195,9 +205,12 @@ class StoreJournal:
                 may_be_stored = True
                 raise
 
-        opened, closed = self._opened_and_closed_waits(state)
-        if opened or closed:
-            await self._index_waits(opened, closed)
+        opened: Sequence[Wait] = ()
+        before: Mapping[str, Wait] = self.loaded.state.waits if self.loaded else {}
+        if before or state.waits:
+            opened, closed = opened_and_closed(before, state.waits)
+            if opened or closed:
+                await self._index_waits(opened, closed)
         try:
             self.loaded = await self._retry_while_claimed(append)
         except StaleRun:
@@ -205,15 +218,6 @@ class StoreJournal:
                 await self._index_waits((), opened)
             raise
         return sent_at
-
-    def _opened_and_closed_waits(
-        self, state: RunState
-    ) -> tuple[Sequence[Wait], Sequence[Wait]]:
-        """Return the waits for events that the next version opens and closes."""
-        before = self.loaded.state.waits if self.loaded else None
-        if not before and not state.waits:
-            return (), ()
-        return opened_and_closed(before or {}, state.waits)
 
     async def _index_waits(
         self, opened: Sequence[Wait], closed: Sequence[Wait]
@@ -245,27 +249,8 @@ class StoreJournal:
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of an attempt; retry until the claim ends, if there is one.
-
-        Work that is not stored is lost, so the limit is a time and not a number.
-        """
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return await attempt()
-            except (StoreUnavailable, Inconclusive) as error:
-                if self._lease is None or self._lease.seconds_left <= pause:
-                    raise
-                if pause == _FIRST_PAUSE:
-                    _log.warning(
-                        "run %s: the store is down after version %s; its worker tries "
-                        "again until its claim ends: %s",
-                        self.run_id,
-                        self.version_number,
-                        error,
-                    )
-            await self._ports.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        """Return the result of an attempt; retry until the claim ends."""
+        return await retry_while_claimed(attempt, self._lease, self._ports, self.loaded)
 
     async def ensure_guarded(self) -> None:
         """Create a marker that guards the next version, unless there is one.
@@ -374,40 +359,42 @@ class StoreJournal:
         last = state.run.last_operator_number
         progress = await read_progress(self._objects, self.run_id, last)
         if progress.newest_number != self.version_number:
+            await self._withdraw_if_over()
             raise self._versions.stale_error(self.version_number)
         if not (progress.may_be_cancelled or progress.has_requests):
             return NO_ARRIVALS
-        return await self._read_requests(state, cancelled=progress.may_be_cancelled)
+        return await operator_looks.read_requests(
+            self._objects, state.run, cancelled=progress.may_be_cancelled
+        )
 
-    async def _requests_if_readable(self, state: RunState, *, first: bool) -> Arrivals:
-        """Return the requests of operators; none if the store does not return them now.
-
-        The version beside them may hold the result of a call. It must not fail because
-        of this read; the next commit reads the requests again.
-        """
+    async def _read_requests(self, state: RunState, *, first: bool) -> Arrivals:
         if first:
             return NO_ARRIVALS  # the listing after the first commit shows them
-        try:
-            return await self._read_requests(state)
-        except StoreError as error:
-            _log.warning("run %s: requests to it were not read: %s", self.run_id, error)
-            return NO_ARRIVALS
+        return await operator_looks.read_if_possible(self._objects, state.run)
 
-    async def _read_requests(
-        self, state: RunState, *, cancelled: bool = False
-    ) -> Arrivals:
-        """Read the next requests; one read tells that there is none.
+    async def _index_if_new(self, state: RunState) -> None:
+        """List the run as live; the caller looks at the newest version afterwards."""
+        if self.must_index and state.run.status not in ENDED_STATUSES:
+            await run_index.create_live(self._objects, state.run)
+            self.must_index = False
 
-        A cancel request is read if one is known, or if a numbered request tells of it.
+    async def _check_not_erased(self) -> None:
+        """Raise `RunErased` if the run was erased before this worker's last version.
+
+        A run with a live claim is not erased, so a claim that surely lasted until the
+        version was stored needs no look.
         """
-        run = state.run
-        requests = await read_following(self._objects, run.id, run.last_operator_number)
-        if not requests and not cancelled:
-            return NO_ARRIVALS
-        told = any(tells_of_cancellation(request) for request in requests)
-        return Arrivals(
-            operator_requests=requests,
-            cancel_request=await read_cancel_request(self._objects, run.id)
-            if cancelled or told
-            else None,
-        )
+        if self.can_start_action:
+            return
+        if await self._versions.newest_number() != self.version_number:
+            await self._withdraw_if_over()
+
+    async def _withdraw_if_over(self) -> None:
+        """Delete what this worker wrote for a run that has ended or was erased."""
+        assert self.loaded is not None  # noqa: S101 - it was just committed
+        try:
+            await run_index.withdraw_if_over(self._objects, self.loaded)
+        except RunErased:
+            self._lease = None
+            await self._delete_own_markers()
+            raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
@@ -38,10 +38,13 @@ from continuations.engine.call_waits import (
     approved_contract_digest,
     new_wait,
 )
-from continuations.engine.grant_coverage import covering_grant
 from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
 from continuations.engine.new_run import with_instructions
-from continuations.engine.rule_approvals import NOT_RECORDED_NOTE, RuleApprovals
+from continuations.engine.rule_approvals import (
+    ExaminedCall,
+    RuleApprovals,
+    asks_person,
+)
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import make_tool_context
@@ -95,9 +98,7 @@ class Performer:
 
     # Local actions -----------------------------------------------------------
 
-    async def examine(  # noqa: PLR0911 - one return for each end of the examination
-        self, state: RunState, call_id: str
-    ) -> Event:
+    async def examine(self, state: RunState, call_id: str) -> Event:
         """Find a proposed call's tool, validate its arguments and ask its policy.
 
         A call does not run if its tool's validation or its policy raises anything.
@@ -116,13 +117,13 @@ class Performer:
             return call_failures.rejection(call, "depth", text)
         try:
             arguments = tool.effective_arguments(call.raw_arguments)
-            needs_approval = await tool.needs_approval(arguments)
+            verdict = await tool.needs_approval(arguments)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
             call_failures.log_error(state, call, "was not executed", error)
             return call_failures.rejection_for_error(call, error)
-        examined = _ExaminedCall(
+        examined = ExaminedCall(
             call_id=call_id,
             arguments=arguments,
             contract_digest=tool.contract_digest,
@@ -133,27 +134,25 @@ class Performer:
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
         may_have_run = state.run.history_lost and has_effect
-        if not needs_approval and not may_have_run:
+        if verdict is False and not may_have_run:
             self._admission.examined_ids.add(call_id)
             return CallAccepted(**examined)
-        if may_have_run:
-            return self._ask(state, call, tool, examined, _HISTORY_LOST_NOTE)
-        now = self.ports.clock.now()
-        grant = covering_grant(state, call, tool, arguments, now)
-        if grant is None:
-            return self._ask(state, call, tool, examined)
-        accepted = await self.rules.approve_by_grant(
-            state, call, tool, arguments, grant, now
-        )
-        return accepted or self._ask(state, call, tool, examined, NOT_RECORDED_NOTE)
+        note: str | None = _HISTORY_LOST_NOTE
+        if not may_have_run:
+            now = self.ports.clock.now()
+            ruling = await self.rules.rule(state, call, tool, examined, verdict, now)
+            if not isinstance(ruling, str | None):
+                return ruling
+            note = ruling
+        return self._ask(state, call, tool, examined, note)
 
     def _ask(
         self,
         state: RunState,
         call: CallRow,
         tool: ToolProtocol,
-        examined: _ExaminedCall,
-        note: str | None = None,
+        examined: ExaminedCall,
+        note: str | None,
     ) -> ApprovalRequested:
         now = self.ports.clock.now()
         wait = new_wait(
@@ -330,7 +329,7 @@ class Performer:
         """Return whether a call that began without an approval needs one now."""
         if call.approved_digest is not None or call.stage or tool.approval is None:
             return False
-        return await tool.needs_approval(call.arguments or "{}")
+        return asks_person(await tool.needs_approval(call.arguments or "{}"))
 
     def _is_over(self, state: RunState, unknown: Unknown) -> bool:
         """Return whether a call of unknown outcome cannot be running any more."""
@@ -389,14 +388,3 @@ class Performer:
         event = parked_calls.park(state, call, tool, asked, now=now, ulid=ulid)
         is_parked = isinstance(event, CallParked)
         return event if is_parked else Unverified(call_id=call.id)
-
-
-class _ExaminedCall(TypedDict):
-    """The fields that both events of an examined call share."""
-
-    call_id: str
-    arguments: str
-    contract_digest: str
-    repeatable: bool
-    verifiable: bool
-    secrets: tuple[str, ...]

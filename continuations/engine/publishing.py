@@ -13,12 +13,13 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.withheld_waits import withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
-from continuations.ledger import layout, markers, waits
+from continuations.ledger import layout, markers, run_index, waits
 from continuations.ledger.arrivals import (
     Arrivals,
     list_decided_wait_ids,
     read_arrivals,
 )
+from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 
 if TYPE_CHECKING:
@@ -127,9 +128,10 @@ class Publisher:
         """Commit a state without a claim, then publish what follows from it.
 
         The order is: the version; the wait objects and deadline markers that it names;
-        a look at earlier events; the notifications; the deletion of ended waits; a look
-        at new arrivals; the deletion of markers. A crash between two steps leaves a due
-        marker, and a sweep does the rest.
+        a look at earlier events; the notifications; the keys of the index. Then come
+        the deletion of ended waits, a look at new arrivals, and the deletion of
+        markers. A crash between two steps leaves a due marker, and a sweep does the
+        rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
@@ -143,12 +145,12 @@ class Publisher:
         await publish_waits(self.objects, new)
         await look_back(self.objects, self.ports, new)
         await notify_waits(self.ports.notify, new)
+        indexed = await self._index(journal)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         arrived_since = Arrivals()
         if state.run.status not in ENDED_STATUSES:
-            assert journal.loaded is not None  # noqa: S101 - it was just committed
             try:
-                arrived_since = await read_arrivals(self.objects, journal.loaded.state)
+                arrived_since = await self._look(journal)
             except StoreError as error:
                 # The outcome is stored. All markers stay, so a sweep looks again.
                 _log.warning("run %s: no look at its arrivals: %s", state.run.id, error)
@@ -157,7 +159,7 @@ class Publisher:
         listed = (wait.id for wait in closed if wait.rules.has_object)
         done = {*listed, *arrived_since.decisions}
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
-        if await self._delete(journal.run_id, keys) and cleaned:
+        if await self._delete(journal.run_id, keys) and cleaned and indexed:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
 
@@ -212,6 +214,7 @@ class Publisher:
         left = [key for page in listed for key in page]
         if not left or not loaded.state.waits:
             return
+        await run_index.mend(self.objects, loaded)
         await publish_again(self.objects, self.ports.notify, loaded.state)
         await look_back(self.objects, self.ports, loaded.state.waits.values())
         run_id = loaded.state.run.id
@@ -234,6 +237,35 @@ class Publisher:
             journal.guard_key or "",
         }
         await self._delete(journal.run_id, sorted(key for key in keys if key))
+
+    async def _look(self, journal: StoreJournal) -> Arrivals:
+        """Return what has arrived since the worker's version.
+
+        Raises `RunErased` if the run was erased. Then its waits are not listed.
+        """
+        assert journal.loaded is not None  # noqa: S101 - it was just committed
+        overview = await read_overview(self.objects, journal.run_id)
+        if overview.newest_number != journal.version_number:
+            await run_index.withdraw_if_over(self.objects, journal.loaded)
+        state, keys = journal.loaded.state, overview.arrival_keys
+        return await read_arrivals(self.objects, state, keys)
+
+    async def _index(self, journal: StoreJournal) -> bool:
+        """List a run that ended; return whether all keys of the index are right."""
+        version = journal.loaded
+        assert version is not None  # noqa: S101 - it was just committed
+        if version.state.run.status not in ENDED_STATUSES:
+            return not journal.must_index
+        try:
+            with_labels = journal.must_index
+            await run_index.move_to_ended(
+                self.objects, version, with_labels=with_labels
+            )
+        except StoreError as error:
+            # All markers stay, so a sweep writes the keys.
+            _log.warning("run %s is not in the index yet: %s", journal.run_id, error)
+            return False
+        return True
 
     async def _delete(self, run_id: str, keys: Sequence[str]) -> bool:
         """Delete objects that are done; return whether all are deleted.

@@ -1,18 +1,21 @@
-"""Approve calls by a rule instead of a person, and record that decision first.
+"""Decide about calls by a rule instead of a person, and record that decision first.
 
-The record is created before the call is accepted. If the store fails, a person is
-asked: a decision that left no record would be missing in the audit.
+A rule is a grant of the run, or a condition of the tool's policy that returns an
+`Approve` or `Deny`. The record is created before the call goes on. If the store fails,
+a person is asked: a decision that left no record would be missing in the audit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from continuations.core.decisions import Decision
-from continuations.core.events import CallAccepted
+from continuations.core.decisions import Approve, Decision, Deny
+from continuations.core.events import CallAccepted, Denied
+from continuations.core.run import Failure
 from continuations.engine.call_waits import approval_digest, approved_contract_digest
+from continuations.engine.grant_coverage import covering_grant
 from continuations.errors import StoreError
 
 if TYPE_CHECKING:
@@ -20,66 +23,105 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
-    from continuations.core.grants import KeptGrant
     from continuations.core.state import RunState
 
 RecordDecision: TypeAlias = Callable[[Decision], Awaitable[None]]
+Ruling: TypeAlias = CallAccepted | Denied
 
-NOT_RECORDED_NOTE = "A rule would decide this call, but its decision was not recorded."
+_NOT_RECORDED_NOTE = "A rule would decide this call, but its decision was not recorded."
+_UNNAMED_RULE = "approval rule"
+
+
+class ExaminedCall(TypedDict):
+    """The fields that the events of an examined call share."""
+
+    call_id: str
+    arguments: str
+    contract_digest: str
+    repeatable: bool
+    verifiable: bool
+    secrets: tuple[str, ...]
 
 
 async def keep_no_record(_: Decision) -> None:
     """Record nothing: without a store there is no audit."""
 
 
+def asks_person(verdict: bool | Approve | Deny) -> bool:
+    """Return whether a verdict about a call that was admitted asks a person."""
+    return verdict is not False and type(verdict) is not Approve
+
+
 @dataclass(frozen=True, slots=True)
 class RuleApprovals:
-    """Approves calls by grants, with a record of each decision."""
+    """Decides about calls by grants and policies, with a record of each decision."""
 
     record: RecordDecision = keep_no_record
 
-    async def approve_by_grant(
+    async def rule(
         self,
         state: RunState,
         call: CallRow,
         tool: ToolProtocol,
-        arguments: str,
-        grant: KeptGrant,
+        examined: ExaminedCall,
+        verdict: bool | Approve | Deny,
         now: datetime,
-    ) -> CallAccepted | None:
-        """Return the event of a call that a grant approves.
+    ) -> Ruling | str | None:
+        """Return the event of a call that a rule decides; `None` if none does.
 
-        Returns `None` if the decision could not be recorded.
+        Returns the note for a person if the decision could not be recorded.
         """
+        policy, arguments = tool.approval, examined["arguments"]
+        grant = None
+        if isinstance(verdict, bool):
+            grant = covering_grant(state, call, tool, arguments, now)
+            if grant is None:
+                return None
+            verdict, name = Approve(), f"grant {grant.id}"
+        else:
+            name = (policy.display_name if policy else None) or _UNNAMED_RULE
         contract = approved_contract_digest(tool)
         digest = approval_digest(state, call, arguments, contract)
-        if not await self._is_recorded(
-            state, call, rule=f"grant {grant.id}", digest=digest, now=now
-        ):
-            return None
-        validity = tool.approval.approval_validity if tool.approval else None
-        ends = [grant.until, now + validity if validity is not None else None]
-        return CallAccepted(
-            call_id=call.id,
-            arguments=arguments,
-            contract_digest=tool.contract_digest,
-            repeatable=tool.repeatable,
-            verifiable=tool.verifiable,
-            approved_digest=digest,
-            approved_until=min((end for end in ends if end is not None), default=None),
-            grant=grant.id,
-        )
-
-    async def _is_recorded(
-        self, state: RunState, call: CallRow, *, rule: str, digest: str, now: datetime
-    ) -> bool:
-        from continuations.ledger import rule_decisions  # noqa: PLC0415 - rarely needed
-
-        decision = rule_decisions.rule_decision(
-            state, call, rule=rule, kind="approve", digest=digest, at=now
-        )
+        decision = _decision(state, call, verdict, name, digest, now)
         try:
             await self.record(decision)
         except StoreError:
-            return False
-        return True
+            return _NOT_RECORDED_NOTE
+        if decision.kind == "deny":
+            stops = policy is not None and policy.on_denied == "stop"
+            reason = f": {decision.reason}" if decision.reason else ""
+            message = f"{call.tool} was denied by {decision.rule}{reason}"
+            failure = Failure(code="denied", message=message) if stops else None
+            return Denied(call_id=call.id, decision=decision, failure=failure)
+        validity = policy.approval_validity if policy is not None else None
+        ends = [
+            grant.until if grant is not None else None,
+            now + validity if validity is not None else None,
+        ]
+        return CallAccepted(
+            **examined,
+            approved_digest=digest,
+            approved_until=min((end for end in ends if end is not None), default=None),
+            grant=grant.id if grant is not None else None,
+        )
+
+
+def _decision(
+    state: RunState,
+    call: CallRow,
+    verdict: Approve | Deny,
+    rule: str,
+    digest: str,
+    now: datetime,
+) -> Decision:
+    from continuations.ledger import rule_decisions  # noqa: PLC0415 - rarely needed
+
+    return rule_decisions.rule_decision(
+        state,
+        call,
+        rule=rule,
+        kind="approve" if isinstance(verdict, Approve) else "deny",
+        digest=digest,
+        at=now,
+        reason=verdict.reason,
+    )

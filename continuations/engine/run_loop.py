@@ -382,6 +382,7 @@ class RunLoop:
             and self.state.calls[event.call_id].repeatable
         )
         self.state = advance(self.state, event)
+        self.failure = self.failure or getattr(event, "failure", None)
         if not may_be_lost:
             self._last_event_to_save += 1
         if not derived:

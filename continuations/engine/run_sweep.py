@@ -10,9 +10,15 @@ from continuations.engine import deadlines
 from continuations.engine.publishing import look_back, notify_waits, publish_again
 from continuations.engine.readiness import arrivals_unblock, needs_worker
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import AgentChanged, ContinuationsError, RunNotFound
-from continuations.ledger import layout, markers, waits
+from continuations.errors import (
+    AgentChanged,
+    ContinuationsError,
+    RunErased,
+    RunNotFound,
+)
+from continuations.ledger import layout, markers, run_index, waits
 from continuations.ledger.arrivals import list_decided_wait_ids, read_arrivals
+from continuations.ledger.erasing import Eraser
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
@@ -59,11 +65,17 @@ class RunSweep:
             # The starting process died before version 1, or is about to write it.
             await self._postpone(due_markers)
             return RunReport()
+        except RunErased:
+            # The erasing process died, or a process that was frozen wrote afterwards.
+            eraser = Eraser(self.objects, self.clock, self.worker.run_id)
+            await eraser.finish(due_markers)
+            return RunReport()
         claim = newest.state.run.claim
         if claim is not None and claim.until > self.clock.now():
             return RunReport()
         if not self._is_published(due_markers, newest):
             notify = self.worker.ports.notify
+            await run_index.mend(self.objects, newest)
             await publish_again(self.objects, notify, newest.state)
             ports, open_waits = self.worker.ports, newest.state.waits.values()
             await look_back(self.objects, ports, open_waits)
@@ -126,7 +138,7 @@ class RunSweep:
     ) -> None:
         """Remind people of open waits, and announce waits with a later deadline.
 
-        The marker of each is deleted last, so nobody is left out after a crash.
+        The marker of each is deleted last, so no person is left out after a crash.
         """
         state = newest.state
         if state.run.status in ENDED_STATUSES:

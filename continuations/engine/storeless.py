@@ -215,8 +215,7 @@ async def resume_async(
         agent: The root agent.
         answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
             persons must agree, the value is the list of all their verdicts.
-        unpause: Whether to end the waits of conditions (`suspend_when`), as
-            `Runner.unpause` does in a store.
+        unpause: Whether to end the waits of conditions, as `Runner.unpause` does.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         clock: The clocks of this machine, for tests.
@@ -225,16 +224,13 @@ async def resume_async(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth` or `clock`
-            is invalid.
+        InvalidInput: An argument is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
-        DecisionRefused: A verdict is invalid for its wait, its person may not decide
-            it, or a list has too few votes. Nothing ran.
+        DecisionRefused: A verdict or its person does not fit the wait. Nothing ran.
         WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: An agent of the run is missing, or the tool of a pending call that
-            needed no approval is missing or has changed.
+        AgentChanged: An agent or the tool of a pending call is missing or has changed.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     continuation = _read_continuation(data)
@@ -245,21 +241,19 @@ async def resume_async(
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
-    if state.run.status not in ENDED_STATUSES:
-        state = with_escalated_waits(state, ports.clock.now())
+    state = with_escalated_waits(state, ports.clock.now())
     decisions = decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
-    reducer = ArrivalReducer(stack_binding, ports)
     if state.run.status not in ENDED_STATUSES:
         now = ports.clock.now()
         expiries = deadlines.expiries_of(state.waits.values(), ports, now)
         await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
-        decided = {**decisions, **expiries}
-        state = reducer.with_decisions(reducer.with_interrupted_calls(state), decided)
-        if unpause and state.run.status not in ENDED_STATUSES:
-            state = without_operator_waits(state, ports.clock.now())
-            state = with_confirmed_reply(state)
+        reducer = ArrivalReducer(stack_binding, ports)
+        state = reducer.with_interrupted_calls(state)
+        state = reducer.with_decisions(state, {**decisions, **expiries})
+    if unpause and state.run.status not in ENDED_STATUSES:
+        state = with_confirmed_reply(without_operator_waits(state, ports.clock.now()))
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)

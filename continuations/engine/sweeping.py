@@ -17,6 +17,7 @@ from continuations.errors import (
     ContinuationsError,
     NewerFormat,
     RunBusy,
+    RunErased,
     StaleRun,
     StoreError,
 )
@@ -166,7 +167,7 @@ class Sweeper:
         result = asyncio.CancelledError() if look.cancelled() else look.result()
         if isinstance(result, RunReport):
             report = result
-        elif isinstance(result, RunBusy | StaleRun):
+        elif isinstance(result, RunBusy | RunErased | StaleRun):
             return RunReport()
         else:
             report = _report_of_error(run_id, result)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
+from continuations.engine.sync_catalog import Catalog
 from continuations.engine.sync_events import Events
+from continuations.engine.sync_jobs import Jobs
 from continuations.engine.sync_operator import Operator
 
 if TYPE_CHECKING:
@@ -15,18 +17,15 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
-    from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
 
 
-class Decider(Events, Operator):
+class Decider(Catalog, Events, Operator, Jobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
     """
-
-    async_runner: AsyncRunner
 
     def decide(
         self,
@@ -79,9 +78,11 @@ class Decider(Events, Operator):
     ) -> Iterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
-        Only keys are read. After a crash the list may be out of date until the next
-        sweep; `decide` and `look` are always exact. A wait whose deadline has passed is
-        listed as `expired` until a sweep records the expiry.
+        Only keys are read. Waits of the kinds `timer` and `model` have no object: if
+        they are asked for, each run with a deadline is loaded. After a crash the list
+        may be out of date until the next sweep; `decide` and `look` are always exact.
+        A wait whose deadline has passed is listed as `expired` until a sweep records
+        the expiry.
 
         Args:
             after: Return only waits after this wait id.

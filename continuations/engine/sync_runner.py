@@ -140,8 +140,7 @@ class Runner(Waker, Generic[Output]):
 
         Args:
             input: The first user message as text, or a list of chat messages.
-            run_id: Id of the run, by default a new one. With an id of your own, for
-                example a job's, a repeated call does not start a second run.
+            run_id: Id of the run, by default a new one. With yours, repeats start one.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.
             budget: Limits for the model usage of the whole run.
@@ -149,20 +148,18 @@ class Runner(Waker, Generic[Output]):
                 True, calls in progress are completed. Then the run is `Suspended`.
             work: With False, only store the run, and return it with `paused=True`. A
                 `resume` or `sweep` works on it. A run that exists is not changed.
-            labels: At most 16 names and values by which `runs` finds the run: letters,
-                digits and `. _ -`, in a value also `@`. Each costs one more request.
-            title: The subject of the run: one line, at most 200 characters.
-            by: The requester of the run: a name or an `Identity`, whose name is stored.
+            labels: At most 16 names and values by which `runs` finds the run.
+            title: The subject of the run, on one line.
+            by: The requester: a name or an `Identity`, whose name is stored.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
-            InvalidId: `run_id` is invalid.
+            InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
             RunExists: `run_id` belongs to a run with another input or agent.
-            RunBusy, StaleRun, AgentChanged, ClockOff, Corrupt: As for `resume`.
-            ModelError, StoreError: The run can be resumed, if it was stored.
+            ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         return portal.run_until_complete(
             self.async_runner.start(

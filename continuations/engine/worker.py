@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import with_operator_requests
@@ -23,7 +23,7 @@ from continuations.engine.inbox_messages import (
 )
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
-from continuations.engine.outcomes import outcome_of
+from continuations.engine.outcomes import Suspended, outcome_of
 from continuations.engine.performer import Performer
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import arrivals_unblock, can_progress, is_runnable
@@ -37,6 +37,7 @@ from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
     ClockOff,
     ContinuationsError,
+    RunErased,
     RunExists,
     StaleRun,
     StoreError,
@@ -111,10 +112,13 @@ class Worker:
     async def start_or_resume(self, state: RunState) -> Outcome:
         """Create the run, or resume it if it began with the same input."""
         try:
-            return await self.start(state)
+            outcome = await self.start(state)
         except StaleRun:
             await self.check_same_input(state)
-        return await self.resume()
+            return await self.resume()
+        if isinstance(outcome, Suspended) and outcome.paused:
+            self.objects.announce_work()
+        return outcome
 
     async def resume(self) -> Outcome:
         """Work on the run if it can progress, and return its outcome."""
@@ -139,6 +143,9 @@ class Worker:
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
         arrived = await read_arrivals(objects, state, overview.arrival_keys)
+        if arrived.followed:
+            followed = replace(state, waits={**state.waits, **arrived.followed})
+            claims.check_clock_for(followed, clock_reading, self.options.lease)
         return await self._work(loaded, state, arrived, clock_reading)
 
     async def check_same_input(self, state: RunState) -> None:
@@ -218,9 +225,9 @@ class Worker:
         self, state: RunState, arrived: Arrivals, journal: StoreJournal
     ) -> RunState:
         """Return the run with everything that arrived; nothing is claimed yet."""
+        ender = self._ender(state, journal)
         if arrived.cancel_request is not None:
             await journal.ensure_guarded()
-            ender = self._ender(state, journal)
             return await ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
         stack_binding.check_agents(state, arrived.decisions)
@@ -237,7 +244,6 @@ class Worker:
                 # The claim comes first: only the process that ends the run closes its
                 # waits, not one that finds the run's worker alive after all.
                 await journal.commit(state, progressed=False)
-                ender = self._ender(state, journal)
                 return await ender.end_after_attempts(state, attempt - 1)
         after = reducer.with_interrupted_calls(state, arrived.decisions)
         before, after = after, with_operator_requests(after, arrived.operator_requests)
@@ -263,9 +269,7 @@ class Worker:
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
         cancelled = [wait for key, wait in state.waits.items() if key in cancels]
-        ender = self._ender(state, journal)
-        reason = "An operator cancelled the call."
-        await ender.close_waits(state, cancelled, reason)
+        await ender.close_waits(state, cancelled, "An operator cancelled the call.")
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )
@@ -296,7 +300,7 @@ class Worker:
         )
         try:
             await loop.run()
-        except (ClockOff, StaleRun, StoreError):
+        except (ClockOff, RunErased, StaleRun, StoreError):
             raise
         except BaseException as error:
             # A bug or Ctrl-C: no worker died, so the claim should not stay. But an

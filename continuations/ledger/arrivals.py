@@ -20,7 +20,17 @@ from continuations.wire.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import (
+        Callable,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
+    from collections.abc import (
+        Set as AbstractSet,
+    )
+    from typing import Any
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.run import RunRow
@@ -100,8 +110,7 @@ async def read_arrivals(
     Args:
         objects: The store.
         state: The state of that version.
-        keys: The keys of all arrivals, if a listing of them is at hand. By default,
-            they are listed.
+        keys: The keys of all arrivals; by default they are listed.
 
     Raises:
         Corrupt: An arrival is damaged, missing, or a decision of another wait.
@@ -115,57 +124,35 @@ async def read_arrivals(
     from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
 
     digests = early_answers.accepted_digests(state, filter(None, ids))
-    numbers = sorted(
-        number
-        for key in keys
-        if (number := layout.inbox_message_number(key)) is not None
-        and number > run.last_inbox_number
-    )
-    signal_numbers = sorted(
-        number
-        for key in keys
-        if (number := layout.signal_number(key)) is not None
-        and number > run.last_signal_number
-    )
-    request_numbers = sorted(
-        number
-        for key in keys
-        if (number := layout.operator_request_number(key)) is not None
-        and number > run.last_operator_number
+    numbers = _new_numbers(keys, layout.inbox_message_number, run.last_inbox_number)
+    signal_numbers = _new_numbers(keys, layout.signal_number, run.last_signal_number)
+    request_numbers = _new_numbers(
+        keys, layout.operator_request_number, run.last_operator_number
     )
     cancelled = layout.cancel_request_key(run.id) in keys
     undecided = state.waits.keys() - digests.keys()
-    followed = {
-        wait_id: slot_keys
-        for wait_id, slot_keys in _slot_keys(keys, run.id).items()
-        if wait_id in undecided
-    }
+    # The marker of a moved deadline is found by its slot only.
+    movable = {key for key, wait in state.waits.items() if wait.rules.is_extendable}
+    slot_keys = _slot_keys(keys, run.id, undecided | movable)
     decisions, signals, messages, requests, cancel_request, waits = await gather(
-        gather(
-            *(
-                _read_matching_decision(objects, run.id, wait_id, accepted)
-                for wait_id, accepted in digests.items()
-                if wait_id in state.waits or not run.history_lost
-            ),
-            *(
-                _read_if_early(objects, wait_id, accepted)
-                for wait_id, accepted in digests.items()
-                if wait_id not in state.waits and run.history_lost
-            ),
-        ),
+        gather(*_decision_reads(objects, state, digests)),
         gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
         gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
         gather(*(read_listed_request(objects, run.id, n) for n in request_numbers)),
         read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
         gather(
             *(
-                _follow(objects, state.waits[wait_id], slot_keys)
-                for wait_id, slot_keys in followed.items()
+                _follow(objects, state.waits[wait_id], keys_of_wait)
+                for wait_id, keys_of_wait in slot_keys.items()
             )
         ),
     )
     _check_quorums(state, decisions)
-    ended = [each for each in waits if isinstance(each, Decision)]
+    ended = [
+        each
+        for each in waits
+        if isinstance(each, Decision) and each.wait_id in undecided
+    ]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},
@@ -175,6 +162,25 @@ async def read_arrivals(
         operator_requests=tuple(requests),
         cancel_request=cancel_request,
     )
+
+
+def _decision_reads(
+    objects: Objects, state: RunState, digests: Mapping[str, tuple[str, ...]]
+) -> Iterator[Coroutine[Any, Any, Decision | None]]:
+    """Return a read of each decision of the run, with the digests that it may have."""
+    for wait_id, accepted in digests.items():
+        if wait_id in state.waits or not state.run.history_lost:
+            yield _read_matching_decision(objects, state.run.id, wait_id, accepted)
+        else:
+            yield _read_if_early(objects, wait_id, accepted)
+
+
+def _new_numbers(
+    keys: tuple[str, ...], number_in: Callable[[str], int | None], last: int
+) -> list[int]:
+    """Return the numbers in some keys that are larger than the last one taken in."""
+    numbers = (number_in(key) for key in keys)
+    return sorted(number for number in numbers if number is not None and number > last)
 
 
 async def _read_revocations(
@@ -208,12 +214,14 @@ def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> Non
             raise Corrupt(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
-def _slot_keys(keys: tuple[str, ...], run_id: str) -> dict[str, list[str]]:
-    """Return the keys of slots by wait id."""
+def _slot_keys(
+    keys: tuple[str, ...], run_id: str, wait_ids: AbstractSet[str]
+) -> dict[str, list[str]]:
+    """Return the keys of the slots of some waits, by wait id."""
     by_wait: dict[str, list[str]] = {}
     for key in keys:
         parsed = layout.parse_slot_key(key, run_id)
-        if parsed is not None:
+        if parsed is not None and parsed[0] in wait_ids:
             by_wait.setdefault(parsed[0], []).append(key)
     return by_wait
 

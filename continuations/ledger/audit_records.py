@@ -32,6 +32,7 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
 
     Raises:
         RunNotFound: The store has no such run.
+        RunErased: The run was erased.
         Corrupt: A record is damaged.
         FormatError: A record has a newer format.
         StoreError: The store failed.
@@ -58,9 +59,12 @@ class _Record(NamedTuple):
     line: AuditLine
 
 
-def _position(line: AuditLine) -> tuple[datetime, str]:
-    """Return the place of a line: a request to cancel precedes what it closes."""
-    return line.at, line.wait or ""
+def _position(line: AuditLine) -> tuple[datetime, str, bool]:
+    """Return the place of a line among lines of one time.
+
+    A request to cancel precedes what it closes, and a vote precedes the decision.
+    """
+    return line.at, line.wait or "", not line.verdict.startswith("vote ")
 
 
 def _read_record(
@@ -167,5 +171,6 @@ async def _cancel_line(objects: Objects, run_id: str) -> _Record | None:
 async def _check_exists(objects: Objects, run_id: str) -> None:
     from continuations.ledger.versions import Versions  # noqa: PLC0415 - rarely needed
 
-    if not await objects.keys(layout.run_prefix(run_id), "", 1):
-        raise Versions(objects, run_id).run_not_found_error()
+    versions = Versions(objects, run_id)
+    if await versions.newest_header() is None:  # it raises `RunErased`
+        raise versions.run_not_found_error()

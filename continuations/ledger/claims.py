@@ -119,7 +119,7 @@ def check_free(run: RunRow, now: datetime) -> None:
     msg = (
         f"run {run.id} is busy: another process holds its claim until "
         f"{readable_time(whole_second)}. Nothing was done here. If that process died, "
-        "its claim still lasts until this time. After it, `resume` works."
+        "its claim still lasts until this time. Call again after it."
     )
     raise RunBusy(msg, run_id=run.id, until=claim.until)
 

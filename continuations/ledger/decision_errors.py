@@ -94,6 +94,11 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
     return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
 
 
+def late_error(wait: Wait, failure: str) -> WaitExpired:
+    """Return the error for a wait whose deadline has passed."""
+    return _expired_error(wait.id, failure)
+
+
 def _expired_error(wait_id: str, failure: str) -> WaitExpired:
     msg = (
         f"wait {wait_id} {failure}: its deadline has passed. Resume the run; it "

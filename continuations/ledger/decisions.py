@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -92,33 +93,23 @@ async def decide(  # noqa: PLR0913 - all by keyword
         Corrupt: The wait or its decision is damaged.
         StoreError: The decision may or may not be recorded.
     """
+    decide_closed_wait = partial(
+        _decide_closed_wait, objects, wait_id, verdict, now=now, decision_id=decision_id
+    )
     wait = await find_open_wait(objects, wait_id)
     if wait is None:
-        return await _decide_closed_wait(
-            objects,
-            wait_id,
-            verdict,
-            now=now,
-            decision_id=decision_id,
-            check_digest=check_digest,
-            shown=shown,
-        )
+        return await decide_closed_wait(check_digest=check_digest, shown=shown)
     if check_digest is not None:
         check_digest(wait.digest)
     check_shown(wait_id, wait.digest, shown)
     if wait.has_slots:
         wait, ended = await _follow_slots(objects, wait)
         if ended:
-            return await _decide_closed_wait(
-                objects, wait_id, verdict, now=now, decision_id=decision_id
-            )
+            return await decide_closed_wait()
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
         proposed = replace(_through(door, proposed), shown=shown)
-        if wait.quorum is not None:
-            from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
-
-            proposed = await voting.checked_voter(wait, proposed, groups_of)
+        proposed = await _of_a_voter(wait, proposed, groups_of)
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may still have its object. Then the recorded
@@ -126,11 +117,25 @@ async def decide(  # noqa: PLR0913 - all by keyword
         if await read_decision(objects, wait_id) is None:
             raise
         await _remove_from_list(objects, wait_id)
-        return await _decide_closed_wait(
-            objects, wait_id, verdict, now=now, decision_id=decision_id
-        )
+        return await decide_closed_wait()
     if wait.takes_votes:
         return await _vote(objects, wait, proposed)
+    return await _record_alone(objects, proposed)
+
+
+async def _of_a_voter(
+    wait: Wait, proposed: Decision, groups_of: GroupsOf | None
+) -> Decision:
+    """Return a decision with the groups of its person; check that the person may."""
+    if wait.quorum is None:
+        return proposed
+    from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
+
+    return await voting.checked_voter(wait, proposed, groups_of)
+
+
+async def _record_alone(objects: Objects, proposed: Decision) -> Decision:
+    """Record the decision of a wait that one person decides."""
     recorded = await record_decision(objects, proposed)
     if recorded.id != proposed.id and proposed.marker is not None:
         await objects.delete(proposed.marker)

@@ -10,6 +10,7 @@ from continuations.errors import (
     ContinuationsError,
     Corrupt,
     FormatError,
+    RunErased,
     StoreError,
     WaitNotFound,
 )
@@ -254,6 +255,8 @@ class _IntegrityScan:
             self.last_good = await self._versions.rebuild(number, known)
         except NotFound:
             self._version_faults.append((number, "missing", "It is missing."))
+        except RunErased:
+            raise
         except ContinuationsError as error:
             self._version_faults.append(
                 (number, self._objects.classify(error), str(error))

@@ -1,4 +1,6 @@
-"""All object keys but those of events, in `event_keys` (docs/object-layout.md).
+"""All object keys but those of events and of the index (docs/object-layout.md).
+
+`event_keys` and `index_layout` build those. No other module builds a key.
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait

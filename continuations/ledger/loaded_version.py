@@ -32,6 +32,7 @@ class LoadedVersion:
         tree: The tree of deltas that it belongs to.
         state: The state of the run.
         chain: The versions from which it was rebuilt, the oldest first.
+        at: When the version was written.
         marker_keys: The keys of the markers that point at the run.
         store_time: The store's time of the create, if this process created the version
             and the store has a clock.
@@ -41,5 +42,6 @@ class LoadedVersion:
     tree: Tree
     state: RunState
     chain: tuple[RebuiltVersion, ...]
+    at: datetime
     marker_keys: tuple[str, ...] = ()
     store_time: datetime | None = None

@@ -30,11 +30,13 @@ class StoreClock:
 
     Attributes:
         correction: The store's time minus the machine's, as far as it is known.
+        is_observed: Whether the store has told its time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.correction = timedelta()
+        self.is_observed = False
 
     def now(self) -> datetime:
         """Return the store's time as far as it is known, otherwise the machine's."""
@@ -44,6 +46,7 @@ class StoreClock:
         """Correct the clock by a reading; an unknown store's time changes nothing."""
         if reading.store_time is not None:
             self.correction = reading.correction
+            self.is_observed = True
 
     async def list_keys(
         self, objects: Objects, prefix: str, after: str = "", limit: int = PAGE_SIZE

@@ -113,6 +113,7 @@ class Versions:
         if number not in bodies and number > await self.newest_number():
             raise self._not_found_error(number)
         if number not in bodies:
+            await self.newest_header()  # it raises `RunErased` if the run was erased
             bodies |= await self._read_chain((number,), allow_missing=False)
         header = self._decode_header(number, bodies[number])
         tree = tree_of(header)
@@ -123,7 +124,7 @@ class Versions:
         bodies |= await self._read_chain(missing, allow_missing=False)
         chain = self._rebuild_chain([(n, bodies[n]) for n in reversed(numbers)], tree)
         state = chain[-1].state
-        loaded = LoadedVersion(number, tree, state, chain, header.markers)
+        loaded = LoadedVersion(number, tree, state, chain, header.at, header.markers)
         self._keep(loaded)
         return loaded
 
@@ -257,7 +258,7 @@ class Versions:
         small = _small_root(tree, number, body)
         new = RebuiltVersion(number, state, object_digest(body), small)
         created = LoadedVersion(
-            number, tree, state, (*chain, new), marker_keys, store_time
+            number, tree, state, (*chain, new), at, marker_keys, store_time
         )
         self._keep(created)
         return created
@@ -268,6 +269,10 @@ class Versions:
             recent.forget(self.run_id)
         else:
             recent.keep(self.run_id, version)
+
+    async def delete_late(self, number: int) -> None:
+        """Delete a version that this process created after the run was erased."""
+        await self._objects.delete(layout.version_key(self.run_id, number))
 
     async def _taken_error(self, number: int) -> StaleRun | Corrupt:
         if await self.newest_number() >= number:

@@ -1,8 +1,8 @@
 """Read and append the slots of a wait: votes, extensions, escalation and expiry.
 
 `core/slots.py` says what a sequence of slots means. This module keeps the order of
-requests: the marker of a new deadline precedes its slot, and whoever reads slots that
-end a wait records its decision.
+requests: the marker of a new deadline precedes its slot, and a process that reads slots
+that end a wait records its decision.
 """
 
 from __future__ import annotations
@@ -124,12 +124,17 @@ async def pass_deadline(
     `wait` is what `follow` returned. If other slots came first, they count: the wait is
     returned with a later deadline, or the decision that they made. A crash leaves the
     slot created or not, and the marker of the old deadline is due.
+
+    A marker tells the store's time. So a wrong clock of this machine neither ends a
+    wait early, nor sets a wrong deadline.
     """
+    marker = markers.for_decision(wait.id, slot_id)
+    told = await markers.create_with_time(objects, marker)
+    now = whole_milliseconds(told or now)
     current: Wait | Decision = wait
-    now = whole_milliseconds(now)
     while not isinstance(current, Decision):
         if current.deadline is None or now <= current.deadline:
-            return current
+            break
         slot = Slot(
             id=slot_id,
             wait_id=wait.id,
@@ -145,6 +150,8 @@ async def pass_deadline(
             current = await move_deadline(objects, current, slot)
         else:
             current = await append(objects, current, slot)
+    # The marker of the deadline still guards the wait.
+    await objects.delete(marker.key)
     return current
 
 

@@ -7,6 +7,7 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 from __future__ import annotations
 
 from asyncio import gather
+from bisect import bisect
 from typing import TYPE_CHECKING
 
 from continuations.core.event_matching import waits_for_events
@@ -20,7 +21,7 @@ from continuations.wire.records import decode_wait, encode_wait
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
@@ -44,12 +45,12 @@ async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
     is looked up again after the create, and a decided wait is not listed as open.
     """
     waits = tuple(wait for wait in waits if wait.rules.has_object)
-    await create(objects, waits)
     for_events = waits_for_events(waits)
     if for_events:
         from continuations.ledger import event_waiters  # noqa: PLC0415 - not to decide
 
         await event_waiters.create(objects, for_events)
+    await create(objects, waits)
     await gather(*(_delete_if_decided(objects, wait) for wait in waits))
 
 
@@ -74,8 +75,9 @@ async def list_open(
         after: Skip waits up to and including this wait id.
         kinds: The kinds of the waits; by default those that ask a person.
     """
+    rows_only = await _rows_only(objects, after, kinds)
     expired: set[str] | None = None
-    async for wait_ids in _list_ids(objects, after, kinds):
+    async for wait_ids in _with_rows(_list_ids(objects, after, kinds), rows_only):
         if expired is None:
             expired = await markers.list_expired(objects, clock)
         if not expired:
@@ -94,13 +96,46 @@ async def read_open(
 
     Their objects are read in parallel. A wait that is decided meanwhile is left out.
     """
-    async for wait_ids in _list_ids(objects, after, kinds):
+    rows_only = await _rows_only(objects, after, kinds)
+    async for wait_ids in _with_rows(_list_ids(objects, after, kinds), rows_only):
         for first in range(0, len(wait_ids), _PARALLEL_READS):
             group = wait_ids[first : first + _PARALLEL_READS]
-            bodies = await objects.read_many(list(map(layout.wait_key, group)))
-            for wait_id, body in zip(group, bodies, strict=True):
-                if body is not None:
+            stored = [wait_id for wait_id in group if wait_id not in rows_only]
+            bodies = await objects.read_many(list(map(layout.wait_key, stored)))
+            found = dict(zip(stored, bodies, strict=True))
+            for wait_id in group:
+                body = found.get(wait_id)
+                if wait_id in rows_only:
+                    yield rows_only[wait_id]
+                elif body is not None:
                     yield _decode(wait_id, body)
+
+
+async def _rows_only(
+    objects: Objects, after: str, kinds: frozenset[str]
+) -> Mapping[str, Wait]:
+    """Return the waits of these kinds that have no object, by id in their order."""
+    if all(WAIT_RULES[kind].has_object for kind in WAIT_RULES if kind in kinds):
+        return {}
+    from continuations.ledger import rows_only_waits  # noqa: PLC0415 - rarely listed
+
+    return {w.id: w for w in await rows_only_waits.read_all(objects, after, kinds)}
+
+
+async def _with_rows(
+    pages: AsyncIterator[list[str]], rows_only: Mapping[str, Wait]
+) -> AsyncIterator[list[str]]:
+    """Yield the pages with the ids of waits that have no object at their places."""
+    left = list(rows_only)
+    async for page in pages:
+        if not left or not page:
+            yield page
+            continue
+        count = bisect(left, page[-1])
+        yield sorted([*page, *left[:count]])
+        del left[:count]
+    if left:
+        yield left
 
 
 async def list_ids_of_run(objects: Objects, run_id: str) -> list[str]:

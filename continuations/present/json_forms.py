@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome
     from continuations.engine.sweeping import SweepResult
+    from continuations.ledger.erasing import ErasedRun
+    from continuations.ledger.pruning import PruneResult
     from continuations.ledger.published_events import Publication
+    from continuations.ledger.run_listing import RunSummary
     from continuations.wire.continuation import Continuation
 
 __all__ = [
@@ -33,10 +36,13 @@ __all__ = [
     "audit_line_json",
     "decide_json",
     "decision_json",
+    "erased_run_json",
     "indented_json",
     "outcome_json",
+    "prune_result_json",
     "publication_json",
     "run_json",
+    "run_summary_json",
     "sweep_result_json",
     "utc_text",
     "wait_json",
@@ -74,6 +80,47 @@ def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
     }
 
 
+def run_summary_json(summary: RunSummary) -> dict[str, Any]:
+    """Return a run of the listing as JSON values (`run_summary`)."""
+    return {
+        "run_id": summary.run_id,
+        "status": summary.status,
+        "agent": summary.agent,
+        "title": summary.title,
+        "labels": dict(summary.labels),
+        "requester": summary.requester,
+        "created_at": report.optional_utc_text(summary.created_at),
+        "updated_at": report.optional_utc_text(summary.updated_at),
+        "version": summary.version,
+        "cursor": summary.cursor,
+    }
+
+
+def erased_run_json(receipt: ErasedRun) -> dict[str, Any]:
+    """Return the receipt of an erasure as JSON values (`erased_run`)."""
+    return {
+        "run_id": receipt.run_id,
+        "erased_at": utc_text(receipt.erased_at),
+        "versions": receipt.versions,
+        "arrivals": receipt.arrivals,
+        "keys": receipt.keys,
+    }
+
+
+def prune_result_json(result: PruneResult) -> dict[str, Any]:
+    """Return the result of `prune` as JSON values (`prune_result`)."""
+    from continuations.present.problems import find_problem_type  # noqa: PLC0415 - only a prune needs it
+
+    return {
+        "run_ids": list(result.run_ids),
+        "erased": [erased_run_json(receipt) for receipt in result.erased],
+        "failed": {
+            run_id: find_problem_type(type(error)).slug
+            for run_id, error in result.errors.items()
+        },
+    }
+
+
 def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
     """Return the part of a wait that a notification contains (`wait_notice`).
 
@@ -102,9 +149,9 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
-    `groups` is present if the groups of the person are known, `voters` if several
-    persons decided, `shown` if the digest is known that the person saw, `arguments` if
-    the arguments were edited, and `value` if the decision is an answer.
+    `groups` is present if the groups of the person are known, and `voters` if several
+    persons decided. `shown` is present if the digest is known that the person saw,
+    `arguments` if the arguments were edited, and `value` if the decision is an answer.
     """
     form: dict[str, Any] = {
         "id": decision.id,

@@ -17,6 +17,7 @@ from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
 from continuations.present import audit_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
+from continuations.present.run_schemas import DESCRIPTION, LABELS, index_definitions
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -37,19 +38,10 @@ from continuations.present.schema_parts import (
 
 # Runs ---------------------------------------------------------------------------
 
-_LABELS: Json = {"type": "object", "additionalProperties": TEXT}
-_DESCRIPTION: Json = {
-    "title": described(TEXT_OR_NULL, "The subject of the run."),
-    "labels": _LABELS,
-    "requester": described(
-        TEXT_OR_NULL, "The person or program that asked for the run."
-    ),
-}
-
 _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
-    **_DESCRIPTION,
+    **DESCRIPTION,
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -194,7 +186,7 @@ def _request_definitions() -> Json:
                     "default true.",
                 ),
                 "labels": described(
-                    _LABELS, "Names and values by which the run is found."
+                    LABELS, "Names and values by which the run is found."
                 ),
                 "title": described(TEXT, "The subject of the run, on one line."),
             },
@@ -317,6 +309,31 @@ def _callback_definitions() -> Json:
                 object_form("The job failed.", error),
             ],
         },
+        "heartbeat": object_form(
+            "A job is in progress.",
+            {
+                "extend": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": 3650 * 86_400,
+                    "description": "Seconds from now to the new deadline.",
+                }
+            },
+        ),
+        "extended_job": object_form(
+            "The newest deadline of a job.",
+            {
+                "status": {"const": "extended"},
+                "deadline": described(TIME_OR_NULL, "Null: there is no deadline."),
+            },
+        ),
+        "received_webhook": object_form(
+            "A message of another system.",
+            {
+                "status": {"enum": ["recorded", "ignored", "too_late"]},
+                "woken": described(BOOLEAN, "Whether a worker was told at once."),
+            },
+        ),
         "reported_result": object_form(
             "The result of a job is recorded.",
             {
@@ -355,6 +372,7 @@ def definitions() -> dict[str, Any]:
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),
+        **index_definitions(),
         **_request_definitions(),
         **_signal_definitions(),
         **_callback_definitions(),

@@ -1,9 +1,9 @@
 """The parts of a wait in the order in which people read them, for every door.
 
-1. What will happen, in one sentence, and whether it can be undone.
-2. Who asked, and where the call comes from.
+1. The effect, in one sentence, and whether it can be undone.
+2. The requester, and where the call comes from.
 3. Every argument, with its reading beside the value.
-4. Evidence: what earlier calls returned, and what the agent wrote.
+4. Evidence: the results of earlier calls, and the agent's words.
 5. The deadline and the consequences of each end.
 
 Texts of models and tools are returned as they are: escape them where they are shown.
@@ -34,7 +34,7 @@ class ArgumentPart:
 
     Attributes:
         name: Its name.
-        description: What it means, from the schema, or `None`.
+        description: Its description in the schema, or `None`.
         value: The value as JSON text, whole. A secret value is masked.
         readings: Texts by which people understand the value, by their places.
         is_secret: Whether the value, or a part of it, is masked.
@@ -54,16 +54,16 @@ class WaitParts:
     """Everything that people read about a wait, in their order.
 
     Attributes:
-        heading: What the page is about: the call as one sentence, if its tool has a
-            summary, otherwise the words of the wait's kind.
+        heading: The call as one sentence, if its tool has a summary; otherwise the
+            words of the wait's kind.
         sentence: The call as one sentence, if the heading is another one; or the
             question.
         explanation: Why the wait exists.
         effect: Whether the effect can be undone, or `None`.
-        origin: Who asked, and where the call comes from.
+        origin: The requester, and where the call comes from.
         arguments: All arguments.
         evidence: Results of earlier calls.
-        agent_words: What the agent wrote when it made the call.
+        agent_words: The text of the agent's turn that made the call.
         consequences: The deadline and the consequences of each end.
     """
 

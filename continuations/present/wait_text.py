@@ -45,7 +45,7 @@ def origin_facts(wait: Wait) -> dict[str, str]:
             "Event": wait.event,
             "Key": wait.event_key,
             "Requested by": wait.requester,
-            "Tool": wait.tool,
+            "Tool" if wait.subject == "call" else "Agent": wait.tool,
             "Path": " > ".join(wait.path),
             "Run": wait.run_id,
             "Wait": wait.id,

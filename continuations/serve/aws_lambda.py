@@ -90,7 +90,7 @@ from continuations.serve.run_responses import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from os import PathLike
     from typing import Unpack
 
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations_storage import Store
 
 __all__ = ["Handler", "handler"]
@@ -115,13 +116,14 @@ _log = logging.getLogger(__name__)
 _RETRYABLE = (RunBusy, StaleRun, ClockOff, StoreError)
 
 
-def handler(
+def handler(  # noqa: PLR0913 - one parameter for each option
     *,
     store: str | PathLike[str] | Store,
     agents: str | Callable[[], Agents] | None = None,
     context: str | Callable[[], Any] | None = None,
     verify: Verifier | None = None,
     links: Links | None = None,
+    webhooks: Mapping[str, WebhookReceiver] | None = None,
     wake: str | Dispatcher = "inline",
     margin: float = 10.0,
     base_path: str = "",
@@ -137,7 +139,8 @@ def handler(
         context: The application's object for its tools, in the same two ways.
         verify: Returns the identity of an HTTP request; see `HttpApi`. Without it,
             only `/healthz` and signed links are served.
-        links: Makes signed links work; see `HttpApi`.
+        links: Makes signed links and callback URLs work; see `HttpApi`.
+        webhooks: Receivers of the webhooks of other systems; see `HttpApi`.
         wake: How a run is resumed after a decision, or after a pause:
             - "inline": in the same invocation, before the response. API Gateway waits
               at most 29 s.
@@ -170,6 +173,7 @@ def handler(
         runner,
         verify=verify,
         links=links,
+        webhooks=webhooks,
         dispatcher=runner.dispatcher or InlineDispatcher(runner),
         base_path=base_path,
         clock=clock,

@@ -15,7 +15,7 @@ from continuations.core import jsontext
 from continuations.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 T = TypeVar("T")
 
@@ -59,6 +59,11 @@ class FieldReader:
             )
         self._remaining = dict(cast("dict[str, Any]", value))
         self.where = where
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the fields that were not read yet."""
+        return self._remaining.keys()
 
     def _take(self, name: str, kind: type, default: object) -> Any:
         if name not in self._remaining:

@@ -211,6 +211,8 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     # Earlier formats have none of these objects.
     "event": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
+    "tombstone": (NewValue(3, lambda _: True),),
+    "tombstone header": (NewValue(3, lambda _: True),),
     "slot": (NewValue(3, lambda _: True),),
     "operator request": (NewValue(3, lambda _: True),),
     "revocation": (NewValue(3, lambda _: True),),
@@ -245,7 +247,8 @@ def fields_of(kind: str, row: object, *, full_copy: bool = True) -> dict[str, ob
         if field.constant and not full_copy:
             continue
         value = getattr(row, field.attribute or field.name)
-        stored[field.name] = field.codec.write(value) if value else None
+        if value:
+            stored[field.name] = field.codec.write(value)
     return omit_empty(**stored)
 
 
@@ -257,11 +260,13 @@ def read_fields(
     `base` is the row that a delta starts from. It has the fields that never change.
     """
     attributes: dict[str, Any] = {}
+    present = fields.names
     for field in NEW_FIELDS.get(kind, ()):
         name = field.attribute or field.name
         if field.constant and base is not None:
             attributes[name] = getattr(base, name)
-        else:
+        elif field.name in present:
+            # A missing field has the default of the dataclass.
             attributes[name] = field.codec.read(fields, field.name)
     return attributes
 

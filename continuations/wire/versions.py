@@ -18,6 +18,7 @@ from continuations.wire.fields import (
 )
 from continuations.wire.formats import fields_of, read_fields
 from continuations.wire.rows import delta_fields, read_delta
+from continuations.wire.tombstone import TOMBSTONE, erased_error
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -114,6 +115,8 @@ def decode_header(data: bytes, name: str) -> VersionHeader:
 
 
 def _read_header(value: dict[str, Any], name: str) -> VersionHeader:
+    if value.get("kind") == TOMBSTONE:
+        raise erased_error(value)
     fields = FieldReader(value, f"the header of {name}")
     fields.one_of("kind", frozenset({"version"}))
     header = VersionHeader(

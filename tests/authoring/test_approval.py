@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def needs_approval(approval: Any, raw_arguments: str = '{"cents":500}') -> bool:
+def needs_approval(approval: Any, raw_arguments: str = '{"cents":500}') -> object:
     @tool(approval=approval)
     def pay(cents: int, to: str = "kim") -> None:
         """Pay."""

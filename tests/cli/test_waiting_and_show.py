@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Approve, Runner, ToolWait, ask, external, tool
+from continuations import (
+    Agent,
+    Approve,
+    Finished,
+    Runner,
+    ToolWait,
+    ask,
+    external,
+    tool,
+)
+from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests.cli.command_line import RUNNERS
 from tests.cli.sample_agents import make_boss, pay
 from tests.present.schema_check import assert_matches_schema
@@ -329,3 +339,36 @@ def test_waits_of_tools_are_listed_shown_and_ended(cli: CommandLine) -> None:
     ended = runner.resume("j1")
     texts = [each.get("content") for each in ended.continuation.root.messages]
     assert {"7", "ERROR: paper jam"} <= set(texts)
+
+
+def test_wait_for_a_model_is_listed_shown_and_woken(cli: CommandLine) -> None:
+    model = ScriptedModel(
+        {"boss": [ToolCall("hr", {"input": "A"}), "end"], "hr": [LaterReply("done")]}
+    )
+    boss = Agent("boss", tools=[Agent("hr", model=model)], model=model)
+    runner = Runner(boss, store=f"file:{cli.folder / 'runs'}")
+    runner.start("go", run_id="j1")
+
+    assert [] == json.loads(cli("waiting", "--json").out)
+    [row] = json.loads(cli("waiting", "--kind", "model", "--json").out)
+    assert_matches_schema("wait_summary", row)
+    tree = cli("show", "j1").out
+    assert "waits for its model since" in tree
+    assert ", next attempt " in tree
+    assert "The provider computes the reply reply-0-0." in tree
+    shown = json.loads(cli("show", row["id"], "--json").out)
+    assert_matches_schema("wait", shown)
+    assert (None, ["boss", "hr"]) == (shown["call_id"], shown["path"])
+    lines = cli("show", row["id"]).out
+    assert "agent: hr\n" in lines
+    assert "next attempt: " in lines
+    assert "arguments" not in lines
+
+    woken = cli("wake", "j1", "--by", "provider")
+    assert woken.out.startswith("j1: waits for a model that ended: 1\n")
+    assert "woken by provider at " in cli("show", "j1").out
+    again = json.loads(cli("wake", "j1", "--by", "provider", "--json").out)
+    assert {"run_id": "j1", "waits": 1} == again
+
+    assert isinstance(runner.resume("j1"), Finished)
+    assert 0 == json.loads(cli("wake", "j1", "--by", "x", "--json").out)["waits"]

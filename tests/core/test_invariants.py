@@ -73,6 +73,17 @@ INVALID: dict[str, tuple[Callable[[], RunState], str]] = {
         ),
         "two waits suspend one frame",
     ),
+    "pending reply beside open calls": (
+        lambda: with_rows(
+            NESTED,
+            frames={"f1": replace(NESTED.frames["f1"], pending_reply="resp_1")},
+        ),
+        "frame f1 cannot have a pending reply",
+    ),
+    "pending reply without an id": (
+        lambda: with_rows(NESTED, frames={"f5": replace(FRAME, pending_reply="")}),
+        "frame f5 cannot have a pending reply",
+    ),
     "kind of a frame for a call": (
         lambda: with_rows(
             WAITING, waits={"w1": replace(make_wait("c3"), kind="model")}

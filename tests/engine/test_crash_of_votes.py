@@ -128,7 +128,7 @@ def test_first_vote_survives_a_crash(environment: RunEnvironment, moment: Any) -
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_escalation_survives_a_crash(environment: RunEnvironment, moment: Any) -> None:
-    """The next approvers are told, and they decide; earlier votes do not count."""
+    """The next approvers are notified, and they decide; earlier votes do not count."""
     for point in every_crash(moment, more_than=8):
         office = Office()
         office.process().decide(office.wait.id, Approve(by="kim"))

@@ -9,6 +9,7 @@ import pytest
 
 from continuations import (
     Agent,
+    ApprovalPolicy,
     Approve,
     DecisionRefused,
     Finished,
@@ -83,14 +84,14 @@ def test_wait_has_the_title_and_its_stored_object_has_no_secret() -> None:
     store = MemoryStore()
     seen: list[Wait] = []
     runner = Runner(clerk(SEND, "done"), store=store, notify=seen.append)
-    wait = wait_of(runner.start("Pay Kim", run_id="jane-1", by="ines"))
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1", by="mara"))
 
     stored = runner.wait(wait.id)
     for each in (wait, stored, seen[0], runner.look("jane-1").waits[0]):
         assert "Send €12,400.00 to Kim" == each.title
         assert {"to": "Kim", "cents": 1240000, "pin": "[secret]"} == each.arguments
         assert {"cents": "€12,400.00"} == each.readings
-        assert (False, "ines", ("pin",)) == (
+        assert (False, "mara", ("pin",)) == (
             each.reversible,
             each.requester,
             each.secrets,
@@ -223,7 +224,7 @@ def test_evidence_is_the_newest_results_since_the_last_user_message() -> None:
 
 
 def test_evidence_of_an_agent_is_marked_as_its_words() -> None:
-    """A model wrote it: nobody has checked it."""
+    """A model wrote it, and its words are not checked."""
     helper = Agent("helper", tools=[], model=ScriptedModel(["I checked the IBAN."]))
     script = [ToolCall("helper", {"input": "check"}), SEND, "done"]
     wait = wait_of(run(clerk(*script, tools=(send, helper)), "Pay Kim"))
@@ -286,3 +287,22 @@ def test_display_stays_small() -> None:
 
     assert sizes[1] <= sizes[0] + 200
     assert sizes[1] < 3000
+
+
+def test_edit_of_an_editable_argument_keeps_the_secret_beside_it() -> None:
+    """The mask of an argument that is not editable counts as unchanged."""
+
+    @tool(approval=ApprovalPolicy(editable=["cents"]), summary="Pay {cents}")
+    def pay(cents: int, pin: Annotated[str, Secret()]) -> str:
+        """Pay."""
+        ran.append(("pay", cents, pin))
+        return "paid"
+
+    script = [ToolCall("pay", {"cents": 500, "pin": PIN}), "done"]
+    runner = Runner(clerk(*script, tools=(pay,)), store="memory:")
+    wait = wait_of(runner.start("Pay Kim", run_id="jane-1"))
+
+    runner.decide(wait.id, Approve(arguments={**wait.arguments, "cents": 5}))
+
+    assert isinstance(runner.resume("jane-1"), Finished)
+    assert [("pay", 5, PIN)] == ran

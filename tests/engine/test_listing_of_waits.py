@@ -15,6 +15,7 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
+    ModelError,
     Runner,
     Suspended,
     WaitExpired,
@@ -26,6 +27,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, listing
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
+from tests.engine.shared_store import SharedStore
 from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
@@ -351,3 +353,31 @@ def test_waits_with_arguments_on_files_are_read_in_few_threads(
 
     assert 60 == len(list(runner.open_waits()))
     assert [50, 10] == groups
+
+
+def test_waits_without_objects_are_listed_between_the_others() -> None:
+    """They are rows of their runs: the markers of their deadlines name the runs."""
+    shared = SharedStore()
+    question = shared.suspend("r1")
+    limited = ModelError("status 429", retryable=True)
+    agent = Agent("hr", model=ScriptedModel([limited]))
+    runner = shared.machine(agents=agent, patience=0)
+    models = [
+        wait.id
+        for name in ("r2", "r3")
+        for wait in runner.start("go", run_id=name).continuation.waits
+    ]
+
+    def ids(*kinds: str, after: str = "") -> list[str]:
+        return [wait.id for wait in runner.waiting(kinds=kinds, after=after)]
+
+    assert sorted(models) == ids("model")
+    assert sorted([question, *models]) == ids("approval", "model", "timer")
+    first, *others = sorted(models)
+    assert others == ids("approval", "model", after=first)
+    assert [question] == ids("approval", "question") == ids("approval")
+    opened = list(runner.open_waits(kinds=["model", "approval"]))
+    assert sorted([question, *models]) == [wait.id for wait in opened]
+    assert [False, False] == [each.expired for each in runner.waiting(kinds=["model"])]
+    shared.clock.seconds += 100
+    assert [True, True] == [each.expired for each in runner.waiting(kinds=["model"])]

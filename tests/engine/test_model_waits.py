@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from continuations import (
     run,
     tool,
 )
+from continuations.engine.ports import SystemIdGenerator
+from continuations.ledger import doctor, layout
+from continuations.ledger.objects import Objects
 from continuations.models.interface import LostReply, Message, ModelReply
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests.clocks import ManualClock
@@ -543,3 +547,50 @@ def test_run_without_a_store_waits_for_its_model_too() -> None:
         outcome = resume(data, agent, clock=clock)
         assert (requests, polls) == (len(model.requests), len(model.polls)), wait.note
     assert isinstance(outcome, Finished)
+
+
+# Adoption and repair -----------------------------------------------------------------
+
+
+def test_adopted_run_polls_the_pending_reply_of_its_source() -> None:
+    shared = SharedStore()
+    model = ScriptedModel([LaterReply("done")])
+    agent = Agent("hr", model=model)
+    source = run(agent, "go", clock=shared.clock).continuation
+    runner = shared.machine(agents=agent)
+
+    wait = only_wait(runner.adopt(source.to_bytes(), run_id="r"))
+
+    assert wait.id != source.waits[0].id
+    assert wait.digest != source.waits[0].digest
+    assert wait.deadline == source.waits[0].deadline
+    shared.clock.seconds += 100
+    [outcome] = runner.sweep().resumed
+    assert isinstance(outcome, Finished)
+    assert 1 == len(model.requests) == len(model.polls)
+    assert [] == shared.keys("markers/", "waits/")
+
+
+def test_repaired_run_polls_its_pending_reply() -> None:
+    """The id of the reply survives the loss of the version after it."""
+    shared = SharedStore()
+    runner, model = later_runner(shared, LaterReply("done", polls=2))
+    shared.clock.seconds += 100
+    only_wait(runner.resume("r"))
+    newest = layout.version_key("r", runner.look("r").version)
+
+    async def damage_and_repair() -> None:
+        await shared.store.delete(newest)
+        await shared.store.create(newest, b"damaged")
+        now = shared.clock.now()
+        ids = SystemIdGenerator()
+        objects = Objects(shared.store)
+        await doctor.repair(objects, "r", now=now, new_ulid=lambda: ids.new_ulid(now))
+
+    shared.clock.seconds += 3600
+    asyncio.run(damage_and_repair())
+    only_wait(shared.machine(agents=Agent("hr", model=model)).resume("r"))
+    shared.clock.seconds += 3600
+
+    assert isinstance(runner.resume("r"), Finished)
+    assert 1 == len(model.requests)

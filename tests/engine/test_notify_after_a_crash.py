@@ -154,7 +154,7 @@ def test_resume_without_a_decision_publishes_what_a_crash_left() -> None:
     """Also the object of the wait, which `waiting` lists."""
     clock, notified = ManualClock(), list[str]()
     inner = MemoryStore(clock.now)
-    dying = FaultyStore(inner, at(6, crashed("before")))
+    dying = FaultyStore(inner, at(7, crashed("before")))
     with suppress(Crash):
         make_runner(dying, clock, notified).start("go", run_id="r1")
     assert [] == list(Runner([], store=inner).waiting())

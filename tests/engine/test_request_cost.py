@@ -49,7 +49,7 @@ def request_counts(store: FaultyStore) -> dict[str, int]:
 
 
 def test_approval_cycle_has_the_documented_request_counts() -> None:
-    """At most 15 requests from the suspension to the end."""
+    """At most 15 requests from the suspension to the end, and a key for its day."""
     clock, paid = ManualClock(), list[str]()
     inner = StoreWithListingTime(clock)
     starting, deciding, resuming = (FaultyStore(inner) for _ in range(3))
@@ -61,13 +61,14 @@ def test_approval_cycle_has_the_documented_request_counts() -> None:
     ended = make_payment_runner(resuming, clock, paid).resume("r1")
 
     assert isinstance(ended, Finished)
-    # A marker, version 1, the suspended version, its wait; a listing after each.
-    assert {"create": 4, "read": 0, "keys": 2} == request_counts(starting)
+    # A marker, version 1, the key of a live run, the suspended version, its wait; a
+    # listing after the claim and one after the suspension.
+    assert {"create": 5, "read": 0, "keys": 2} == request_counts(starting)
     # The wait; a marker, the decision.
     assert {"create": 2, "read": 1, "keys": 0} == request_counts(deciding)
     # The listing, the version, the decision; the claim, the listing; the result and a
-    # read of the cancel request; the look at the inbox; the end.
-    assert {"create": 3, "read": 3, "keys": 3} == request_counts(resuming)
+    # read of the cancel request; the look at the inbox. The end and the key of its day.
+    assert {"create": 4, "read": 3, "keys": 3} == request_counts(resuming)
 
 
 def test_wrong_clock_is_detected_by_the_first_listing() -> None:

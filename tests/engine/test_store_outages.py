@@ -21,6 +21,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.errors import Denied, Inconclusive, Throttled
 from continuations_storage.faults import (
     FaultyStore,
+    at,
     lost_reply,
     no_faults,
     on,
@@ -173,9 +174,7 @@ def test_failed_look_at_arrivals_does_not_hide_a_suspension() -> None:
     """The markers stay, so a sweep looks again."""
     clock = ManualClock()
     inner = MemoryStore(clock.now)
-    store = FaultyStore(
-        inner, on("keys", refused(), prefix=layout.arrivals_prefix("r1"))
-    )
+    store = FaultyStore(inner, at(8, refused()))
 
     outcome = make_payment_runner(store=store, clock=clock).start("go", run_id="r1")
 

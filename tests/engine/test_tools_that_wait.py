@@ -316,7 +316,9 @@ def test_timer_is_a_row_and_a_marker_only() -> None:
     store, clock = MemoryStore(), ManualClock()
     runner = make_runner(make_receipt(lambda: sleep(HOUR)), clock, store)
     runner.start("go", run_id="r1")
-    assert {"runs", "markers", "probe"} >= {key.split("/")[0] for key in keys_of(store)}
+    assert {"runs", "markers", "index", "probe"} >= {
+        key.split("/")[0] for key in keys_of(store)
+    }
     assert not list(runner.waiting(kinds=["timer"]))
     clock.seconds = HOUR + 1
 

@@ -158,7 +158,7 @@ def test_answers_are_votes_for_their_value() -> None:
 
 
 def test_only_approvers_decide() -> None:
-    """Somebody else, and nobody, are refused; nothing is recorded."""
+    """A stranger, and a verdict without a name, are refused; nothing is recorded."""
     runner = make_runner(approvers=["kim"])
     wait = wait_of(runner)
 
@@ -216,7 +216,7 @@ def test_the_groups_of_an_identity_count() -> None:
 
 @pytest.mark.parametrize("requester", ["jane", None])
 def test_the_requester_does_not_decide(requester: str | None) -> None:
-    """If the requester is not known, nobody can be sure not to be the requester."""
+    """If the requester is not known, each person might be the requester."""
     runner = make_runner(not_requester=True)
     wait = wait_of(runner, by=requester)
 

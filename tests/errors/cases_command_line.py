@@ -12,7 +12,7 @@ _APP = """
         f"runner = Runner(agent, store='file:{folder}/runs')\\nnumber = 5\\n")
 """
 _START = 'cli("start", TASK, "--run-id", "jane-1", "--app", "payroll:agent")'
-_STARTED = f"""{_APP}
+STARTED = f"""{_APP}
     {_START}
     wait_id = cli("waiting", "--ids").strip()
 """
@@ -129,7 +129,7 @@ USAGE = Area(
             _USAGE,
             'cli("approve", "jane-1")',
             _APPROVE,
-            setup=_STARTED,
+            setup=STARTED,
             names=("jane-1",),
         ),
         Case(
@@ -137,7 +137,7 @@ USAGE = Area(
             _USAGE,
             'cli("resume", wait_id, "--app", "payroll:agent")',
             'cli("resume", "jane-1", "--app", "payroll:agent")',
-            setup=_STARTED,
+            setup=STARTED,
             names=("approval-", "jane-1"),
         ),
         Case(
@@ -145,7 +145,7 @@ USAGE = Area(
             _USAGE,
             'cli("approve", wait_id, "--run-again")',
             _APPROVE,
-            setup=_STARTED,
+            setup=STARTED,
             names=("--run-again", "jane-1"),
         ),
         Case(
@@ -153,7 +153,7 @@ USAGE = Area(
             _USAGE,
             'cli("approve", wait_id)',
             'cli("approve", wait_id, "--by", "kim")',
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     import os, pwd
     os.environ.pop("CONTINUATIONS_BY", None)
     scene.patch(pwd, "getpwuid", {{}}.__getitem__)""",
@@ -164,7 +164,7 @@ USAGE = Area(
             _USAGE,
             'cli("approve", wait_id, "--arguments", "cents=5")',
             "cli('approve', wait_id, '--arguments', '{\"cents\": 5}')",
-            setup=_STARTED,
+            setup=STARTED,
             names=("--arguments", "cents=5"),
         ),
         Case(
@@ -172,7 +172,7 @@ USAGE = Area(
             _USAGE,
             "cli('approve', wait_id, '--arguments', '{\"cents\": 5.00000000000000001}')",
             "cli('approve', wait_id, '--arguments', '{\"cents\": 5}')",
-            setup=_STARTED,
+            setup=STARTED,
             names=("--arguments", "5.00000000000000001"),
         ),
         Case(
@@ -183,7 +183,7 @@ USAGE = Area(
                 (folder / "edit.json").write_text('{"cents": 5}')
                 cli("approve", wait_id, "--arguments", "@edit.json")
             """,
-            setup=_STARTED,
+            setup=STARTED,
             names=("--arguments", "edit.json"),
         ),
         Case(
@@ -191,7 +191,7 @@ USAGE = Area(
             _USAGE,
             "cli('approve', wait_id, '--remember', '[]')",
             "cli('approve', wait_id, '--remember', '{\"tool\": \"pay\"}')",
-            setup=_STARTED,
+            setup=STARTED,
             names=("--remember",),
         ),
         Case(
@@ -215,7 +215,7 @@ USAGE = Area(
             _USAGE,
             'cli("show", wait_id, "--version", "1")',
             'cli("show", wait_id); cli("show", "jane-1", "--version", "1")',
-            setup=_STARTED,
+            setup=STARTED,
             names=("--version",),
         ),
         Case(
@@ -223,7 +223,7 @@ USAGE = Area(
             _USAGE,
             'cli("resume", "jane-1", "--app", "payroll:agent", "--timeout", "5")',
             'cli("resume", "jane-1", "--app", "payroll:agent", "--timeout", "5", "--wait-if-busy")',
-            setup=_STARTED,
+            setup=STARTED,
             names=("--timeout", "--wait-if-busy"),
         ),
         Case(
@@ -246,7 +246,7 @@ COMMANDS = Area(
             "exit 5",
             'cli("show", "jane-2")',
             'cli("show", "jane-1")',
-            setup=_STARTED,
+            setup=STARTED,
             names=("RunNotFound", "jane-2"),
         ),
         Case(
@@ -254,7 +254,7 @@ COMMANDS = Area(
             "exit 5",
             'cli("deny", wait_id, "--by", "kim")',
             'cli("resume", "jane-1", "--app", "payroll:agent")',
-            setup=f'{_STARTED}\n    cli("approve", wait_id, "--by", "jo")',
+            setup=f'{STARTED}\n    cli("approve", wait_id, "--by", "jo")',
             names=("AlreadyDecided", "jo"),
         ),
         Case(
@@ -274,7 +274,7 @@ COMMANDS = Area(
             "exit 1",
             'cli("cancel", "jane-1")',
             'cli("show", "jane-1")',
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     cli("approve", wait_id); cli("resume", "jane-1", "--app", "payroll:agent")""",
             names=("jane-1", "finished"),
             is_list=True,
@@ -287,7 +287,7 @@ COMMANDS = Area(
                 newest.write_bytes(kept)
                 cli("resume", "jane-1", "--app", "payroll:agent")
             """,
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     cli("approve", wait_id)
     newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
     kept = newest.read_bytes()
@@ -316,7 +316,7 @@ COMMANDS = Area(
             "exit 5",
             'cli("doctor", "jane-2")',
             'cli("doctor", "jane-1")',
-            setup=_STARTED,
+            setup=STARTED,
             names=("jane-2",),
         ),
         Case(
@@ -327,7 +327,7 @@ COMMANDS = Area(
                 for path, body in kept.items(): path.write_bytes(body)
                 cli("doctor", "jane-1")
             """,
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     versions = list((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
     kept = {{path: path.read_bytes() for path in versions}}
     for path in versions: path.write_bytes(kept[path][:-1])""",
@@ -341,7 +341,7 @@ COMMANDS = Area(
                 newest.write_bytes(body)
                 cli("doctor", "jane-1")
             """,
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     from continuations.wire.envelope import object_digest
     newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
     body = newest.read_bytes()
@@ -354,7 +354,7 @@ COMMANDS = Area(
             "exit 5",
             'cli("doctor", "jane-1", "--repair")',
             'stranger.unlink(); cli("doctor", "jane-1", "--repair")',
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     stranger = folder / "runs" / "runs" / "jane-1" / "v" / "0-notes"
     stranger.write_bytes(b"")""",
             names=("jane-1", "0-notes"),
@@ -364,7 +364,7 @@ COMMANDS = Area(
             "exit 5",
             'cli("doctor", "jane-1", "--repair")',
             'place.unlink(); cli("doctor", "jane-1", "--repair")',
-            setup=f"""{_STARTED}
+            setup=f"""{STARTED}
     newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
     place = newest.with_name(f"{{int(newest.name) - 1:010d}}")
     place.symlink_to(newest)""",

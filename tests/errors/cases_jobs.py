@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from continuations.errors import AgentChanged, InvalidInput
+from continuations.errors import (
+    AgentChanged,
+    AlreadyDecided,
+    DecisionRefused,
+    InvalidInput,
+    WaitExpired,
+)
 from continuations.serve.http.links import CallbackInvalid
 from tests.errors.case import Area, Case
 
@@ -18,7 +24,7 @@ _JOB = """
     def scan(trip: str, ctx: ToolContext):
         "Scan a ticket."
         urls.append(ctx.callback_url)
-        return external("scan", int)
+        return external("scan", int, within=3600)
     urls = []
     script = [ToolCall("scan", {"trip": "Rome"}), "done"]
     agent = clerk(scan, script=script)
@@ -72,6 +78,126 @@ CANCELLATIONS = Area(
     (wait,) = runner.start(TASK, run_id="jane-1").waits
     runner.cancel("jane-1")""",
             names=("on_cancel",),
+        ),
+    ),
+)
+
+_BEAT = f"""{_JOB}
+    (wait,) = runner.look("jane-1").waits
+"""
+
+HEARTBEATS = Area(
+    "Heartbeats of jobs",
+    (
+        *(
+            Case(
+                f"heartbeat-{name}",
+                InvalidInput,
+                f"runner.heartbeat(wait.id, {options})",
+                "runner.heartbeat(wait.id, extend=60)",
+                setup=_BEAT,
+                names=(option,),
+            )
+            for name, options, option in (
+                ("extend", "extend=0", "extend"),
+                ("extend-none", "extend=None", "extend"),
+                ("by", "extend=60, by=7", "by"),
+            )
+        ),
+        Case(
+            "heartbeat-of-an-approval",
+            DecisionRefused,
+            "runner.heartbeat(wait.id, extend=60)",
+            "runner.decide(wait.id, Approve())",
+            setup="wait = start()",
+        ),
+        Case(
+            "heartbeat-of-a-job-with-a-result",
+            AlreadyDecided,
+            "runner.heartbeat(wait.id, extend=60)",
+            'runner.resume("jane-1")',
+            setup=f"{_BEAT}\n    runner.decide(wait.id, Answer(7))",
+        ),
+        Case(
+            "heartbeat-too-late",
+            WaitExpired,
+            "runner.heartbeat(wait.id, extend=60)",
+            'runner.resume("jane-1")',
+            setup=f"{_BEAT}\n    clock.advance(7200)",
+        ),
+        Case(
+            "heartbeat-body",
+            _MALFORMED,
+            'http("POST", f"{path}/heartbeat", {"extend": "60"}, by=None)',
+            'http("POST", f"{path}/heartbeat", {"extend": 60}, by=None)',
+            setup=_JOB,
+            names=("extend",),
+        ),
+        Case(
+            "heartbeat-after-the-result",
+            "problem 409 already-decided",
+            'http("POST", f"{path}/heartbeat", {"extend": 60}, by=None)',
+            _RESULT,
+            setup=f"""{_JOB}
+    {_RESULT}""",
+        ),
+    ),
+)
+
+_WEBHOOK = """
+    from continuations.serve import standard_webhooks
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
+    secret = "whsec_" + "QUJD" * 8
+    webhooks = {"scanner": WebhookReceiver(secret, lambda payload, headers: None)}
+    def send(key_of, body=b"{}"):
+        (key,) = standard_webhooks.decode_secrets(key_of)
+        at = str(int(clock.now().timestamp()))
+        signed = standard_webhooks.signature(key, "msg_1", at, body)
+        names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+        headers = dict(zip(names, ("msg_1", at, signed)))
+        http("POST", "/webhooks/scanner", content=body, by=None, webhooks=webhooks, extra_headers=headers)
+"""
+
+WEBHOOKS = Area(
+    "HTTP: webhooks of other systems",
+    (
+        Case(
+            "webhook-of-another-secret",
+            "problem 401 webhook-refused",
+            'send("whsec_" + "QkJC" * 8)',
+            "send(secret)",
+            setup=_WEBHOOK,
+        ),
+        Case(
+            "webhook-that-is-unknown",
+            "problem 401 webhook-refused",
+            'http("POST", "/webhooks/other", {}, by=None, webhooks=webhooks)',
+            "send(secret)",
+            setup=_WEBHOOK,
+        ),
+        Case(
+            "webhook-without-json",
+            _MALFORMED,
+            'send(secret, b"{")',
+            "send(secret)",
+            setup=_WEBHOOK,
+            names=("JSON",),
+        ),
+        Case(
+            "webhook-handle",
+            InvalidInput,
+            "WebhookReceiver(secret, None)",
+            "WebhookReceiver(secret, lambda payload, headers: None)",
+            setup=_WEBHOOK,
+            names=("handle",),
+        ),
+        Case(
+            "webhook-meaning",
+            TypeError,
+            "asyncio.run(WebhookReceiver(secret, lambda payload, headers: 7).meaning({}, {}))",
+            "send(secret)",
+            setup=f"    import asyncio{_WEBHOOK}",
+            names=("handle",),
         ),
     ),
 )

@@ -414,7 +414,7 @@ STARTING = Area(
     ),
 )
 
-_CRASHED = """
+CRASHED = """
     faulty = faults.FaultyStore(store, faults.on("create", faults.crashed("after"), prefix="runs/", skip=1))
     try:
         Runner(clerk(book, script=[ToolCall("book", {"room": "5"}), "done"]), store=faulty, clock=clock).start(TASK, run_id="jane-1")
@@ -443,7 +443,7 @@ RESUMING = Area(
             RunBusy,
             'runner.resume("jane-1")',
             'clock.advance(31); runner.resume("jane-1")',
-            setup=_CRASHED,
+            setup=CRASHED,
         ),
         Case(
             "resume-overtaken",

@@ -395,6 +395,7 @@ class Scene(contextlib.ExitStack):
         content: bytes | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
+        extra_headers: Mapping[str, str] | None = None,
         **options: Any,
     ) -> str:
         """Send a request to the HTTP API; raise `Shown` for a problem."""
@@ -409,6 +410,7 @@ class Scene(contextlib.ExitStack):
         headers = {} if by is None else {"x-user": by}
         if body is not None or content is not None:
             headers["content-type"] = content_type
+        headers |= extra_headers or {}
         data = content if content is not None else json.dumps(body).encode()
         request = Request(
             method=method,

@@ -1,4 +1,4 @@
-"""Forged slots: nobody votes twice, or in place of an approver."""
+"""Forged slots: no person votes twice, or in place of an approver."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Office:
     ],
 )
 def test_forged_vote_does_not_count(vote: dict[str, Any]) -> None:
-    """A vote of nobody, of a stranger, for another wait, or the second of a person."""
+    """A vote without a name, of a stranger, for another wait, or a second one."""
     office = Office()
     office.runner.decide(office.wait.id, Approve(by="kim"))
 

@@ -88,6 +88,7 @@ RUN_OPERATIONS: dict[str, Callable[[Runner, Any], Any]] = {
     "cancel": lambda runner, name: runner.cancel(name),
     "send": lambda runner, name: runner.send(name, "hello"),
     "signal": lambda runner, name: runner.signal(name, "receipt"),
+    "wake": lambda runner, name: runner.wake(name),
 }
 WAIT_OPERATIONS: dict[str, Callable[[Runner, Any], Any]] = {
     "decide": lambda runner, name: runner.decide(name, Approve(by="kim")),
@@ -145,7 +146,7 @@ def test_any_text_as_id_raises_typed_error_and_creates_nothing(name: str) -> Non
     """Any text as an id raises a typed error and creates no object."""
     store = EditableStore()
     runner = Runner([], store=store)
-    for operation_name in ("resume", "look", "cancel", "send", "signal"):
+    for operation_name in ("resume", "look", "cancel", "send", "signal", "wake"):
         with pytest.raises(ContinuationsError):
             RUN_OPERATIONS[operation_name](runner, name)
     for operation in WAIT_OPERATIONS.values():

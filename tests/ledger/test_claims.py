@@ -214,7 +214,7 @@ def test_claim_lasts_until_its_end(seconds: float, *, busy: bool) -> None:
     assert (RUN, run.claim.until) == (caught.value.run_id, caught.value.until)
     text = str(caught.value)
     assert readable_time(run.claim.until + timedelta(milliseconds=999)) in text
-    assert "After it, `resume` works." in text
+    assert "Call again after it." in text
 
 
 def test_run_without_a_claim_is_free() -> None:

@@ -53,7 +53,7 @@ DISPLAY = CallDisplay(
         Finding("hr", "x" * 240, 5210, by_agent=True),
     ),
     agent_words="It is due.",
-    requester="ines",
+    requester="mara",
 )
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -97,7 +97,7 @@ DOORS = [page_text, mail_text, cli_text]
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_shows_all_parts_in_one_order(door: Any) -> None:
-    """What will happen, who asked, the arguments, evidence, the deadline."""
+    """First the title, then the requester, arguments, evidence and the deadline."""
     text = door(full_wait())
 
     places = [
@@ -105,7 +105,7 @@ def test_every_door_shows_all_parts_in_one_order(door: Any) -> None:
         for part in (
             "Send €12,400.00",
             "cannot be undone",
-            "ines",
+            "mara",
             "1240000",
             "the register has it",
             "It is due.",
@@ -193,7 +193,7 @@ def test_notice_has_what_is_made_of_arguments_only_on_request(
     assert_matches_schema("wait_notice", form)
     assert with_arguments == ("title" in form) == ("€12,400.00" in text)
     assert with_arguments == ("evidence" in form) == ("the register" in text)
-    assert ("ines", False) == (form["requester"], form["reversible"])
+    assert ("mara", False) == (form["requester"], form["reversible"])
     assert "9876" not in json.dumps(form) + text
 
 

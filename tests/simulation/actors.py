@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
 from tests.simulation.tools import result_of
+from tests.simulation.voting_tools import VOTERS
 from tests.simulation.waiting_tools import WAITING_TOOLS, draw_answer, final_result
 
 if TYPE_CHECKING:
@@ -278,6 +280,14 @@ async def list_wait_ids(actor: Actor) -> list[str]:
     """List the open waits that a person may decide; all of them where tools wait."""
     kinds = WAIT_KINDS if actor.environment.tools_wait else None
     return [summary.id async for summary in actor.runner.waiting(kinds=kinds)]
+
+
+def closing_verdicts(actor: Actor, wait_id: str) -> list[Verdict]:
+    """Draw the verdicts after all faults, of each person if several decide a wait."""
+    wait = known_wait(actor.environment, wait_id)
+    if wait is None or wait.quorum is None:
+        return [draw_verdict(actor, wait_id)]
+    return [replace(draw_verdict(actor, wait_id), by=name) for name in VOTERS]
 
 
 async def decide_wait(actor: Actor, wait_id: str, verdict: Verdict) -> object:

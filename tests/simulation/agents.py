@@ -301,6 +301,50 @@ WAITING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees with calls that several persons approve.
+VOTING_TREES: dict[str, Tree] = {
+    "elect": Tree("elect", {"go": [[("elect", "1"), ("act", "2")], "end"]}, {}),
+    "board": Tree("board", {"go": [[("board", "1"), ("panel", "2")], "end"]}, {}),
+    "board_deep": Tree(
+        "board_deep",
+        {
+            "go": [[("clerk", "A"), ("elect", "1")], "end"],
+            "A": [[("board", "2")], "A end"],
+        },
+        {"clerk": {}},
+    ),
+}
+
+
+# Trees whose tools wait for published events and for signals.
+EVENT_TREES: dict[str, Tree] = {
+    "letters": Tree(
+        "letters",
+        {"go": [[("letter", "1"), ("letter", "2")], [("letter_then", "3")], "end"]},
+        {},
+    ),
+    "letters_deep": Tree(
+        "letters_deep",
+        {
+            "go": [[("hr", "A")], "end"],
+            "A": [[("clerk", "B")], "A end"],
+            "B": [[("letter", "1")], [("letter_then", "2")], [("act", "3")], "B end"],
+        },
+        {"hr": {"clerk": {}}},
+    ),
+    "letters_mixed": Tree(
+        "letters_mixed",
+        {"go": [[("letter_soon", "1"), ("letter", "2"), ("act", "3")], "end"]},
+        {},
+    ),
+    "letters_and_post": Tree(
+        "letters_and_post",
+        {"go": [[("post", "1"), ("hr", "A")], "end"], "A": [[("letter", "2")], "x"]},
+        {"hr": {}},
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -311,7 +355,15 @@ def find_tree(name: str) -> Tree:
     return _BY_NAME[name]
 
 
-_BY_NAME = TREES | POISON_TREES | SHORT_APPROVAL_TREES | TIMEOUT_TREES | WAITING_TREES
+_BY_NAME = (
+    TREES
+    | POISON_TREES
+    | SHORT_APPROVAL_TREES
+    | TIMEOUT_TREES
+    | WAITING_TREES
+    | VOTING_TREES
+    | EVENT_TREES
+)
 
 
 @cache

@@ -7,19 +7,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core.calls import CLOSED_STATES
+from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.slots import after_slot
 from continuations.core.waits import next_known_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import RebuiltVersion, Versions
 from continuations.wire.records import decode_decision
+from continuations.wire.slot_records import decode_slot
 from continuations_storage.contract import PAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
+    from continuations.core.slots import Slot
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from tests.simulation.sim_environment import SimEnvironment, SimStore, StoreChange
@@ -171,6 +174,7 @@ class Evidence:
         runs: The history of each run.
         decisions: The decision of each wait id, and the true time of its create.
         waits: Each wait that a version opened.
+        slots: The slots of each wait id in their order, with the true times.
     """
 
     def __init__(self, environment: SimEnvironment) -> None:
@@ -185,6 +189,7 @@ class Evidence:
         }
         self.decisions = self._decisions()
         self.waits = self._waits()
+        self.slots = self._slots()
 
     def _run_history(self, run_id: str) -> RunHistory:
         history = RunHistory(run_id)
@@ -230,6 +235,25 @@ class Evidence:
                 decision = decode_decision(creates[0].body, key, run_id)
                 decisions[f"{name[2:]}@{run_id}"] = decision, creates[0].at
         return decisions
+
+    def as_slots_left(self, wait: Wait) -> Wait:
+        """Return a wait as its slots left it before its end."""
+        for slot, _ in self.slots.get(wait.id, ()):
+            following = after_slot(wait, slot)
+            if isinstance(following, Decision):
+                break
+            wait = following
+        return wait
+
+    def _slots(self) -> dict[str, list[tuple[Slot, float]]]:
+        slots: dict[str, list[tuple[Slot, float]]] = {}
+        for key, creates in sorted(self.created.items()):
+            run_id = key.split("/")[1] if key.startswith("runs/") else ""
+            parsed = layout.parse_slot_key(key, run_id)
+            if parsed is not None:
+                slot = decode_slot(creates[0].body, key, run_id)
+                slots.setdefault(parsed[0], []).append((slot, creates[0].at))
+        return slots
 
     def _waits(self) -> dict[str, WaitRecord]:
         records: dict[str, WaitRecord] = {}

@@ -11,9 +11,12 @@ from tests.simulation import (
     laws_of_decisions,
     laws_of_effects,
     laws_of_endings,
+    laws_of_events,
+    laws_of_index,
     laws_of_models,
     laws_of_operators,
     laws_of_runs,
+    laws_of_votes,
     laws_of_waits,
 )
 
@@ -49,6 +52,9 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_waits.answered_by_its_wait_only,
     laws_of_waits.early_answer_counts_as_start,
     laws_of_waits.timers_end_in_time,
+    laws_of_votes.each_vote_is_counted_once,
+    laws_of_votes.decided_by_its_slots,
+    laws_of_votes.votes_that_were_acknowledged_are_kept,
     laws_of_models.pending_turn_is_asked_once,
     laws_of_models.committed_reply_is_polled,
     laws_of_models.reply_follows_what_was_sent,
@@ -58,6 +64,13 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_operators.paused_run_begins_nothing,
     laws_of_operators.cancelled_call_never_begins,
     laws_of_operators.cancelled_agent_ends,
+    laws_of_events.no_event_is_lost,
+    laws_of_events.each_wait_takes_the_oldest_event,
+    laws_of_events.an_event_is_taken_once,
+    laws_of_events.an_own_id_names_one_event,
+    laws_of_events.each_signal_ends_one_wait,
+    laws_of_events.no_signal_waits_beside_its_wait,
+    laws_of_events.events_leave_nothing,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,
@@ -71,6 +84,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_endings.listed_waits_are_open,
     laws_of_endings.open_waits_are_notified,
     laws_of_endings.same_end_as_uninterrupted,
+    laws_of_index.runs_are_found,
 )
 LAWS: dict[str, Law] = {law.__name__: law for law in _LAW_FUNCTIONS}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core.calls import Nested
 from continuations.core.decisions import Decision
+from continuations.core.quorum import Vote
 from continuations.core.waits import call_digest
 from continuations.errors import (
     AlreadyDecided,
@@ -63,6 +64,8 @@ def _is_right_result(each: DecideResult, recorded: Decision | None) -> bool:
     match each.result:
         case Decision():
             return recorded == each.result
+        case Vote():
+            return True  # see `votes_that_were_acknowledged_are_kept`
         case AlreadyDecided(decision=decision):
             return recorded == decision
         case Cancelled():
@@ -120,11 +123,14 @@ def decided_in_time(evidence: Evidence) -> str | None:
     is left out.
     """
     for record in evidence.waits.values():
-        decision, deadline = record.decision, record.wait.deadline
+        decision = record.decision
+        deadline = evidence.as_slots_left(record.wait).deadline
         if record.wait.rules.may_wake:
             continue
         if decision is None or deadline is None or decision.kind == "cancel":
             continue
+        if decision.signal or decision.event:
+            continue  # the time counts when the signal or event was recorded
         if (decision.at > deadline) != (decision.kind == "expire"):
             when = f"{decision.kind} at {decision.at}, deadline {deadline}"
             return f"{record.wait.id}: {when}"
@@ -140,7 +146,8 @@ def not_expired_early(evidence: Evidence) -> str | None:
     A wait that `wake` may end is left out.
     """
     for record in evidence.waits.values():
-        decision, deadline = record.decision, record.wait.deadline
+        decision = record.decision
+        deadline = evidence.as_slots_left(record.wait).deadline
         if record.wait.rules.may_wake:
             continue
         if decision is None or decision.kind != "expire":

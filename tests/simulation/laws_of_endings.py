@@ -9,9 +9,11 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from tests.simulation.agents import (
+    EVENT_TREES,
     POISON_TREES,
     TIMEOUT_TREES,
     TREES,
+    VOTING_TREES,
     WAITING_TREES,
     find_tree,
 )
@@ -60,7 +62,8 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
     for wait in state.waits.values():
         if wait.id in evidence.decisions:
             return f"has a decision of {wait.id}"
-        if wait.deadline is not None and wait.deadline < now:
+        deadline = evidence.as_slots_left(wait).deadline
+        if deadline is not None and deadline < now:
             return f"waits for {wait.id} after its deadline"
         if wait.rules.has_object and f"waits/{wait.id}" not in bodies:
             return f"waits for {wait.id}, which is not listed"
@@ -212,7 +215,8 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 @cache
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
-    for tree in (*TREES, *TIMEOUT_TREES, *WAITING_TREES):
+    all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *VOTING_TREES)
+    for tree in all_trees:
         uninterrupted_end(tree)
 
 

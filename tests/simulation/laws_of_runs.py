@@ -77,7 +77,10 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
         last_turn = max(
             turn.began_at
             for turn in evidence.environment.model_turns
-            if turn.run_id == history.run_id and turn.frame_task == "go"
+            if turn.run_id == history.run_id
+            and turn.frame_task == "go"
+            # A worker that was frozen may ask the model after the end.
+            and turn.began_at < history.ended_at
         )
         prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
         posted = sum(

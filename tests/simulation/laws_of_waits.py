@@ -56,6 +56,12 @@ def answered_by_its_wait_only(evidence: Evidence) -> str | None:
         if not effect.stage:
             continue
         decided = list(_consequences_before(evidence, effect))
+        last = evidence.decisions.get(_last_wait_id(evidence, effect), (None, 0.0))[0]
+        if last is not None:
+            wait = evidence.waits[last.wait_id].wait
+            renewed = _ends_of_renewed_waits(evidence, wait, last)
+            if ("answer", effect.answer) in renewed:
+                continue
         if not decided or decided[-1] != ("answer", effect.answer):
             return f"{effect} got a value, and its waits ended with {decided}"
     for history in evidence.runs.values():
@@ -131,8 +137,39 @@ def _wrong_result(evidence: Evidence, before: Version, after: Version) -> str | 
             continue
         if _is_consequence(call, wait, kind, value):
             continue
+        renewed = _ends_of_renewed_waits(evidence, wait, decision)
+        if any(_is_consequence(call, wait, *each) for each in renewed):
+            continue
         return f"{wait.id} ended with {kind} {value}, and its call is {call}"
     return None
+
+
+def _last_wait_id(evidence: Evidence, effect: Effect) -> str:
+    """Return the id of the last wait of a call that a version has, or an empty text."""
+    waits = [
+        record
+        for record in evidence.waits.values()
+        if (record.wait.run_id, record.wait.call_id) == (effect.run_id, effect.call_id)
+    ]
+    last = max(waits, key=lambda record: record.opened_at, default=None)
+    return "" if last is None else last.wait.id
+
+
+def _ends_of_renewed_waits(
+    evidence: Evidence, wait: Wait, decision: Decision | None
+) -> set[tuple[str, str | None]]:
+    """Return the ends of waits that were opened again, and that no version has.
+
+    If the data of a signal or event does not fit, the wait is opened again. It may end
+    before a version has it.
+    """
+    if decision is None or not (decision.signal or decision.event):
+        return set()
+    return {
+        _consequence(wait, each)
+        for wait_id, (each, _) in evidence.decisions.items()
+        if wait_id.endswith(f"@{wait.run_id}") and wait_id not in evidence.waits
+    }
 
 
 def _is_consequence(call: CallRow, wait: Wait, kind: str, value: str | None) -> bool:

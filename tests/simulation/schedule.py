@@ -15,6 +15,7 @@ from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
 from tests.simulation.agents import (
+    EVENT_TREES,
     POISON_TREES,
     TIMEOUT_TREES,
     WAITING_TREES,
@@ -263,7 +264,7 @@ def run_uninterrupted(tree: str) -> Evidence:
     """Run a tree of agents without faults, with every wait approved."""
     environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
     environment.tree_of_run["r0"] = tree
-    environment.tools_wait = tree in WAITING_TREES
+    environment.tools_wait = tree in WAITING_TREES | EVENT_TREES
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")
@@ -317,9 +318,8 @@ async def _sweep_and_decide(actor: Actor) -> None:
     if actor.environment.decide_at_end:
         wait_ids = await actors.list_wait_ids(actor)
         for wait_id in wait_ids:
-            await actors.decide_wait(
-                actor, wait_id, actors.draw_verdict(actor, wait_id)
-            )
+            for verdict in actors.closing_verdicts(actor, wait_id):
+                await actors.decide_wait(actor, wait_id, verdict)
         if wait_ids:
             await actor.perform("sweep", actor.runner.sweep)
 

@@ -13,7 +13,7 @@ import pytest
 
 from continuations.engine import publishing, run_sweep
 from continuations.engine.journal import StoreJournal
-from continuations.ledger import claims, doctor
+from continuations.ledger import claims, doctor, erasing
 from continuations.ledger.claims import Lease
 from tests.simulation.laws import LAWS
 from tests.simulation.laws_of_effects import started_once
@@ -130,7 +130,7 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
     """An imported copy of a function would keep the mutant from having an effect."""
     owners = [place.owner for place in patch(claims.check_free, _check_free).places]
 
-    assert [claims, doctor] == owners
+    assert [claims, doctor, erasing] == owners
 
 
 def test_only_in_replaces_the_imported_copies_alone() -> None:

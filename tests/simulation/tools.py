@@ -18,6 +18,7 @@ from tests.own_task import cancel_own_task
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
 from tests.simulation.virtual_loop import NO_PROCESS
+from tests.simulation.voting_tools import VOTING_POLICIES
 from tests.simulation.waiting_tools import (
     WAITING_TOOLS,
     final_result,
@@ -236,6 +237,7 @@ _DECLARATIONS: dict[str, _Declaration] = {
     "charge": _Declaration(
         _transfer, {"timeout": TIMEOUT_SECONDS, "approval": True, "verify": verify}
     ),
+    **{name: _acts(0.5, approval=policy) for name, policy in VOTING_POLICIES.items()},
 }
 # Their runs never end, or end after too many attempts.
 _NEVER_CHANGED = frozenset({"cancel_self", "poisoned", "kill_worker"})

@@ -25,6 +25,7 @@ from continuations import (
     wait_for,
 )
 from continuations.core import jsontext
+from tests.simulation.event_reporters import EVENT_KEY, EVENT_NAME
 from tests.simulation.processes import current_process
 
 if TYPE_CHECKING:
@@ -85,6 +86,18 @@ WAITING_TOOLS: dict[str, WaitingTool] = {
         external, starts_job=True, options={"idempotent": True}, answer_type=str
     ),
     "event": WaitingTool(lambda what: wait_for("mail", str, key=what, within=90)),
+    "letter": WaitingTool(lambda _: wait_for(EVENT_NAME, str, key=EVENT_KEY)),
+    # The function takes fewer values than the wait.
+    "letter_then": WaitingTool(
+        lambda _: wait_for(EVENT_NAME, key=EVENT_KEY),
+        answer_type=str,
+        options={"idempotent": True},
+    ),
+    "letter_soon": WaitingTool(
+        lambda _: wait_for(EVENT_NAME, str, key=EVENT_KEY, within=60),
+        options={"idempotent": True},
+    ),
+    "post": WaitingTool(lambda _: wait_for(EVENT_NAME, str)),
 }
 
 

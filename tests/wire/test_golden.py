@@ -34,6 +34,7 @@ from continuations.wire.records import (
 )
 from continuations.wire.revocations import decode_revocation, encode_revocation
 from continuations.wire.slot_records import decode_slot, encode_slot
+from continuations.wire.tombstone import decode_tombstone, encode_tombstone
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
@@ -51,8 +52,11 @@ GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
 def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
-    """Do the same for a signal, an event, a message, a slot or a request."""
+    """Do the same for signals, events, messages, slots, requests and tombstones."""
     kind = decode_object_header(data, "golden")["kind"]
+    if kind == "tombstone":
+        tombstone = decode_tombstone(data, "golden")
+        return tombstone, lambda: encode_tombstone(tombstone)
     if kind == "event":
         event = decode_event(data, "golden")
         return event, lambda: encode_event(event)
@@ -88,7 +92,7 @@ def load_golden(  # noqa: PLR0911 - one return for each kind of object
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message" | "event" | "slot" | "operator request":
+        case "signal" | "message" | "event" | "slot" | "operator request" | "tombstone":
             return load_posted(data)
         case "revocation":
             revocation = decode_revocation(data, "golden", RUN)

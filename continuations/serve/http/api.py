@@ -13,7 +13,7 @@ links, whose token proves the right to decide. It keeps no state between two req
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -37,12 +37,11 @@ from continuations.serve.option_checks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 
@@ -69,6 +68,8 @@ class HttpApi:
             `request.method` and `request.path` if that is too much. A verifier that
             trusts cookies must also check that no other site sent the request.
         links: Makes signed links work; the same secret as the notifier's.
+        webhooks: Receivers of the webhooks of other systems, by the name in the path
+            `/webhooks/{name}`.
         dispatcher: Resumes a run after a decision. Without one, the run goes on at the
             next `resume` or `sweep`.
         base_path: A path prefix that is removed from every request path, such as the
@@ -87,6 +88,7 @@ class HttpApi:
         *,
         verify: Verifier | None = None,
         links: Links | None = None,
+        webhooks: Mapping[str, WebhookReceiver] | None = None,
         dispatcher: Dispatcher | None = None,
         base_path: str = "",
         max_body_bytes: int = MAX_BODY_BYTES,
@@ -95,6 +97,8 @@ class HttpApi:
         check_async_runner(runner)
         check_callable("verify", verify, "a function that takes a Request")
         check_type("links", links, Links | None, "Links or None")
+        expected = "a mapping of names to WebhookReceiver, or None"
+        check_type("webhooks", webhooks, Mapping | None, expected)
         if dispatcher is not None:
             check_dispatcher("dispatcher", dispatcher)
         check_type("base_path", base_path, str, "a text")
@@ -108,6 +112,7 @@ class HttpApi:
         self._runner = runner
         self._verify = verify
         self._links = links
+        self._webhooks = dict(webhooks or {})
         self._dispatcher = dispatcher
         self._base_path = f"/{base_path.strip('/')}".rstrip("/")
         self._clock = clock or SystemClock()
@@ -188,6 +193,7 @@ class HttpApi:
                 identity=identity,
                 runner=self._runner,
                 links=self._links,
+                webhooks=self._webhooks,
                 dispatcher=self._dispatcher,
                 clock=self._clock,
             )

@@ -1,6 +1,7 @@
 """The callbacks of jobs: another system reports its result to the URL that it got.
 
-    POST /callbacks/{token}    {"value": …}  or  {"error": "…"}
+    POST /callbacks/{token}              {"value": …}  or  {"error": "…"}
+    POST /callbacks/{token}/heartbeat    {"extend": 600}
 
 The token is for one job. It allows a result or an error and nothing else: the reply
 has no data of the run.
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Answer, Fail
 from continuations.core.doors import Door
+from continuations.engine.worker_options import is_number
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
+from continuations.present.json_forms import utc_text
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.links import CallbackInvalid
 from continuations.serve.http.request_response import json_response
@@ -38,6 +41,22 @@ async def report(context: RequestContext) -> Response:
         raise problems.callback_too_late() from None
     woken = await context.wake(layout.parse_wait_id(decision.wait_id).run_id)
     return json_response({"status": "recorded", "woken": woken})
+
+
+async def extend(context: RequestContext) -> Response:
+    """Give a job more time, in seconds from now; return its newest deadline."""
+    wait_id = read_token(context)
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"extend"}))
+    seconds = fields.get("extend")
+    if not is_number(seconds):
+        raise problems.malformed('"extend" must be a number of seconds.')
+    try:
+        wait = await context.runner.heartbeat(wait_id, extend=seconds, by=CALLBACK.name)
+    except AlreadyDecided:
+        raise problems.callback_too_late() from None
+    deadline = None if wait.deadline is None else utc_text(wait.deadline)
+    return json_response({"status": "extended", "deadline": deadline})
 
 
 def read_token(context: RequestContext) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 from continuations import __version__
 from continuations.present import schemas
-from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.present.schema_parts import RUN_ID_PATTERN, WAIT_ID_PATTERN
+from continuations.serve.http.openapi_forms import LINK_FORM
 
 _Json = dict[str, Any]
 
@@ -30,40 +30,11 @@ _SECURITY_SCHEME: _Json = {
 }
 
 
-_REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
-
-
-def _form_body(kind: str, **fields: _Json) -> _Json:
-    shown = {**_TEXT, "description": "The digest of the wait that the page showed."}
-    properties: _Json = {"decision": {"const": kind}, "shown": shown, **fields}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": ["decision", "shown", *_REQUIRED_FIELDS.get(kind, [])],
-        "additionalProperties": False,
-    }
-
-
-# The form of a link page. Every other body is JSON and in the schema file.
-_LINK_FORM: _Json = {
-    "oneOf": [
-        _form_body("approve"),
-        _form_body("deny", reason={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
-        _form_body(
-            "answer",
-            value={**_TEXT, "maxLength": MAX_TEXT_CHARS},
-            **{"as": {"const": "json", "description": "The value is JSON."}},
-        ),
-        _form_body("fail", error={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
-    ]
-}
-
-
 def _component_schemas() -> _Json:
     """Return the definitions with references as an OpenAPI document has them."""
     text = json.dumps(schemas.definitions())
     components: _Json = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
-    return {**components, "link_form": _LINK_FORM}
+    return {**components, "link_form": LINK_FORM}
 
 
 _STATUS_TEXTS = {
@@ -134,6 +105,18 @@ _AFTER_PARAMETER: _Json = {
     "description": "The `next` of the previous page.",
     "schema": {"type": "string", "pattern": f"^{WAIT_ID_PATTERN}$"},
 }
+
+
+def _query_parameter(name: str, description: str) -> _Json:
+    return {"name": name, "in": "query", "description": description, "schema": _TEXT}
+
+
+_RUN_FILTER_PARAMETERS = (
+    _query_parameter("agent", "Only runs of this root agent."),
+    _query_parameter("status", "`live`, `ended` or one status."),
+    _query_parameter("label", "Only runs with this label, as `team=finance`."),
+    _query_parameter("after", "The `next` of the previous page."),
+)
 
 
 def _operation(
@@ -214,21 +197,34 @@ def _wait_paths() -> _Json:
     }
 
 
+def _run_list_paths(started: _Json) -> _Json:
+    return {
+        "/runs": {
+            "get": _operation(
+                "listRuns",
+                "List runs: live ones by id, then ended ones by day",
+                {"200": _json_response("run_page", "One page of runs.")},
+                *(400, 503),
+                parameters=(_LIMIT_PARAMETER, *_RUN_FILTER_PARAMETERS),
+            ),
+            "post": _operation(
+                "start",
+                "Start a run and work on it until it ends or waits, or only store it",
+                started,
+                *(400, 409, 410, 415, 502, 503),
+                body=_request_body("application/json", "start_request"),
+            ),
+        },
+    }
+
+
 def _run_paths() -> _Json:
     run = {"200": _json_response("run", "The run.")}
     outcome = {"200": _json_response("outcome", "The run, after its last step.")}
     stored = {"202": _json_response("outcome", "The run is stored, and no more.")}
     woken = {"202": _json_response("wake_response", "The dispatcher resumes the run.")}
     return {
-        "/runs": {
-            "post": _operation(
-                "start",
-                "Start a run and work on it until it ends or waits, or only store it",
-                {**outcome, **stored},
-                *(400, 409, 410, 415, 502, 503),
-                body=_request_body("application/json", "start_request"),
-            )
-        },
+        **_run_list_paths({**outcome, **stored}),
         "/runs/{run_id}": {
             "get": _operation(
                 "showRun",
@@ -236,7 +232,14 @@ def _run_paths() -> _Json:
                 run,
                 *(400, 404, 410, 503),
                 parameters=(_RUN_ID_PARAMETER,),
-            )
+            ),
+            "delete": _operation(
+                "erase",
+                "Erase a run; a repeated request returns an empty receipt",
+                {"200": _json_response("erased_run", "The run is erased.")},
+                *(400, 404, 409, 503),
+                parameters=(_RUN_ID_PARAMETER,),
+            ),
         },
         "/runs/{run_id}/resume": {
             "post": _operation(
@@ -344,7 +347,7 @@ def _signal_paths() -> _Json:
                 "signal",
                 "Send a signal to a run; it ends a wait for an event, or is kept",
                 {"200": _json_response("sent_signal", "The signal is recorded.")},
-                *(400, 404, 415, 503),
+                *(400, 404, 410, 415, 503),
                 body=_request_body("application/json", "signal_request"),
             )
         },
@@ -392,8 +395,34 @@ def _callback_paths() -> _Json:
         parameters=(_CALLBACK_PARAMETER,),
         body=_request_body("application/json", "job_result"),
     )
-    del report["responses"]["401"]
-    return {"/callbacks/{token}": {"post": {**report, "security": []}}}
+    extend = _operation(
+        "extendJob",
+        "Say at a callback URL that the job is in progress",
+        {"200": _json_response("extended_job", "The job has more time.")},
+        *(400, 404, 409, 410, 415, 503),
+        parameters=(_CALLBACK_PARAMETER,),
+        body=_request_body("application/json", "heartbeat"),
+    )
+    del report["responses"]["401"], extend["responses"]["401"]
+    return {
+        "/callbacks/{token}": {"post": {**report, "security": []}},
+        "/callbacks/{token}/heartbeat": {"post": {**extend, "security": []}},
+    }
+
+
+def _webhook_paths() -> _Json:
+    name = _path_parameter("name", "The name of a webhook.", "[^/]+")
+    operation = _operation(
+        "receiveWebhook",
+        "Do what a message means that is signed as Standard Webhooks say",
+        {"200": _json_response("received_webhook", "The message is recorded.")},
+        *(400, 404, 422, 503),
+        parameters=(name,),
+    )
+    body: _Json = {"content": {"application/json": {"schema": {}}}}
+    return {
+        "/webhooks/{name}": {"post": {**operation, "security": [], "requestBody": body}}
+    }
 
 
 def _service_paths() -> _Json:
@@ -432,6 +461,7 @@ def document() -> dict[str, Any]:
             **_operator_paths(),
             **_signal_paths(),
             **_callback_paths(),
+            **_webhook_paths(),
             **_link_paths(),
             **_service_paths(),
         },

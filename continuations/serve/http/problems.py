@@ -84,6 +84,9 @@ _NO_SUCH_PATH = ProblemType(404, "no-such-path", "This path does not exist")
 _CALLBACK_INVALID = ProblemType(
     404, "callback-invalid", "This callback URL is not valid"
 )
+_WEBHOOK_REFUSED = ProblemType(
+    401, "webhook-refused", "The signature of the webhook is not valid"
+)
 _LINK_INVALID = ProblemType(404, "link-invalid", "This link is not valid")
 _METHOD_NOT_ALLOWED = ProblemType(
     405, "method-not-allowed", "The path does not support this method"
@@ -122,6 +125,15 @@ def callback_too_late() -> RequestRefused:
     return RequestRefused(
         Problem(type=find_problem_type(errors.AlreadyDecided), detail=detail)
     )
+
+
+def webhook_refused() -> RequestRefused:
+    """Return the refusal of a webhook; one text for every reason."""
+    detail = (
+        "The webhook is unknown, its signature is not valid, or its time differs too "
+        "much. Nothing was recorded. Check the secret and the clock of the sender."
+    )
+    return RequestRefused(Problem(type=_WEBHOOK_REFUSED, detail=detail))
 
 
 def unidentified(detail: str = _UNIDENTIFIED_DETAIL) -> Problem:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
+    from continuations.serve.http.webhook_receiver import WebhookReceiver
 
 _log = logging.getLogger("continuations")
 # How many runs one request wakes, and how many at a time.
@@ -35,6 +36,7 @@ class RequestContext:
         identity: The verified identity; an empty text on a public route.
         runner: The runner.
         links: Reads signed links, if the API has any.
+        webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
     """
@@ -44,6 +46,7 @@ class RequestContext:
     identity: str | Identity
     runner: AsyncRunner
     links: Links | None
+    webhooks: Mapping[str, WebhookReceiver]
     dispatcher: Dispatcher | None
     clock: Clock
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core.decisions import Decision
 from continuations.core.doors import Door
@@ -159,6 +159,28 @@ async def start(context: RequestContext) -> Response:
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
 
+_RUN_FILTERS = frozenset({"agent", "status", "label", "after"})
+
+
+async def list_runs(context: RequestContext) -> Response:
+    """List runs, one page at a time; each row is read from the run."""
+    limit = _parse_limit(context.request)
+    query = dict(context.request.query)
+    query.pop("limit", None)
+    if not query.keys() <= _RUN_FILTERS:
+        names = ", ".join(sorted(_RUN_FILTERS))
+        raise problems.malformed(f"The query may have limit, {names}.")
+    summaries = context.runner.runs(**query)
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    async for summary in summaries:
+        if len(rows) == limit:
+            next_after = rows[-1]["cursor"]
+            break
+        rows.append(json_forms.run_summary_json(summary))
+    return json_response({"runs": rows, "next": next_after})
+
+
 async def audit(context: RequestContext) -> Response:
     """Show what was decided about a run."""
     run_id = context.path_params["run_id"]
@@ -196,6 +218,12 @@ async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
     return await _run_response(context, run)
+
+
+async def erase(context: RequestContext) -> Response:
+    """Delete everything that the store holds of a run, except a tombstone."""
+    receipt = await context.runner.erase(context.path_params["run_id"])
+    return json_response(json_forms.erased_run_json(receipt))
 
 
 async def resume(context: RequestContext) -> Response:
@@ -330,6 +358,20 @@ async def report_result(context: RequestContext) -> Response:
     return await callbacks.report(context)
 
 
+async def extend_job(context: RequestContext) -> Response:
+    """Give a job more time at its callback URL."""
+    from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
+
+    return await callbacks.extend(context)
+
+
+async def receive_webhook(context: RequestContext) -> Response:
+    """Do what a signed message of another system means."""
+    from continuations.serve.http import webhook_receiver  # noqa: PLC0415 - rarely used
+
+    return await webhook_receiver.receive(context)
+
+
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
@@ -368,8 +410,8 @@ ROUTES = (
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
-    Route(path="/runs", handlers={"POST": start}),
-    Route(path="/runs/{run_id}", handlers={"GET": show_run}),
+    Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
+    Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": list_grants}),
     Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
@@ -382,6 +424,12 @@ ROUTES = (
     Route(path="/events", handlers={"POST": publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
+    Route(
+        path="/callbacks/{token}/heartbeat",
+        handlers={"POST": extend_job},
+        is_public=True,
+    ),
+    Route(path="/webhooks/{name}", handlers={"POST": receive_webhook}, is_public=True),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

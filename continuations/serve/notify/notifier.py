@@ -128,7 +128,7 @@ def _failure_text(failure: BaseException) -> str:
 
 
 def event_type(wait: Wait) -> str:
-    """Return why people are told: a new wait, an escalation or a reminder."""
+    """Return why people are notified: a new wait, an escalation or a reminder."""
     return f"wait.{wait.notice.partition('-')[0]}"
 
 

@@ -14,9 +14,6 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,6 +23,7 @@ from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
 from continuations.present.json_forms import utc_text, wait_notice_json
+from continuations.serve import standard_webhooks
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
@@ -54,8 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WebhookNotifier"]
 
-# The specification: a key has 24 to 64 bytes.
-_KEY_SIZES = range(24, 65)
 # Temporary statuses besides 5xx: Request Timeout, Too Early, Too Many Requests.
 _RETRYABLE_STATUSES = {408, 425, 429}
 
@@ -97,13 +93,10 @@ class WebhookNotifier:
         clock: Clock | None = None,
     ) -> None:
         self._target = _parse_url(url)
-        check_type("secret", secret, str | list | tuple, "a text or a list of texts")
-        secrets = [secret] if isinstance(secret, str) else list(secret)
-        if not secrets:
-            raise InvalidInput("secret must contain at least one secret.")
+        keys = standard_webhooks.decode_secrets(secret)
         check_callable("link", link, "a function that takes a Wait")
         check_tls(tls)
-        self._keys = [_decode_secret(each) for each in secrets]
+        self._keys = keys
         self._link = link
         self._with_arguments = with_arguments
         self._delivery = Delivery(
@@ -165,8 +158,9 @@ class WebhookNotifier:
     def _headers(self, wait: Wait, body: bytes) -> dict[str, str]:
         message = message_id(wait)
         at = str(int(self._clock.now().timestamp()))
-        signed = b".".join((message.encode(), at.encode(), body))
-        signatures = (_signature(key, signed) for key in self._keys)
+        signatures = (
+            standard_webhooks.signature(key, message, at, body) for key in self._keys
+        )
         return {
             "content-type": "application/json",
             "user-agent": f"continuations/{__version__}",
@@ -204,24 +198,6 @@ def wait_opened_event(
         "timestamp": utc_text(wait.created_at),
         "data": {"wait": notice, "link": link},
     }
-
-
-def _signature(key: bytes, content: bytes) -> str:
-    return f"v1,{base64.b64encode(hmac.digest(key, content, 'sha256')).decode()}"
-
-
-def _decode_secret(secret: str) -> bytes:
-    """Return the key in a secret; errors do not contain the secret."""
-    check_type("secret", secret, str, "a text or a list of texts")
-    try:
-        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if not secret.startswith("whsec_") or len(key) not in _KEY_SIZES:
-        raise InvalidInput(
-            "secret must be 'whsec_' and the base64 of 24 to 64 random bytes."
-        )
-    return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

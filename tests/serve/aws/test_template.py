@@ -53,7 +53,7 @@ def objects(*prefixes: str) -> list[dict[str, str]]:
 
 
 [ALL_OBJECTS] = objects("")
-DELETED = ("markers/", "waits/", "events/", "probe/")
+DELETED = ("markers/", "waits/", "index/", "events/", "probe/")
 RUNS_STATEMENTS = {
     "Reading": allow("s3:GetObject", ALL_OBJECTS),
     "CleaningUp": allow("s3:DeleteObject", objects(*DELETED)),
@@ -66,7 +66,10 @@ RUNS_STATEMENTS = {
 }
 ROLES = {
     "ApiRole": {
-        "Deciding": allow("s3:PutObject", objects(*DELETED, "runs/*/in/")),
+        "Deciding": allow(
+            "s3:PutObject",
+            objects("markers/", "waits/", "events/", "probe/", "runs/*/in/"),
+        ),
         "WriteLogs": allow(LOG, arn("ApiLog")),
     },
     "WorkerRole": {

@@ -100,6 +100,10 @@ class Scanner:
         assert isinstance(outcome, Suspended)
         return outcome
 
+    async def beat(self, extend: object) -> Response:
+        """Send a heartbeat to the callback URL."""
+        return await self.post({"extend": extend}, f"{self.urls[0]}/heartbeat")
+
     async def post(self, body: object, url: str | None = None) -> Response:
         """Send a body to the callback URL."""
         url = self.urls[0] if url is None else url

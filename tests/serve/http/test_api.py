@@ -562,7 +562,7 @@ def test_sweep_resumes_a_decided_run() -> None:
         ("GET", "/waits/x/decision", 405, "method-not-allowed"),
         ("GET", "/waits/approval-01m7xzj8asw1ramfcps55vy294@j", 404, "wait-not-found"),
         ("GET", "/waits/a/b/c", 404, "no-such-path"),
-        ("DELETE", "/runs/jane-1", 405, "method-not-allowed"),
+        ("DELETE", "/signals", 405, "method-not-allowed"),
         ("GET", "/runs/none", 404, "run-not-found"),
         ("GET", "/runs/..", 400, "invalid-id"),
         ("POST", "/runs/none/resume", 404, "run-not-found"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ from continuations import (
     external,
     tool,
 )
+from continuations.present.json_forms import utc_text
 from continuations.serve.http.api import Request
 from continuations.serve.http.links import CallbackInvalid, Links
 from tests.clocks import ManualClock
@@ -249,5 +251,29 @@ def test_decide_with_the_first_id_reaches_the_wait_that_is_open_now() -> None:
 
         assert first.id != decision.wait_id
         assert isinstance(await scanner.runner.resume("r1"), Finished)
+
+    asyncio.run(main())
+
+
+def test_heartbeat_at_the_url_moves_the_deadline() -> None:
+    async def main() -> None:
+        scanner = Scanner(within=60)
+        [wait] = (await scanner.start()).waits
+        scanner.clock.seconds += 50
+
+        response = await scanner.beat(60)
+
+        assert 200 == response.status
+        moved = wait.created_at + timedelta(seconds=110)
+        assert json_body(response) == {
+            "status": "extended",
+            "deadline": utc_text(moved),
+        }
+        scanner.clock.seconds += 50
+        assert 200 == (await scanner.post(PAGES)).status
+        late = await scanner.beat(60)
+        assert (409, "already-decided") == (late.status, problem_slug(late))
+        for extend in ("60", None, True, 0, -1, 10**10):
+            assert 400 == (await scanner.beat(extend)).status
 
     asyncio.run(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.specs.openapi import checks
 
-from continuations import AgentChanged, AsyncRunner, ModelError, RunErased
+from continuations import AgentChanged, AsyncRunner, ModelError, RunBusy, RunErased
 from continuations.core.decisions import DECISION_KINDS
 from continuations.core.run import RUN_STATUSES
 from continuations.core.wait_rules import WAIT_KINDS
@@ -35,6 +36,7 @@ from tests.serve.http.api_fixture import (
     verify_bearer,
 )
 from tests.serve.http.scanner import PAGES, Scanner
+from tests.serve.http.test_webhook_receiver import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,9 +126,9 @@ def test_enums_of_the_document_equal_those_of_core() -> None:
 # Generated ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def schema() -> Any:
-    """Return the document as schemathesis reads it from the application."""
+    """Return the document as schemathesis reads it from a new application."""
     fixture = ApiFixture()
     asyncio.run(fixture.start_waiting_run())
     return schemathesis.openapi.from_asgi(
@@ -141,8 +143,9 @@ def test_generated_request_gets_a_documented_response(
 ) -> None:
     """Bad input of every kind gets a 4xx that the document contains."""
     operation = schema[path][method.upper()]
-    if mode is schemathesis.GenerationMode.NEGATIVE and path == "/healthz":
-        return  # it has no input
+    has_no_wrong_input = path in ("/healthz", "/webhooks/{name}")
+    if mode is schemathesis.GenerationMode.NEGATIVE and has_no_wrong_input:
+        return
 
     excluded: list[Any] = [
         getattr(checks, name) for name in EXCLUDED_CHECKS.get(path, [])
@@ -206,6 +209,16 @@ class ResponseChecker:
         """Open a link, check the response, and return its status."""
         return self.check("get", "/d/{token}", await fixture.open_link(link))
 
+    async def beat(
+        self, scanner: Scanner, beat: object, kind: str = "application/json"
+    ) -> int:
+        """Send a heartbeat, check the response, and return its status."""
+        path = f"{scanner.urls[0]}/heartbeat".removeprefix(BASE_URL)
+        body, headers = json.dumps(beat).encode(), {"content-type": kind}
+        request = Request(method="POST", path=path, headers=headers, body=body)
+        response = await scanner.api.handle(request)
+        return self.check("post", "/callbacks/{token}/heartbeat", response)
+
     async def report(
         self, api: HttpApi, url: str, result: object, kind: str = "application/json"
     ) -> int:
@@ -264,7 +277,16 @@ async def request_everything(checker: ResponseChecker, fixture: ApiFixture) -> N
     link = fixture.links.link(wait)
     await checker.open_link(fixture, link)
     await checker.submit_form(fixture, link, "decision=approve")
-    await checker.report(fixture.api, fixture.links.callback_url(wait.id), PAGES)
+    url = fixture.links.callback_url(wait.id)
+    await checker.report(fixture.api, url, PAGES)
+    beat = Request(
+        method="POST",
+        path=f"{url}/heartbeat".removeprefix(BASE_URL),
+        headers={"content-type": "application/json"},
+        body=b'{"extend": 60}',
+    )
+    path = "/callbacks/{token}/heartbeat"
+    checker.check("post", path, await fixture.api.handle(beat))
 
 
 async def without_an_identity(checker: ResponseChecker) -> None:
@@ -307,6 +329,9 @@ class _FailingRunner(AsyncRunner):
     async def decide(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError
 
+    async def heartbeat(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError
+
 
 class _RaisingRunner(AsyncRunner):
     """Raise one error from every method that uses a run."""
@@ -325,6 +350,12 @@ class _RaisingRunner(AsyncRunner):
         raise self._error
 
     async def cancel(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def signal(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def erase(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
     async def audit(self, *_: Any, **__: Any) -> Any:
@@ -354,6 +385,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         await checker.request(fixture, "post", "/runs", START)
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
+            await checker.request(fixture, "post", "/signals", SIGNAL)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
             await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
             for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
@@ -363,6 +395,9 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             await checker.request(fixture, "post", revoke, {}, names=J)
         if not isinstance(error, ModelError):
             await checker.request(fixture, "post", "/runs/{run_id}/cancel", {}, names=J)
+    busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
+    fixture.api = HttpApi(_RaisingRunner(busy), verify=verify_bearer)
+    await checker.request(fixture, "delete", "/runs/{run_id}", names=J)
 
 
 async def with_invalid_ids(checker: ResponseChecker) -> None:
@@ -375,6 +410,17 @@ async def with_invalid_ids(checker: ResponseChecker) -> None:
     await checker.request(fixture, "get", "/waits", query={"limit": "x"})
     await request_everything(checker, fixture)
     await checker.open_link(fixture, f"{BASE_URL}/d/x")
+
+
+async def with_an_erased_run(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
+    assert 200 == await checker.request(fixture, "get", "/runs")
+    assert 400 == await checker.request(fixture, "get", "/runs", query={"status": "x"})
+    for _ in range(2):
+        assert 200 == await checker.request(
+            fixture, "delete", "/runs/{run_id}", names={"run_id": "jane-1"}
+        )
 
 
 async def publish_events(checker: ResponseChecker, fixture: ApiFixture) -> None:
@@ -508,12 +554,39 @@ async def with_a_job(checker: ResponseChecker) -> None:
     assert 415 == await checker.report(scanner.api, url, PAGES, "text/plain")
     assert 400 == await checker.report(scanner.api, url, {})
     assert 422 == await checker.report(scanner.api, url, {"value": 7})
+    assert 200 == await checker.beat(scanner, {"extend": 60})
+    assert 415 == await checker.beat(scanner, {"extend": 60}, "text/plain")
+    assert 400 == await checker.beat(scanner, {"extend": "60"})
     assert 200 == await checker.report(scanner.api, url, PAGES)
+    assert 409 == await checker.beat(scanner, {"extend": 60})
     assert 409 == await checker.report(scanner.api, url, {"error": "broken"})
     late = Scanner(within=60)
     await late.start()
     late.clock.seconds += 61
     assert 410 == await checker.report(late.api, late.urls[0], PAGES)
+    assert 410 == await checker.beat(late, {"extend": 60})
+
+
+async def with_a_webhook(checker: ResponseChecker) -> None:
+    path = "/webhooks/{name}"
+    sender = Sender()
+    [wait] = (await sender.scanner.start()).waits
+    lost = wait.id.replace("@r1", "@r2")
+    for expected, message in (
+        (200, {"type": "scan.began"}),
+        (422, {"type": "approve", "wait": wait.id}),
+        (404, {"type": "approve", "wait": lost}),
+        (500, {"type": "broken"}),
+    ):
+        response = await sender.send(message)
+        assert expected == checker.check("post", path, response)
+    refused = await sender.send({}, body=b"{}x")
+    assert 401 == checker.check("post", path, refused)
+    no_json = await sender.send({}, body=b"{", is_signed_as_sent=True)
+    assert 400 == checker.check("post", path, no_json)
+    down = Sender(runner=AsyncRunner([], store=UnavailableStore()))
+    response = await down.send({"type": "approve", "wait": wait.id})
+    assert 503 == checker.check("post", path, response)
 
 
 SCENARIOS = (
@@ -523,9 +596,11 @@ SCENARIOS = (
     with_an_unavailable_store,
     with_a_run_that_cannot_continue,
     with_invalid_ids,
+    with_an_erased_run,
     from_start_to_end,
     with_a_cancelled_run,
     with_a_job,
+    with_a_webhook,
 )
 
 

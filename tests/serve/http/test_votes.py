@@ -115,7 +115,7 @@ def test_links_of_several_persons() -> None:
 
 
 def test_link_without_an_actor_casts_no_vote() -> None:
-    """A vote needs a person, and anybody may hold such a link."""
+    """A vote needs a person, and any person may hold such a link."""
 
     async def scenario() -> None:
         for policy in (TWO, ApprovalPolicy(votes=2), ApprovalPolicy(approvers=["kim"])):

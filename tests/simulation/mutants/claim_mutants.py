@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.engine import journal, run_requests
+from continuations.engine import operator_looks, run_requests
 from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import StaleRun
@@ -239,7 +239,9 @@ def cancellation_is_not_checked() -> Patches:
         del objects, run_id
         return None
 
-    yield patch(read_cancel_request, read_nothing, only_in=(journal, run_requests))
+    yield patch(
+        read_cancel_request, read_nothing, only_in=(operator_looks, run_requests)
+    )
 
 
 @mutant(

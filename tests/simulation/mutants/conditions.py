@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext, reducer
+from continuations.core.decisions import Decision
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
+from continuations.ledger import wait_slots
 from continuations.ledger.versions import Versions
 from tests.simulation import agents, laws_of_endings, tools
 from tests.simulation.actors import Actor
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
+    from continuations.core.slots import Slot
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
     from tests.simulation.evidence import Evidence, RunHistory
@@ -202,6 +207,21 @@ def approvals_are_short() -> Patches:
         return list(agents.SHORT_APPROVAL_TREES)
 
     yield patch(agents.names_of_trees, names_of_trees)
+
+
+def voters_die_after_the_last_slot() -> Patches:
+    """A process dies right after it created the slot that ends a wait."""
+    original = wait_slots.append
+
+    async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
+        after = await original(objects, wait, slot)
+        process = current_process()
+        if isinstance(after, Decision) and not process.environment.faults.stopped:
+            process.environment.decide_at_end = False
+            await process.die_here()
+        return after
+
+    yield patch(wait_slots.append, append)
 
 
 def tools_wait() -> Patches:

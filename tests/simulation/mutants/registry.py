@@ -13,11 +13,14 @@ from tests.simulation.mutants import (
     code_mutants,
     decision_mutants,
     drive_mutants,
+    event_mutants,
+    index_mutants,
     marker_mutants,
     model_mutants,
     operator_mutants,
     publishing_mutants,
     version_mutants,
+    vote_mutants,
     waiting_mutants,
 )
 from tests.simulation.mutants.mutant import unique_mutants
@@ -34,9 +37,12 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     decision_mutants.MUTANTS,
     drive_mutants.MUTANTS,
     code_mutants.MUTANTS,
+    index_mutants.MUTANTS,
     waiting_mutants.MUTANTS,
+    vote_mutants.MUTANTS,
     model_mutants.MUTANTS,
     operator_mutants.MUTANTS,
+    event_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
@@ -82,7 +88,20 @@ PROMISED_RULES: dict[str, Mutant] = {
     "no code of a tool before its wait runs again": (
         waiting_mutants.an_answer_runs_the_tool_again
     ),
+    "a deadline takes effect only after its slot": (
+        vote_mutants.a_deadline_takes_effect_without_a_slot
+    ),
+    "earlier votes do not count after an escalation": (
+        vote_mutants.votes_survive_an_escalation
+    ),
     "an early answer is kept": waiting_mutants.an_early_answer_is_ignored_after_a_crash,
+    "the event precedes the listing of waits": (
+        event_mutants.waits_are_listed_before_the_event
+    ),
+    "a wait is made known before a look at earlier events": (
+        event_mutants.a_wait_is_not_made_known
+    ),
+    "a run takes an event once": event_mutants.a_taken_event_is_forgotten,
     "the version precedes its notifications": (
         publishing_mutants.notification_precedes_the_version
     ),

@@ -77,6 +77,7 @@ from continuations.wire.records import (
 )
 from continuations.wire.revocations import Revocation, encode_revocation
 from continuations.wire.slot_records import encode_slot
+from continuations.wire.tombstone import Tombstone, encode_tombstone
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -300,6 +301,16 @@ def quorum_wait() -> Wait:
         on_deadline_json='{"kind":"escalate","to":["cfo"],"votes":1,"within":3600}',
         quorum=quorum,
         remind_after=86_400,
+    )
+
+
+def golden_tombstone() -> Tombstone:
+    """Return the tombstone of an erased run."""
+    return Tombstone(
+        run_id=RUN,
+        number=7,
+        at=MOMENT,
+        late_keys=(f"index/live/{RUN}", f"waits/approval-01w@{RUN}"),
     )
 
 
@@ -631,7 +642,8 @@ def display_objects() -> dict[str, GoldenObject]:
 
 def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
-    objects: dict[str, GoldenObject] = {}
+    stone = golden_tombstone()
+    objects = {"tombstone": GoldenObject(encode_tombstone(stone), stone)}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
     later = (
         with_secrets,

@@ -1,0 +1,116 @@
+"""The commands that delete runs: erase, prune."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from continuations.cli import FAILED
+from continuations.cli.application import runner_without_agents
+from continuations.cli.decision_input import check_run_id
+from continuations.cli.errors import UsageError
+from continuations.cli.json_output import write_json
+from continuations.cli.options import App, Json, RunId, StoreUrl
+from continuations.cli.output import write_lines, write_note
+from continuations.cli.store_name import store_name
+from continuations.present.escaping import escape_invisible
+from continuations.present.json_forms import erased_run_json, prune_result_json
+
+# typer reads the annotations when it runs.
+# ruff: noqa: TC001
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
+_DURATION = re.compile(r"([1-9][0-9]{0,5})([dh])\Z")
+
+
+def erase(
+    run: RunId,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Delete everything that the store holds of a run. Needs no agent code.
+
+    A tombstone without personal data stays. The run's id is not used again.
+    """
+    check_run_id(run, command="erase")
+    runner = runner_without_agents(app, store)
+    _confirm(f"Erase run {run} in {store_name(runner.store)}?", yes=yes)
+    receipt = runner.erase(run)
+    if json:
+        write_json(erased_run_json(receipt))
+        return
+    counts = (
+        f"{receipt.versions} versions, {receipt.arrivals} arrivals and {receipt.keys} "
+        "other keys"
+    )
+    write_lines([f"{escape_invisible(run)} is erased: {counts}"])
+
+
+def prune(
+    *,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Erase runs that ended at least this long ago: 90d or 12h.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the ids of the runs, and stop.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Erase all runs that ended a long time ago. Needs no agent code.
+
+    The exit code is 1 if a run could not be erased.
+    """
+    age = _parse_duration(older_than)
+    runner = runner_without_agents(app, store)
+    if not yes and not dry_run:
+        count = len(runner.prune(older_than=age, dry_run=True).run_ids)
+        question = f"Erase {count} runs that ended {older_than} ago or earlier in "
+        _confirm(f"{question}{store_name(runner.store)}?", yes=count == 0)
+    result = runner.prune(older_than=age, dry_run=dry_run)
+    if json:
+        write_json(prune_result_json(result))
+    elif dry_run:
+        write_lines(map(escape_invisible, result.run_ids))
+    else:
+        write_lines([f"{len(result.erased)} runs are erased"])
+    for run_id, error in result.errors.items():
+        write_note(f"Error: run {run_id} was not erased: {error}")
+    if result.errors:
+        raise typer.Exit(FAILED)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        msg = f"{question} Nothing was erased. Pass --yes to answer."
+        raise UsageError(msg)
+    if not typer.confirm(escape_invisible(question), err=True):
+        write_note("Nothing was erased.")
+        raise typer.Exit(FAILED)
+
+
+def _parse_duration(text: str) -> timedelta:
+    match = _DURATION.match(text)
+    if match is None:
+        msg = (
+            f"--older-than {text!r} is not valid: it must be a number of days or "
+            "hours. Pass for example --older-than 90d or --older-than 12h."
+        )
+        raise UsageError(msg)
+    number, unit = int(match[1]), match[2]
+    return timedelta(days=number) if unit == "d" else timedelta(hours=number)

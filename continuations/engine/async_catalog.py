@@ -1,0 +1,122 @@
+"""The methods of AsyncRunner that list runs and erase them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.engine.batches import Flattened
+from continuations.engine.runner_parts import RunnerParts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import timedelta
+
+    from continuations.ledger.erasing import ErasedRun
+    from continuations.ledger.pruning import PruneResult
+    from continuations.ledger.run_listing import RunSummary
+
+# A process that only decides should start fast. The methods import what they need.
+# ruff: noqa: PLC0415
+
+
+class AsyncCatalog(RunnerParts):
+    """Lists the runs of a store, and erases them."""
+
+    def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        label: str | None = None,
+        after: str = "",
+    ) -> AsyncIterator[RunSummary]:
+        """Iterate over the runs of the store: live ones by id, then ended ones by day.
+
+        The index has the keys of the runs. Each run that is listed costs a listing and
+        one or two reads more, in parallel. A run that an older release started is
+        listed from its end on.
+
+        Args:
+            agent: Return only runs of this root agent. The others are read too.
+            status: `live` or `ended`, or one status: `running`, `suspended`,
+                `finished`, `failed` or `cancelled`. A run whose worker died at its end
+                is listed under `ended` after the next sweep.
+            label: Return only runs with this label, as `team=finance`, sorted by id.
+                Only their keys are listed.
+            after: Return only runs after this cursor of the same listing.
+
+        Returns:
+            An asynchronous iterator over a summary of each run.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed; raised during the iteration.
+        """
+        from continuations.ledger.run_listing import RunFilter, list_runs
+
+        chosen = RunFilter.from_arguments(
+            agent=agent, status=status, label=label, after=after
+        )
+        return Flattened(list_runs(self._objects, chosen))
+
+    async def erase(self, run_id: str) -> ErasedRun:
+        """Delete everything that the store holds of a run, except a tombstone.
+
+        The tombstone keeps the run's id from being used again, and contains no personal
+        data. A worker, sender or decider that was frozen cannot bring the run back:
+        later sweeps delete what it writes. If the process dies in between, a sweep or a
+        second call completes the deletion.
+
+        Needs neither agents nor a model. The store must allow this process to delete
+        `runs/*`. A bucket that keeps versions of objects keeps the deleted ones.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            What this call deleted. A repeated call returns a receipt with zeros.
+
+        Raises:
+            RunNotFound: The run does not exist.
+            RunBusy: A worker holds the run. Call again after `until`, or cancel the run
+                first.
+            StaleRun: Other processes advanced the run at the same time. Call again.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Call again, or let a sweep complete it.
+        """
+        from continuations.ledger import layout
+        from continuations.ledger.erasing import Eraser
+        from continuations.ledger.store_clock import StoreClock
+
+        clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)
+        return await Eraser(self._objects, clock, run_id).erase(self._new_ulid())
+
+    async def prune(
+        self, *, older_than: timedelta, dry_run: bool = False
+    ) -> PruneResult:
+        """Erase all runs that ended a long time ago.
+
+        The index of ended runs tells which. A run that is still live is never erased,
+        and an error of one run does not stop the others.
+
+        Args:
+            older_than: Erase runs that ended at least this long ago.
+            dry_run: With True, erase nothing, and return only the ids.
+
+        Returns:
+            The ids of the runs, the receipts of those that were erased, and the errors
+            by run id.
+
+        Raises:
+            InvalidInput: `older_than` is not a positive timedelta.
+            StoreError: The store failed to list the runs.
+        """
+        from continuations.ledger.pruning import Pruner
+        from continuations.ledger.store_clock import StoreClock
+
+        clock = StoreClock(self._ports.clock)
+        pruner = Pruner(self._objects, clock, self._new_ulid)
+        return await pruner.prune(older_than, dry_run=dry_run)
+
+    def _new_ulid(self) -> str:
+        return self._ports.ids.new_ulid(self._ports.clock.now())

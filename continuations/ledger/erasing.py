@@ -1,0 +1,236 @@
+"""Erase a run: a tombstone as its highest version, then the deletion of all the rest.
+
+A marker is created first. So a sweep completes an erasure whose process died. Old
+versions, arrivals, waits and keys of the index are deleted after the tombstone exists.
+A process that was frozen may wake afterwards and create an object under the tombstone.
+That object is never read: the newest version of the run stays the tombstone. The
+process deletes its object itself, or a sweep does it a day later.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.errors import (
+    Corrupt,
+    FormatError,
+    NewerFormat,
+    RunBusy,
+    RunErased,
+)
+from continuations.ledger import (
+    event_keys,
+    index_layout,
+    layout,
+    markers,
+    run_index,
+)
+from continuations.ledger.arrivals import read_arrivals
+from continuations.ledger.claims import check_free
+from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.versions import Versions
+from continuations.wire.fields import whole_milliseconds
+from continuations.wire.tombstone import Tombstone, decode_tombstone, encode_tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.loaded_version import LoadedVersion
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
+
+_MAX_TRIES = 5
+# The prefixes of keys outside the run that list it and its waits.
+_PREFIXES = (
+    layout.WAITS_PREFIX,
+    index_layout.INDEX_PREFIX,
+    event_keys.EVENTS_PREFIX,
+)
+_PARALLEL_DELETES = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedRun:
+    """The receipt of an erasure: what one call deleted.
+
+    Attributes:
+        run_id: Id of the run, which is not used again.
+        erased_at: When the run was erased, in UTC.
+        versions: Number of versions.
+        arrivals: Number of decisions, messages, signals and other objects that were
+            sent to the run.
+        keys: Number of wait objects, markers and keys of the index.
+    """
+
+    run_id: str
+    erased_at: datetime
+    versions: int = 0
+    arrivals: int = 0
+    keys: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Eraser:
+    """Erases one run."""
+
+    objects: Objects
+    clock: StoreClock
+    run_id: str
+
+    @property
+    def _versions(self) -> Versions:
+        return Versions(self.objects, self.run_id)
+
+    async def erase(self, nonce: str) -> ErasedRun:
+        """Erase the run, or complete its erasure.
+
+        Raises:
+            RunNotFound: The run does not exist.
+            RunBusy: A worker holds its claim.
+            StaleRun: The run was advanced again and again.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Repeat the call, or let a sweep complete it.
+        """
+        number = 0
+        for _ in range(_MAX_TRIES):
+            number = await self._versions.newest_number()
+            if number == 0:
+                raise self._versions.run_not_found_error()
+            guard = markers.guard(self.run_id, number + 1, None, nonce)
+            try:
+                await self._bury(number, guard)
+            except RunErased:
+                return await self.finish([])
+            except (AlreadyExists, RunBusy) as error:
+                await self.objects.delete(guard.key)
+                if isinstance(error, RunBusy):
+                    raise
+            else:
+                return await self.finish([guard])
+        raise self._versions.stale_error(number)
+
+    async def _bury(self, number: int, guard: Marker) -> None:
+        """Create the guard and the tombstone.
+
+        Raises `RunErased`, `RunBusy`, and `AlreadyExists` if the run was advanced.
+        """
+        loaded = await self._load(number)
+        await self.clock.create(self.objects, guard.key)
+        if loaded is not None:
+            check_free(loaded.state.run, self.clock.now())
+        late = run_index.keys_without_labels(loaded) if loaded else ()
+        tombstone = Tombstone(
+            run_id=self.run_id,
+            number=number + 1,
+            at=whole_milliseconds(self.clock.now()),
+            late_keys=tuple(sorted(late)),
+        )
+        key = layout.version_key(self.run_id, tombstone.number)
+        await self.objects.create(key, encode_tombstone(tombstone))
+        self.objects.recent_versions.forget(self.run_id)
+
+    async def _load(self, number: int) -> LoadedVersion | None:
+        """Return a version; `None` if it cannot be rebuilt. Raises `RunErased`."""
+        try:
+            return await self._versions.load(number)
+        except NewerFormat:
+            raise
+        except FormatError:
+            return None
+
+    async def finish(self, due_markers: Iterable[Marker]) -> ErasedRun:
+        """Delete everything of the run but its tombstone, and these markers.
+
+        If there was something, a later marker lets a sweep look again in a day.
+        """
+        tombstone = await self._read_tombstone()
+        own_key = layout.version_key(self.run_id, tombstone.number)
+        prefix = layout.run_prefix(self.run_id)
+        left = [key async for key in self.objects.all_keys(prefix) if key != own_key]
+        listed = set(tombstone.late_keys)
+        if left:
+            # Only the versions name these keys, so they go first.
+            listed |= await self._keys_beside(tombstone.number - 1)
+        await self._delete_all(listed)
+        await self._delete_all(left)
+        if left:
+            await self._make_later_marker(tombstone.number)
+        await self._delete_all(marker.key for marker in due_markers)
+        versions = layout.versions_prefix(self.run_id)
+        count = sum(key.startswith(versions) for key in left)
+        return ErasedRun(
+            run_id=self.run_id,
+            erased_at=tombstone.at,
+            versions=count,
+            arrivals=len(left) - count,
+            keys=len(listed) if left else 0,
+        )
+
+    async def _read_tombstone(self) -> Tombstone:
+        """Return the tombstone; raises `Corrupt` if it names keys of other runs."""
+        number = await self._versions.newest_number()
+        key = layout.version_key(self.run_id, number)
+        tombstone = decode_tombstone(await self.objects.read(key), key)
+        own = (tombstone.run_id, tombstone.number) == (self.run_id, number)
+        if own and all(map(self._is_own_key, tombstone.late_keys)):
+            return tombstone
+        msg = (
+            f"{key} is damaged: it is the tombstone of another run. Nothing was "
+            "deleted. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=self.run_id)
+
+    def _is_own_key(self, key: str) -> bool:
+        own = (f"@{self.run_id}", f"/{self.run_id}")
+        return key.startswith(_PREFIXES) and key.endswith(own)
+
+    async def _keys_beside(self, number: int) -> set[str]:
+        """Return the keys of waits, markers and the index that belong to the run.
+
+        They follow from the last version. If that is damaged, they are listed.
+        """
+        loaded = None
+        with suppress(RunErased):
+            loaded = await self._load(number)
+        if loaded is None or loaded.state.run.history_lost:
+            return await self._list_keys_beside()
+        state = loaded.state
+        deadlines = filter(None, map(markers.deadline_marker, state.waits.values()))
+        keys = {
+            *run_index.keys_of(loaded),
+            *(marker.key for marker in deadlines),
+            *filter(self._is_own_marker, loaded.marker_keys),
+        }
+        with suppress(FormatError):
+            arrived = await read_arrivals(self.objects, state)
+            keys.update(filter(self._is_own_marker, arrived.marker_keys))
+        return keys
+
+    def _is_own_marker(self, key: str) -> bool:
+        marker = layout.parse_marker(key)
+        return marker is not None and marker.run_id == self.run_id
+
+    async def _list_keys_beside(self) -> set[str]:
+        return {
+            key
+            for prefix in _PREFIXES
+            for key in [each async for each in self.objects.all_keys(prefix)]
+            if self._is_own_key(key)
+        }
+
+    async def _make_later_marker(self, number: int) -> None:
+        due = self.clock.now() + markers.MAX_RETRY_DELAY
+        nonce = f"{number:0{layout.NONCE_LENGTH}d}"
+        marker = markers.guard(self.run_id, number, due, nonce)
+        await self.clock.create(self.objects, marker.key)
+
+    async def _delete_all(self, keys: Iterable[str]) -> None:
+        ordered = sorted(keys)
+        for first in range(0, len(ordered), _PARALLEL_DELETES):
+            group = ordered[first : first + _PARALLEL_DELETES]
+            await gather(*map(self.objects.delete, group))

@@ -1,0 +1,57 @@
+"""List the waits that have no object: they are rows of their runs, with a marker.
+
+Few people list them, so an attempt of a model costs no create and delete for a list.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from typing import TYPE_CHECKING
+
+from continuations.core.wait_rules import WAIT_RULES
+from continuations.errors import RunNotFound
+from continuations.ledger import layout
+from continuations.ledger.versions import Versions
+
+if TYPE_CHECKING:
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+
+KINDS = frozenset(kind for kind in WAIT_RULES if not WAIT_RULES[kind].has_object)
+_PARALLEL_LOADS = 20
+
+
+async def read_all(objects: Objects, after: str, kinds: frozenset[str]) -> list[Wait]:
+    """Return the open waits of some kinds that have no object, sorted by id.
+
+    The markers of their deadlines name the runs, and each run is loaded. A wait without
+    a deadline is not found.
+
+    Args:
+        objects: The store.
+        after: Skip waits up to and including this wait id.
+        kinds: The kinds of the waits, of `KINDS`.
+    """
+    run_ids = sorted(await _runs_with_deadlines(objects))
+    found: list[Wait] = []
+    for first in range(0, len(run_ids), _PARALLEL_LOADS):
+        group = run_ids[first : first + _PARALLEL_LOADS]
+        for waits in await gather(*(_waits_of(objects, run_id) for run_id in group)):
+            found += [w for w in waits if w.kind in kinds and w.id > after]
+    return sorted(found, key=lambda wait: wait.id)
+
+
+async def _runs_with_deadlines(objects: Objects) -> set[str]:
+    markers = [
+        layout.parse_marker(key)
+        async for key in objects.all_keys(layout.MARKERS_PREFIX)
+    ]
+    return {each.run_id for each in markers if each is not None and each.reason == "e"}
+
+
+async def _waits_of(objects: Objects, run_id: str) -> list[Wait]:
+    try:
+        newest = await Versions(objects, run_id).load_newest()
+    except RunNotFound:
+        return []  # the marker is left of a run that was never stored
+    return list(newest.state.waits.values())

@@ -1,0 +1,223 @@
+"""List the runs of a store: candidates from the index, rows from their versions."""
+
+from __future__ import annotations
+
+import re
+from asyncio import gather
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, is_label
+from continuations.errors import FormatError, InvalidInput, RunErased, StoreError
+from continuations.ledger import index_layout, layout
+from continuations.ledger.objects import NotFound
+from continuations.ledger.versions import Versions
+from continuations.wire.versions import decode_header, decode_version
+from continuations_storage.contract import is_last_page
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from datetime import datetime
+
+    from continuations.core.run import RunRow, RunStatus
+    from continuations.ledger.objects import Objects
+    from continuations.wire.versions import VersionHeader
+
+_PARALLEL_READS = 50
+STATUS_FILTERS: frozenset[str] = RUN_STATUSES | {"live", "ended"}
+_CURSOR = re.compile(r"(live|ended|label)/(?:[A-Za-z0-9._@=-]+/)?[A-Za-z0-9._-]+\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run in a listing.
+
+    Attributes:
+        run_id: Id of the run.
+        status: Status of the newest version: `running`, `suspended`, `finished`,
+            `failed` or `cancelled`. `unreadable` if the version cannot be read; then
+            the fields below are empty, and `continuations doctor RUN` tells why.
+        agent: Name of the root agent.
+        title: The subject of the run, as given to `start`.
+        labels: The labels, as given to `start`.
+        requester: The requester of the run: `by` of `start`.
+        created_at: When the run was started, in UTC.
+        updated_at: When the newest version was written; for an ended run, its end.
+        version: Number of the newest version.
+        cursor: Pass it as `after` to list the runs that follow.
+    """
+
+    run_id: str
+    status: RunStatus | Literal["unreadable"]
+    agent: str = ""
+    title: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    requester: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs to list; `None` for all."""
+
+    agent: str | None = None
+    status: str | None = None
+    label: str | None = None
+    after: str = ""
+
+    @classmethod
+    def from_arguments(
+        cls, *, agent: object, status: object, label: object, after: object
+    ) -> RunFilter:
+        """Check the arguments of a listing; raises `InvalidInput`."""
+        if agent is not None and not isinstance(agent, str):
+            msg = f"agent must be an agent's name or None, got {agent!r:.60}."
+            raise InvalidInput(msg)
+        if status is not None and not (
+            isinstance(status, str) and status in STATUS_FILTERS
+        ):
+            names = ", ".join(sorted(STATUS_FILTERS))
+            msg = f"status must be one of {names} or None, got {status!r:.60}."
+            raise InvalidInput(msg)
+        if label is not None and not (
+            isinstance(label, str) and is_label(*label.partition("=")[::2])
+        ):
+            msg = f"label must be NAME=VALUE, as 'team=finance', got {label!r:.60}."
+            raise InvalidInput(msg)
+        chosen = cls(agent=agent, status=status, label=label)
+        if after == "":
+            return chosen
+        sections = chosen.sections()
+        if (
+            isinstance(after, str)
+            and _CURSOR.match(after)
+            and any(after.startswith(section) for section in sections)
+        ):
+            return cls(agent=agent, status=status, label=label, after=after)
+        msg = (
+            f"after must be the cursor of a run of the same listing, got "
+            f"{after!r:.60}. "
+            "Pass RunSummary.cursor."
+        )
+        raise InvalidInput(msg)
+
+    def sections(self) -> tuple[str, ...]:
+        """Return the parts of the index to list, without `index/`, in their order."""
+        if self.label is not None:
+            return (f"label/{self.label}/",)
+        if self.status in ("live", "running", "suspended"):
+            return ("live/",)
+        return ("live/", "ended/") if self.status is None else ("ended/",)
+
+    def accepts(self, row: RunSummary) -> bool:
+        """Return whether a run belongs to the listing."""
+        if row.status == "unreadable":
+            return self.agent is None and self.status is None
+        group = "ended" if row.status in ENDED_STATUSES else "live"
+        return (self.agent is None or row.agent == self.agent) and (
+            self.status is None or self.status in (row.status, group)
+        )
+
+
+async def list_runs(
+    objects: Objects, chosen: RunFilter
+) -> AsyncIterator[list[RunSummary]]:
+    """Iterate over the runs in batches: live ones by id, then ended ones by day.
+
+    A run that ends meanwhile is listed once. Each row costs a listing and one or two
+    reads, at the same time as those of other rows.
+    """
+    shown: set[str] = set()
+    pending = list(chosen.sections())
+    after = chosen.after
+    while pending and after and not after.startswith(pending[0]):
+        pending.pop(0)
+    for section in pending:
+        async for cursors in _cursors(objects, section, after):
+            rows = await gather(*(_read_row(objects, cursor) for cursor in cursors))
+            batch = [
+                row
+                for row in rows
+                if row is not None and chosen.accepts(row) and row.run_id not in shown
+            ]
+            shown.update(row.run_id for row in batch)
+            yield batch
+        after = ""
+
+
+async def _cursors(
+    objects: Objects, section: str, after: str
+) -> AsyncIterator[list[str]]:
+    prefix = index_layout.INDEX_PREFIX + section
+    last = f"{index_layout.INDEX_PREFIX}{after}" if after else ""
+    while True:
+        page = await objects.keys(prefix, last, _PARALLEL_READS)
+        yield [key.removeprefix(index_layout.INDEX_PREFIX) for key in page]
+        if is_last_page(page, _PARALLEL_READS):
+            return
+        last = page[-1]
+
+
+async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
+    """Return the run of a key, or `None` if the key is wrong by now."""
+    section, _, rest = cursor.partition("/")
+    run_id = rest.rpartition("/")[2]
+    try:
+        found = await _read_run(objects, run_id)
+    except RunErased:
+        # A process that was frozen created the key. This one may have no right to
+        # delete it.
+        with suppress(StoreError):
+            await objects.delete(index_layout.INDEX_PREFIX + cursor)
+        return None
+    except FormatError:
+        return RunSummary(run_id=run_id, status="unreadable", cursor=cursor)
+    if found is None:
+        return None
+    header, run = found
+    has_ended = header.status in ENDED_STATUSES
+    ended_key = index_layout.ended_key(run_id, header.at)
+    own_key = index_layout.INDEX_PREFIX + cursor
+    # A repair brings an ended run back to life, and it may end on another day.
+    if section == "ended" and not (has_ended and own_key == ended_key):
+        return None
+    if section == "live" and has_ended:
+        listed = await objects.keys(ended_key, limit=1)
+        if listed == [ended_key]:
+            return None
+    return RunSummary(
+        run_id=run_id,
+        status=header.status,
+        agent=run.agent,
+        title=run.title,
+        labels=dict(run.labels),
+        requester=run.requester,
+        created_at=run.created_at,
+        updated_at=header.at,
+        version=header.number,
+        cursor=cursor,
+    )
+
+
+async def _read_run(
+    objects: Objects, run_id: str
+) -> tuple[VersionHeader, RunRow] | None:
+    """Return the newest header of a run, and the row of its last full copy."""
+    number = await Versions(objects, run_id).newest_number()
+    if number == 0:
+        return None
+    try:
+        key = layout.version_key(run_id, number)
+        data = await objects.read(key)
+        header = decode_header(data, key)
+        if header.base:
+            key = layout.version_key(run_id, header.root)
+            carried = header.base_object
+            data = await objects.read(key) if carried is None else carried
+    except NotFound:
+        return None  # the run was deleted meanwhile
+    return header, decode_version(data, key).delta.run

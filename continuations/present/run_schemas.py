@@ -1,0 +1,85 @@
+"""The JSON forms of runs in a listing, and of the receipts of erased runs."""
+
+from __future__ import annotations
+
+from continuations.core.run import RUN_STATUSES
+from continuations.present.schema_parts import (
+    COUNT,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
+    Json,
+    array,
+    described,
+    enum,
+    object_form,
+    ref,
+)
+
+LABELS: Json = {"type": "object", "additionalProperties": TEXT}
+DESCRIPTION: Json = {
+    "title": described(TEXT_OR_NULL, "The subject of the run."),
+    "labels": LABELS,
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
+}
+
+
+def index_definitions() -> dict[str, Json]:
+    """Return the forms of listed and erased runs."""
+    return {
+        "run_summary": object_form(
+            "A run of the listing.",
+            {
+                "run_id": TEXT,
+                "status": described(
+                    enum(RUN_STATUSES | {"unreadable"}),
+                    "`unreadable`: the newest version cannot be read.",
+                ),
+                "agent": described(TEXT, "The root agent."),
+                **DESCRIPTION,
+                "created_at": TIME_OR_NULL,
+                "updated_at": described(
+                    TIME_OR_NULL, "When the newest version was written."
+                ),
+                "version": described(COUNT, "The number of the newest version."),
+                "cursor": described(TEXT, "`after` for the runs that follow."),
+            },
+        ),
+        "run_page": object_form(
+            "One page of runs.",
+            {
+                "runs": array(ref("run_summary")),
+                "next": described(
+                    TEXT_OR_NULL, "`after` of the next page; null on the last page."
+                ),
+            },
+        ),
+        "erased_run": object_form(
+            "The receipt of an erasure: what was deleted.",
+            {
+                "run_id": TEXT,
+                "erased_at": TIME,
+                "versions": COUNT,
+                "arrivals": described(COUNT, "Decisions, messages and signals."),
+                "keys": described(COUNT, "Wait objects, markers, keys of the index."),
+            },
+        ),
+        "prune_result": object_form(
+            "The result of `prune`.",
+            {
+                "run_ids": described(
+                    array(TEXT), "The runs that ended long enough ago."
+                ),
+                "erased": array(ref("erased_run")),
+                "failed": {
+                    "type": "object",
+                    "additionalProperties": TEXT,
+                    "description": "The runs that were not erased: by run id, the last "
+                    "part of the problem's `type`.",
+                },
+            },
+        ),
+    }

@@ -1,0 +1,226 @@
+"""Webhooks of other systems: a signed post decides a wait or sends a signal.
+
+    POST /webhooks/{name}
+    webhook-id: msg_…           the same for every attempt of one message
+    webhook-timestamp: …        time of this attempt, in seconds since 1970
+    webhook-signature: v1,…     one signature for each secret of the sender
+
+The signature is that of Standard Webhooks. A function of the application says what the
+message means. A message may come any number of times: it is recorded once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from continuations.authoring import callables
+from continuations.core import jsontext
+from continuations.core.decisions import VERDICT_KINDS
+from continuations.core.doors import Door
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    InvalidInput,
+    WaitExpired,
+)
+from continuations.ledger import layout
+from continuations.serve import standard_webhooks
+from continuations.serve.http import problems
+from continuations.serve.http.request_response import json_response
+from continuations.serve.option_checks import check_callable, check_type
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.decisions import Verdict
+    from continuations.serve.http.request_context import RequestContext
+    from continuations.serve.http.request_response import Request, Response
+
+__all__ = ["Decide", "SendSignal", "WebhookReceiver"]
+
+_log = logging.getLogger("continuations")
+_TOLERANCE = timedelta(minutes=5)
+_MAX_HEADER_CHARS, _MAX_DIGITS = 2000, 12
+_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """The message decides a wait.
+
+    Attributes:
+        wait_id: Id of the wait, for example the `ctx.wait_id` that the job was given.
+        verdict: The verdict, such as `Answer(result)`. Without `by`, it is recorded
+            under the name of the webhook.
+    """
+
+    wait_id: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SendSignal:
+    """The message is a signal to a run; its id is that of the message.
+
+    Attributes:
+        run_id: Id of the run.
+        name: Name of the event that the run waits for.
+        data: Any JSON value.
+    """
+
+    run_id: str
+    name: str
+    data: Any = None
+
+
+Meaning: TypeAlias = Decide | SendSignal | None
+Handle: TypeAlias = Callable[[Any, Mapping[str, str]], Meaning | Awaitable[Meaning]]
+
+
+class WebhookReceiver:
+    """Accept the webhooks of one other system; pass it to `HttpApi(webhooks=...)`.
+
+    Args:
+        secret: The secret of the sender, `whsec_` and base64. During a rotation, a
+            list of secrets: a signature of one of them is enough.
+        handle: A function or coroutine function of the JSON payload and the headers
+            (lower case). It returns `Decide`, `SendSignal`, or `None` to ignore the
+            message. It may be called several times for one message.
+        tolerance: How much the time of a message may differ from that of this machine.
+
+    Raises:
+        InvalidInput: An option is invalid. The text contains no secret.
+    """
+
+    def __init__(
+        self,
+        secret: str | Sequence[str],
+        handle: Handle,
+        *,
+        tolerance: timedelta = _TOLERANCE,
+    ) -> None:
+        self._keys = standard_webhooks.decode_secrets(secret)
+        expected = "a function of the payload and the headers"
+        if handle is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise InvalidInput(f"handle must be {expected}, got None.")
+        check_callable("handle", handle, expected)
+        check_type("tolerance", tolerance, timedelta, "a timedelta")
+        self._handle = handle
+        self._tolerance = tolerance
+
+    def __repr__(self) -> str:
+        """Show nothing of the secrets."""
+        return f"<WebhookReceiver, {len(self._keys)} secrets>"
+
+    def verified_id(self, request: Request, now: datetime) -> str | None:
+        """Return the id of a message, or `None` unless its signature is valid.
+
+        Args:
+            request: The request, with the bytes of the body as they were sent.
+            now: The time of this machine.
+
+        Returns:
+            The id of the message.
+        """
+        message_id, timestamp, signatures = (
+            request.headers.get(name, "") for name in _HEADERS
+        )
+        texts = (message_id, timestamp, signatures)
+        if not all(0 < len(each) <= _MAX_HEADER_CHARS for each in texts):
+            return None
+        is_number = timestamp.isdigit() and len(timestamp) <= _MAX_DIGITS
+        if not is_number or not "".join(texts).isascii():
+            return None
+        age = abs(now.timestamp() - int(timestamp))
+        expected = [
+            standard_webhooks.signature(key, message_id, timestamp, request.body)
+            for key in self._keys
+        ]
+        # Every pair is compared, so that the time tells nothing.
+        matches = [
+            hmac.compare_digest(given, own)
+            for given in signatures.split(" ")
+            for own in expected
+        ]
+        is_valid = any(matches) and age <= self._tolerance.total_seconds()
+        return message_id if is_valid else None
+
+    async def meaning(self, payload: Any, headers: Mapping[str, str]) -> Meaning:
+        """Return what the application's function says about a message.
+
+        Args:
+            payload: The JSON value of the body.
+            headers: The headers.
+
+        Returns:
+            What to do, or `None`.
+
+        Raises:
+            TypeError: The function returned something else.
+        """
+        asked: object = await callables.call(self._handle, payload, headers)
+        if asked is None or isinstance(asked, Decide | SendSignal):
+            return asked
+        msg = (
+            "handle must return Decide, SendSignal or None, got "
+            f"{type(asked).__name__}. Return for example Decide(wait_id, Answer(7))."
+        )
+        raise TypeError(msg)
+
+
+async def receive(context: RequestContext) -> Response:
+    """Verify a message and do what it means, once."""
+    name = context.path_params["name"]
+    receiver = context.webhooks.get(name)
+    request = context.request
+    if receiver is None:
+        raise problems.webhook_refused()
+    message_id = receiver.verified_id(request, context.clock.now())
+    if message_id is None:
+        raise problems.webhook_refused()
+    try:
+        payload = jsontext.parse(request.body, lossless=True)
+    except jsontext.NotJson as error:
+        msg = f"The body is not JSON: {error}."
+        raise problems.malformed(msg) from None
+    meaning = await receiver.meaning(payload, request.headers)
+    if meaning is None:
+        return json_response({"status": "ignored", "woken": False})
+    try:
+        run_id = await _do(context, meaning, name, message_id)
+    except (AlreadyDecided, Cancelled, WaitExpired) as error:
+        # Senders repeat a message that fails, and stop for ever after status 410.
+        _log.warning("a message of webhook %s came too late: %s", name, error)
+        return json_response({"status": "too_late", "woken": False})
+    woken = await context.wake(run_id)
+    return json_response({"status": "recorded", "woken": woken})
+
+
+async def _do(
+    context: RequestContext,
+    meaning: Decide | SendSignal,
+    name: str,
+    message_id: str,
+) -> str:
+    """Record what a message means; return the id of the run."""
+    door, by = Door("webhook", "signed message"), f"webhook {name}"
+    if isinstance(meaning, Decide):
+        verdict = meaning.verdict
+        if type(verdict) in VERDICT_KINDS and verdict.by is None:
+            verdict = replace(verdict, by=by)
+        await context.runner.decide(meaning.wait_id, verdict, door=door)
+        return layout.parse_wait_id(meaning.wait_id).run_id
+    await context.runner.signal(
+        meaning.run_id,
+        meaning.name,
+        meaning.data,
+        by=by,
+        id=f"{name}/{message_id}",
+        door=door,
+    )
+    return meaning.run_id

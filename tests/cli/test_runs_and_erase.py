@@ -1,0 +1,120 @@
+"""runs, erase, prune: list the runs of a store, and delete them."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import RunErased
+from continuations.engine.ports import SystemClock
+from tests.present.schema_check import assert_matches_schema
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.cli.command_line import CommandLine
+
+
+def test_runs_are_listed_with_title_and_labels(
+    cli: CommandLine, runner: Runner
+) -> None:
+    runner.start("go", run_id="j1", labels={"team": "hr"}, title="Pay Jane")
+    runner.start("go", run_id="j2", labels={"team": "sales"})
+
+    table, found = cli("runs"), cli("runs", "--label", "team=hr", "--json")
+
+    assert table.lines[0].split() == [
+        *("RUN", "STATUS", "AGENT", "STARTED", "UPDATED", "TITLE", "LABELS")
+    ]
+    assert table.lines[1].startswith("j1   suspended  boss")
+    assert "team=hr" in table.lines[1]
+    [row] = json.loads(found.out)
+    assert_matches_schema("run_summary", row)
+    assert ("j1", {"team": "hr"}) == (row["run_id"], row["labels"])
+    assert ["j1", "j2"] == cli("runs", "--status", "live", "--ids").lines
+
+
+def test_runs_are_listed_page_by_page(cli: CommandLine, runner: Runner) -> None:
+    for name in ("j1", "j2", "j3"):
+        runner.start("go", run_id=name, work=False)
+
+    first = cli("runs", "--ids", "--limit", "2")
+    cursor = first.err.split()[-1]
+    second = cli("runs", "--ids", "--after", cursor)
+
+    assert (["j1", "j2"], ["j3"]) == (first.lines, second.lines)
+    assert "" == second.err
+
+
+def test_an_empty_store_lists_no_runs(cli: CommandLine) -> None:
+    listed = cli("runs")
+    assert (0, "") == (listed.exit_code, listed.out)
+    assert listed.err.startswith("No such runs in file:")
+
+
+@pytest.mark.parametrize("json_option", [(), ("--json",)])
+def test_erase_deletes_a_run(
+    cli: CommandLine, runner: Runner, json_option: tuple[str, ...]
+) -> None:
+    runner.start("go", run_id="j1")
+
+    refused = cli("erase", "j1")
+    erased = cli("erase", "j1", "--yes", *json_option)
+
+    assert 2 == refused.exit_code
+    assert refused.err.startswith("Error: Erase run j1 in file:")
+    if json_option:
+        form = json.loads(erased.out)
+        assert_matches_schema("erased_run", form)
+        assert ("j1", 3) == (form["run_id"], form["versions"])
+    else:
+        assert erased.lines[0].startswith("j1 is erased: 3 versions, 0 arrivals and ")
+    with pytest.raises(RunErased):
+        runner.look("j1")
+    assert 5 == cli("show", "j1").exit_code
+
+
+def test_prune_erases_old_runs(cli: CommandLine, runner: Runner) -> None:
+    runner.start("go", run_id="j1")
+    runner.cancel("j1")
+
+    young = cli("prune", "--older-than", "1d", "--yes")
+    assert ["0 runs are erased"] == young.lines
+    assert 0 == cli("prune", "--older-than", "1d").exit_code  # nothing to confirm
+    assert "" == cli("prune", "--older-than", "1d", "--dry-run").out
+    form = json.loads(cli("prune", "--older-than", "1d", "--yes", "--json").out)
+    assert_matches_schema("prune_result", form)
+
+
+def _moment(moment: datetime, *_: object) -> datetime:
+    return moment
+
+
+def test_prune_erases_runs_that_ended_two_days_ago(
+    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine of the command is two days ahead of the end of the run."""
+    prune = ("prune", "--older-than", "24h")
+    runner.start("go", run_id="j1")
+    runner.cancel("j1")
+    later = datetime.now(UTC) + timedelta(days=2)
+    monkeypatch.setattr(SystemClock, "now", partial(_moment, later))
+
+    refused = cli(*prune)
+    assert 2 == refused.exit_code
+    assert "Erase 1 runs that ended 24h ago" in refused.err
+    assert ["j1"] == cli(*prune, "--dry-run").lines
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    answered_no = cli(*prune)
+    assert (1, "") == (answered_no.exit_code, answered_no.out.strip())
+    assert "Nothing was erased." in answered_no.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert "1 runs are erased" in cli(*prune).out
+    with pytest.raises(RunErased):
+        runner.look("j1")

@@ -1,0 +1,418 @@
+"""An erased run leaves a tombstone, and no crash or frozen process brings it back."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from continuations import (
+    Approve,
+    AsyncRunner,
+    ContinuationsError,
+    Finished,
+    InvalidInput,
+    RunBusy,
+    RunErased,
+    Runner,
+    RunNotFound,
+    Suspended,
+    tool,
+)
+from continuations.ledger import layout
+from continuations.ledger.erasing import ErasedRun
+from continuations_storage import MemoryStore
+from continuations_storage.forwarding import ForwardingStore
+from tests.clocks import ManualClock
+from tests.crash_points import every_crash
+from tests.engine.agent_builders import make_boss
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from continuations_storage import Store
+    from tests.scripts import Script
+
+SCRIPT: Script = {
+    "go": [[("pay", {"what": "x"})], "end"],
+    "hello": ["hi"],
+}
+LABELS = {"team": "finance", "for": "jane@example.com"}
+DAY = 86_400
+
+
+@tool(approval=True, idempotent=True)
+def pay(what: str) -> str:
+    """Pay."""
+    return f"paid {what}"
+
+
+def make_runner(store: Store, clock: ManualClock, **options: Any) -> Runner:
+    """Return a runner of `boss`, who may pay."""
+    return Runner(make_boss(SCRIPT, pay), store=store, clock=clock, **options)
+
+
+def all_keys(store: Store) -> list[str]:
+    """Return all keys of a store but that of the probe."""
+    keys = asyncio.run(store.keys(""))
+    return [key for key in keys if not key.startswith("probe/")]
+
+
+def assert_only_tombstone(store: MemoryStore, where: object = None) -> None:
+    """Check that one object is left, which contains no name and no label."""
+    [key] = all_keys(store)
+    assert key.startswith("runs/r1/v/"), where
+    body = asyncio.run(store.read(key))
+    assert b"jane" not in body
+    assert b"finance" not in body
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(clock: ManualClock) -> MemoryStore:
+    return MemoryStore(clock.now)
+
+
+# What is left ---------------------------------------------------------------------
+
+
+def start_waiting(store: Store, clock: ManualClock) -> Suspended:
+    """Start a run that waits, with labels, a message and a signal."""
+    runner = make_runner(store, clock)
+    outcome = runner.start("go", run_id="r1", labels=LABELS, title="Pay Jane", by="ann")
+    assert isinstance(outcome, Suspended)
+    runner.send("r1", "for jane")
+    runner.signal("r1", "receipt", {"for": "jane"})
+    return outcome
+
+
+def test_erased_run_leaves_a_tombstone_and_a_marker(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """The marker goes with the sweep a day later, and the tombstone stays."""
+    start_waiting(store, clock)
+    receipt = make_runner(store, clock).erase("r1")
+
+    # A wait, five markers, two labels, and two keys of the run.
+    assert (
+        ErasedRun(
+            run_id="r1",
+            erased_at=clock.now(),
+            versions=2,
+            arrivals=2,
+            keys=receipt.keys,
+        )
+        == receipt
+    )
+    assert receipt.keys >= 6
+    [marker, tombstone] = all_keys(store)
+    assert marker.startswith("markers/")
+    assert tombstone == layout.version_key("r1", 3)
+
+    clock.seconds += DAY + 1
+    assert {} == make_runner(store, clock).sweep().errors
+    assert_only_tombstone(store)
+    clock.seconds += DAY + 1
+    assert 0 == make_runner(store, clock).sweep().runs_checked
+
+
+def test_every_method_says_that_the_run_was_erased(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    outcome = start_waiting(store, clock)
+    wait_id = outcome.waits[0].id
+    runner = make_runner(store, clock)
+    runner.erase("r1")
+    before = all_keys(store)
+
+    calls: list[Callable[[], object]] = [
+        lambda: runner.start("go", run_id="r1"),
+        lambda: runner.start("other", run_id="r1", work=False),
+        lambda: runner.adopt(outcome.continuation, run_id="r1"),
+        lambda: runner.resume("r1"),
+        lambda: runner.look("r1"),
+        lambda: runner.look("r1", version=1),
+        lambda: runner.wait(wait_id),
+        lambda: runner.decide(wait_id, Approve(by="kim")),
+        lambda: runner.send("r1", "hello"),
+        lambda: runner.signal("r1", "receipt"),
+        lambda: runner.cancel("r1"),
+        lambda: runner.audit("r1"),
+    ]
+    for call in calls:
+        with pytest.raises(RunErased, match="run r1 was erased on 2026-01-01"):
+            call()
+        assert before == all_keys(store)
+    assert [] == list(runner.waiting())
+    assert [] == list(runner.runs())
+    assert [] == list(runner.runs(label="team=finance"))
+
+
+def test_repeated_erase_returns_an_empty_receipt(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    start_waiting(store, clock)
+    runner = make_runner(store, clock)
+    first = runner.erase("r1")
+    clock.seconds += 60
+
+    assert ErasedRun(run_id="r1", erased_at=first.erased_at) == runner.erase("r1")
+
+
+def test_erase_needs_no_agents(store: MemoryStore, clock: ManualClock) -> None:
+    start_waiting(store, clock)
+    assert 2 == Runner([], store=store, clock=clock).erase("r1").versions
+
+
+def test_unknown_run_cannot_be_erased(store: MemoryStore, clock: ManualClock) -> None:
+    with pytest.raises(RunNotFound):
+        make_runner(store, clock).erase("r1")
+    assert [] == all_keys(store)
+
+
+def test_claimed_run_is_busy(store: MemoryStore, clock: ManualClock) -> None:
+    """Until the claim ends by the store's time, whatever this machine's clock says."""
+    busy: list[RunBusy] = []
+
+    other = AsyncRunner([], store=store, clock=clock)
+
+    @tool(idempotent=True)
+    async def work() -> str:
+        """Work."""
+        with pytest.raises(RunBusy, match="run r1 is busy") as caught:
+            await other.erase("r1")
+        busy.append(caught.value)
+        return "done"
+
+    script: Script = {"go": [[("work", {})], "end"]}
+    runner = Runner(make_boss(script, work), store=store, clock=clock)
+    assert isinstance(runner.start("go", run_id="r1"), Finished)
+    assert timedelta(seconds=30) == busy[0].until - clock.now()
+    assert [] == [key for key in all_keys(store) if key.startswith("markers/")]
+    assert 3 == runner.erase("r1").versions
+
+
+def test_damaged_run_is_erased_with_all_its_keys(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """Its labels and waits are listed, because no version names them."""
+    start_waiting(store, clock)
+    make_runner(store, clock).start("go", run_id="r10", labels=LABELS)
+    kept = [key for key in all_keys(store) if "r10" in key]
+    key = layout.version_key("r1", 2)
+    asyncio.run(store.delete(key))
+    asyncio.run(store.create(key, b"damaged"))
+
+    make_runner(store, clock).erase("r1")
+    clock.seconds += DAY + 1
+    Runner([], store=store, clock=clock).sweep()
+
+    left = [key for key in all_keys(store) if "r10" not in key]
+    assert [layout.version_key("r1", 3)] == left
+    assert set(kept) <= set(all_keys(store))
+
+
+# Crashes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "swept"])
+def test_crash_at_every_operation_of_an_erase_is_completed(*, repeat: bool) -> None:
+    """By a second call, or by sweeps alone if the tombstone exists."""
+    for point in every_crash("before", "after", more_than=12):
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        start_waiting(store, clock)
+        with point.process(store) as dying:
+            Runner([], store=dying, clock=clock).erase("r1")
+
+        runner = Runner([], store=store, clock=clock)
+        was_erased = False
+        try:
+            runner.look("r1")
+        except RunErased:
+            was_erased = True
+        if repeat or not was_erased:
+            runner.erase("r1")
+        for _ in range(3):
+            clock.seconds += DAY + 1
+            assert {} == runner.sweep().errors
+        assert_only_tombstone(store, point)
+
+
+class FreezingStore(ForwardingStore):
+    """A store whose process freezes before one operation, while others act."""
+
+    def __init__(
+        self, store: Store, number: int, while_frozen: Callable[[], Awaitable[object]]
+    ) -> None:
+        super().__init__(store)
+        self._number, self._while_frozen = number, while_frozen
+        self.sent = 0
+
+    async def _freeze_once(self) -> None:
+        self.sent += 1
+        if self.sent == self._number:
+            await self._while_frozen()
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        await self._freeze_once()
+        return await super().create(key, body)
+
+    async def read(self, key: str) -> bytes:
+        await self._freeze_once()
+        return await super().read(key)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        await self._freeze_once()
+        return await super().keys(prefix, after, limit)
+
+    async def delete(self, key: str) -> None:
+        await self._freeze_once()
+        await super().delete(key)
+
+
+def frozen_operations() -> range:
+    """Return the numbers of the operations before which a process freezes."""
+    return range(1, 40)
+
+
+async def erase_later(store: Store, clock: ManualClock) -> None:
+    """Erase the run after the claim of the frozen process; start it if need be."""
+    clock.seconds += 31
+    runner = AsyncRunner(make_boss(SCRIPT, pay), store=store, clock=clock)
+    try:
+        await runner.erase("r1")
+    except RunNotFound:
+        # The frozen process is about to start the run, as this process does.
+        await runner.start("go", run_id="r1", labels=LABELS)
+        await runner.erase("r1")
+
+
+def check_zombie(
+    act: Callable[[Runner], object],
+    *,
+    prepare: Callable[[MemoryStore, ManualClock], object] | None = None,
+) -> None:
+    """Freeze a process before each of its operations while its run is erased."""
+    for number in frozen_operations():
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        if prepare is not None:
+            prepare(store, clock)
+        frozen = FreezingStore(store, number, partial(erase_later, store, clock))
+        with suppress(ContinuationsError):
+            act(make_runner(frozen, clock))
+        if frozen.sent < number:
+            assert number > 3
+            return
+        other = Runner([], store=store, clock=clock)
+        with pytest.raises(RunErased):
+            other.look("r1")
+        assert [] == list(other.waiting()), number
+        assert [] == list(other.runs()), number
+        for _ in range(3):
+            clock.seconds += DAY + 1
+            assert {} == other.sweep().errors, number
+        assert_only_tombstone(store, number)
+    pytest.fail("the process did not end")
+
+
+def approve(store: MemoryStore, clock: ManualClock) -> None:
+    """Start a run and approve its call."""
+    runner = make_runner(store, clock)
+    outcome = runner.start("go", run_id="r1", labels=LABELS)
+    assert isinstance(outcome, Suspended)
+    runner.decide(outcome.waits[0].id, Approve(by="kim"))
+
+
+def start_only(store: MemoryStore, clock: ManualClock) -> None:
+    """Start a run that waits."""
+    make_runner(store, clock).start("go", run_id="r1", labels=LABELS)
+
+
+def decide_first(runner: Runner) -> object:
+    """Approve the first wait of the run."""
+    return runner.decide(runner.look("r1").waits[0].id, Approve(by="kim"))
+
+
+Prepare: TypeAlias = "Callable[[MemoryStore, ManualClock], object] | None"
+Act: TypeAlias = "Callable[[Runner], object]"
+ZOMBIES: dict[str, tuple[Prepare, Act]] = {
+    "starts": (None, lambda r: r.start("go", run_id="r1", labels=LABELS)),
+    "enqueues": (None, lambda r: r.start("go", run_id="r1", work=False)),
+    "starts and ends": (None, lambda r: r.start("hello", run_id="r1", labels=LABELS)),
+    "resumes": (approve, lambda r: r.resume("r1")),
+    "sweeps": (approve, lambda r: r.sweep()),
+    "decides": (start_only, decide_first),
+    "sends": (start_only, lambda r: r.send("r1", "jane")),
+    "signals": (start_only, lambda r: r.signal("r1", "receipt", "jane")),
+    "cancels": (start_only, lambda r: r.cancel("r1")),
+    "erases": (start_only, lambda r: r.erase("r1")),
+}
+
+
+@pytest.mark.parametrize("name", ZOMBIES)
+def test_frozen_process_brings_nothing_back(name: str) -> None:
+    prepare, act = ZOMBIES[name]
+    check_zombie(act, prepare=prepare)
+
+
+# Prune -----------------------------------------------------------------------------
+
+
+def test_prune_erases_runs_that_ended_long_ago(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    runner = make_runner(store, clock)
+    runner.start("hello", run_id="old-1", labels=LABELS)
+    runner.start("go", run_id="live")
+    clock.seconds += 3600
+    runner.start("hello", run_id="old-2")
+    clock.seconds += 10 * DAY
+    runner.start("hello", run_id="new")
+
+    found = runner.prune(older_than=timedelta(days=10), dry_run=True)
+    assert (("old-1", "old-2"), ()) == (found.run_ids, found.erased)
+    assert 4 == len(list(runner.runs()))
+
+    pruned = runner.prune(older_than=timedelta(days=10, seconds=1))
+    assert ("old-1",) == pruned.run_ids
+    assert ["old-1"] == [each.run_id for each in pruned.erased]
+    assert {} == pruned.errors
+    assert {"live", "old-2", "new"} == {row.run_id for row in runner.runs()}
+    with pytest.raises(RunErased):
+        runner.look("old-1")
+
+
+def test_prune_goes_on_after_the_error_of_one_run(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    runner = make_runner(store, clock)
+    for name in ("a", "b", "c"):
+        runner.start("hello", run_id=name)
+    clock.seconds += 2 * DAY
+    key = layout.version_key("b", 2)
+    asyncio.run(store.delete(key))
+    asyncio.run(store.create(key, b"damaged"))
+
+    pruned = runner.prune(older_than=timedelta(days=1))
+
+    assert ["a", "c"] == sorted(each.run_id for each in pruned.erased)
+    assert ["b"] == list(pruned.errors)
+
+
+@pytest.mark.parametrize("older_than", [timedelta(), timedelta(days=-1), 90, None])
+def test_prune_needs_a_positive_timedelta(
+    store: MemoryStore, clock: ManualClock, older_than: Any
+) -> None:
+    with pytest.raises(InvalidInput, match="older_than must be a positive timedelta"):
+        make_runner(store, clock).prune(older_than=older_than)
