@@ -161,7 +161,8 @@ class _Adoption:
         if wait.rules.has_known_id:
             # It follows from the run, and is new in this one.
             wait_id = layout.known_wait_id(run, call)
-        moved = replace(wait, id=wait_id, run_id=run.id)
+        display = wait.display and replace(wait.display, requester=None)
+        moved = replace(wait, id=wait_id, run_id=run.id, display=display)
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)
         return replace(moved, digest=self._moved_digest(state, call, wait))

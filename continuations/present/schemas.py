@@ -274,7 +274,7 @@ def _event_definitions() -> Json:
             {"name": _EVENT_NAME},
             {
                 "key": {
-                    "type": ["string", "null"],
+                    "type": "string",
                     "minLength": 1,
                     "pattern": r"\S",
                     "description": "The key of the event; by default no key.",

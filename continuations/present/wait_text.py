@@ -94,7 +94,7 @@ def _on_deadline(wait: Wait) -> str | None:
         case Deny():
             return "the call is refused"
         case Escalate(to=to):
-            return f"{', '.join(to)} decide"
+            return f"other people are asked: {', '.join(to)}"
         case None:
             return None
 
@@ -114,15 +114,25 @@ def _votes(wait: Wait) -> str | None:
     """Return the votes so far, and how many are needed; `None` for a single decider."""
     if wait.votes_needed == 1 and not wait.votes:
         return None
-    voted = "; ".join(map(_vote_text, wait.votes))
+    voted = "; ".join(_vote_text(wait, vote) for vote in wait.votes)
     count = f"{wait.votes_needed} needed"
     return f"{voted}; {count}" if voted else count
 
 
-def _vote_text(vote: Vote) -> str:
-    edited = "" if vote.arguments is None else " with edited arguments"
+def _vote_text(wait: Wait, vote: Vote) -> str:
+    edited = (
+        "" if vote.arguments is None else f" with {_edit_text(wait, vote.arguments)}"
+    )
     value = "" if vote.value is None else f" {vote.value}"
     return f"{vote.by}: {vote.kind}{value}{edited}"
+
+
+def _edit_text(wait: Wait, arguments: str) -> str:
+    """Return edited arguments, whole, with the title that they give."""
+    display = wait.display
+    title = display and display.title_of(jsontext.parse(arguments))
+    shown = f"edited arguments {arguments}"
+    return f"{shown} ({title})" if title else shown
 
 
 def votes_text(vote: Vote) -> str:

@@ -306,3 +306,18 @@ def test_edit_of_an_editable_argument_keeps_the_secret_beside_it() -> None:
 
     assert isinstance(runner.resume("jane-1"), Finished)
     assert [("pay", 5, PIN)] == ran
+
+
+def test_adopted_wait_keeps_its_words_and_forgets_the_requester() -> None:
+    """The requester of another run did not ask for this one."""
+    first = Runner(clerk(SEND, "done"), store="memory:")
+    first.start("Pay Kim", run_id="jane-1", by="mara")
+    other = Runner(clerk("unused", "done"), store="memory:")
+
+    wait = wait_of(other.adopt(first.look("jane-1"), run_id="jane-2"))
+
+    assert ("Send €12,400.00 to Kim", None) == (wait.title, wait.requester)
+    assert "[secret]" == wait.arguments["pin"]
+    other.decide(wait.id, Approve(by="kim"), shown=wait.digest)
+    assert isinstance(other.resume("jane-2"), Finished)
+    assert [("Kim", 1240000, PIN)] == ran

@@ -15,6 +15,7 @@ from continuations.core.call_display import CallDisplay
 from continuations.core.decisions import Decision
 from continuations.core.evidence import Finding
 from continuations.core.jsontext import dump
+from continuations.core.quorum import Quorum, Vote
 from continuations.core.reading_texts import MoneyReading
 from continuations.present.json_forms import wait_json, wait_notice_json
 from continuations.present.wait_parts import wait_parts
@@ -232,3 +233,31 @@ def test_decided_edit_has_the_title_of_the_edit() -> None:
     assert ["title: Send €5.00"] == list(title_lines(wait, edited))
     assert [] == list(title_lines(full_wait(template=None), edited))
     assert [] == list(title_lines(make_wait(), decision))
+
+
+def test_vote_for_an_edit_shows_the_edit_and_its_title() -> None:
+    """The next person must see what the first one voted for."""
+    edit = '{"cents":500,"pin":"[secret]"}'
+    vote = Vote(
+        id="x",
+        wait_id="w",
+        by="kim",
+        kind="approve",
+        at=MOMENT,
+        votes_needed=2,
+        still_needed=1,
+        digest="d",
+        arguments=edit,
+    )
+    rule = Quorum(votes=2)
+    with_title = replace(full_wait(), votes=(vote,), quorum=rule)
+    plain = replace(make_wait(), votes=(vote,), quorum=rule)
+
+    assert (
+        f"kim: approve with edited arguments {edit} (Send €5.00); 2 needed"
+        == wait_facts(with_title)["Votes"]
+    )
+    assert (
+        f"kim: approve with edited arguments {edit}; 2 needed"
+        == wait_facts(plain)["Votes"]
+    )

@@ -7,6 +7,7 @@ from asyncio import Semaphore, gather
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import Door
 from continuations.errors import RunBusy, StaleRun
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from continuations.serve.http.webhook_receiver import WebhookReceiver
 
 _log = logging.getLogger("continuations")
+# The door of a request whose sender the verifier knows.
+HTTP = Door("http", "verifier")
 # How many runs one request wakes, and how many at a time.
 MAX_WOKEN_RUNS = 100
 _PARALLEL_WAKES = 10

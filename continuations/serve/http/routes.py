@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core.decisions import Decision
-from continuations.core.doors import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies, problems
-from continuations.serve.http.request_context import RequestContext
+from continuations.serve.http import decision_bodies, event_routes, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import (
     outcome_response,
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
-# The verifier of the API has identified the sender of every request.
-HTTP = Door("http", "verifier")
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
@@ -93,6 +90,8 @@ async def openapi(_: RequestContext) -> Response:
 async def list_waits(context: RequestContext) -> Response:
     """List open waits, one page at a time, from their keys alone."""
     limit = _parse_limit(context.request)
+    if context.request.query.get("order") == "due":
+        return await _list_due_first(context, limit)
     after = _parse_after(context.request)
     waits: list[dict[str, str]] = []
     next_after = None
@@ -102,6 +101,13 @@ async def list_waits(context: RequestContext) -> Response:
             break
         waits.append(json_forms.wait_summary_json(summary))
     return json_response({"waits": waits, "next": next_after})
+
+
+async def _list_due_first(context: RequestContext, limit: int) -> Response:
+    after = context.request.query.get("after", "")
+    page = await context.runner.worklist(after=after, limit=limit)
+    rows = [json_forms.listed_wait_json(row) for row in page.waits]
+    return json_response({"waits": rows, "next": page.next})
 
 
 async def show_wait(context: RequestContext) -> Response:
@@ -279,48 +285,6 @@ async def unpause(context: RequestContext) -> Response:
     return await _run_response(context, run)
 
 
-async def signal(context: RequestContext) -> Response:
-    """Record a signal, then give its run to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"run_id", "name", "data", "id"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    run_id = decision_bodies.optional_text(fields, "run_id")
-    name = decision_bodies.optional_text(fields, "name")
-    if run_id is None or name is None:
-        raise problems.malformed('The body needs "run_id" and "name".')
-    number = await context.runner.signal(
-        run_id,
-        name,
-        fields.get("data"),
-        by=context.identity_name,
-        id=decision_bodies.optional_text(fields, "id"),
-        door=HTTP,
-    )
-    woken = await context.wake(run_id)
-    return json_response({"run_id": run_id, "number": number, "woken": woken})
-
-
-async def publish(context: RequestContext) -> Response:
-    """Publish an event, then give the runs whose waits it ended to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"name", "key", "data", "id"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    name = decision_bodies.optional_text(fields, "name")
-    if name is None:
-        raise problems.malformed('The body needs "name".')
-    publication = await context.runner.publish(
-        name,
-        fields.get("data"),
-        key=decision_bodies.optional_text(fields, "key"),
-        by=context.identity_name,
-        id=decision_bodies.optional_text(fields, "id"),
-        door=HTTP,
-    )
-    form = json_forms.publication_json(publication)
-    woken = await context.wake_all(publication.run_ids)
-    return json_response({**form, "woken": woken})
-
-
 async def wake(context: RequestContext) -> Response:
     """End the waits of a run for its models, then give it to the dispatcher."""
     # A JSON body is required: a form of another site cannot send one.
@@ -420,8 +384,8 @@ ROUTES = (
     Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
     Route(path="/runs/{run_id}/unpause", handlers={"POST": unpause}),
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
-    Route(path="/signals", handlers={"POST": signal}),
-    Route(path="/events", handlers={"POST": publish}),
+    Route(path="/signals", handlers={"POST": event_routes.signal}),
+    Route(path="/events", handlers={"POST": event_routes.publish}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(

@@ -1,0 +1,50 @@
+"""Handlers of the HTTP API that report events: to one run, or to all that wait."""
+
+from __future__ import annotations
+
+from continuations.present import json_forms
+from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_response import Response, json_response
+
+
+async def signal(context: RequestContext) -> Response:
+    """Record a signal, then give its run to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    names = frozenset({"run_id", "name", "data", "id"})
+    decision_bodies.refuse_unknown_fields(fields, names)
+    run_id = decision_bodies.optional_text(fields, "run_id")
+    name = decision_bodies.optional_text(fields, "name")
+    if run_id is None or name is None:
+        raise problems.malformed('The body needs "run_id" and "name".')
+    number = await context.runner.signal(
+        run_id,
+        name,
+        fields.get("data"),
+        by=context.identity_name,
+        id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
+    )
+    woken = await context.wake(run_id)
+    return json_response({"run_id": run_id, "number": number, "woken": woken})
+
+
+async def publish(context: RequestContext) -> Response:
+    """Publish an event, then give the runs whose waits it ended to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    names = frozenset({"name", "key", "data", "id"})
+    decision_bodies.refuse_unknown_fields(fields, names)
+    name = decision_bodies.optional_text(fields, "name")
+    if name is None:
+        raise problems.malformed('The body needs "name".')
+    publication = await context.runner.publish(
+        name,
+        fields.get("data"),
+        key=decision_bodies.optional_text(fields, "key"),
+        by=context.identity_name,
+        id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
+    )
+    form = json_forms.publication_json(publication)
+    woken = await context.wake_all(publication.run_ids)
+    return json_response({**form, "woken": woken})
