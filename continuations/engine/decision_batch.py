@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from continuations.core.decisions import Decision
+    from continuations.core.decisions import Decision, Verdict
     from continuations.core.doors import Door
     from continuations.core.quorum import Vote
 
@@ -23,7 +23,7 @@ _AT_A_TIME = 20
 
 async def decide_each(
     decide: Callable[..., Coroutine[Any, Any, Decision | Vote]],
-    verdicts: Any,
+    verdicts: Mapping[str, Verdict],
     door: Door,
     *,
     shown: Mapping[str, str | None] | None = None,
@@ -33,8 +33,7 @@ async def decide_each(
     `shown` has the digests that the person saw. Raises `InvalidInput` if the verdicts
     are not a mapping of at most `MAX_DECISIONS`.
     """
-    is_mapping: bool = isinstance(verdicts, Mapping)
-    if not is_mapping:
+    if not isinstance(cast("object", verdicts), Mapping):
         msg = (
             "verdicts must be a mapping of wait ids to verdicts, got "
             f"{type(verdicts).__name__}. Pass {{wait.id: Approve()}}."
@@ -59,5 +58,5 @@ async def decide_each(
             except ContinuationsError as error:
                 return error
 
-    results = await asyncio.gather(*map(result, given))
+    results = await asyncio.gather(*(result(wait_id) for wait_id in given))
     return dict(zip(given, results, strict=True))
