@@ -157,7 +157,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "siblings_of_a_suspended_frame_go_on",
     ),
     "a_worker_does_not_look_back": (3000004, "no_event_is_lost"),
-    "a_repair_does_not_look_back": (3000861, "no_event_is_lost"),
+    "a_repair_does_not_look_back": (3000807, "no_event_is_lost"),
     "waits_are_listed_before_the_event": (3000000, "no_event_is_lost"),
     "an_event_has_no_marker": (3000011, "events_leave_nothing"),
     "a_sweep_does_not_finish_a_publication": (3000000, "events_leave_nothing"),
@@ -169,6 +169,6 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_decided_wait_stays_known": (3000000, "events_leave_nothing"),
     "the_id_of_an_old_event_is_left": (3000003, "events_leave_nothing"),
     "a_used_signal_is_kept": (3000002, "each_signal_ends_one_wait"),
-    "a_signal_before_its_wait_is_dropped": (3000016, "each_signal_ends_one_wait"),
+    "a_signal_before_its_wait_is_dropped": (3000020, "each_signal_ends_one_wait"),
     "a_kept_signal_is_not_offered": (3000020, "no_signal_waits_beside_its_wait"),
 }
