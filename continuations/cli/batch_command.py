@@ -71,8 +71,7 @@ def _posted(items: Any, by: str) -> dict[str, PostedDecision]:
     from continuations.serve.http import decision_bodies, problems  # noqa: PLC0415
 
     posted: dict[str, PostedDecision] = {}
-    listed: list[Any] = items if type(items) is list else []
-    for item in listed or [None]:
+    for item in jsontext.as_array(items) or [None]:
         own = {**(jsontext.as_object(item) or {})}
         wait_id = own.pop("wait_id", None)
         if type(wait_id) is not str or wait_id in posted:
