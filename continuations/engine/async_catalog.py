@@ -74,7 +74,7 @@ class AsyncCatalog(RunnerParts):
             run_id: Id of the run.
 
         Returns:
-            What this call deleted. A repeated call returns a receipt with zeros.
+            The numbers of objects that this call deleted. A repeated call returns a receipt with zeros.
 
         Raises:
             RunNotFound: The run does not exist.

@@ -1,4 +1,4 @@
-"""What requests of operators do to a run while a worker works on it."""
+"""The effects of requests of operators on a run in work."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Catalog:
             run_id: Id of the run.
 
         Returns:
-            What this call deleted. A repeated call returns a receipt with zeros.
+            The numbers of objects that this call deleted. A repeated call returns a receipt with zeros.
 
         Raises:
             RunNotFound: The run does not exist.

@@ -18,7 +18,7 @@ TOMBSTONE = "tombstone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """What is left of an erased run.
+    """The rest of an erased run.
 
     Attributes:
         run_id: Id of the run.
