@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations import Decision, Outcome, RunSummary, Usage, Wait, WaitSummary
     from continuations.core.quorum import Vote
     from continuations.core.wait_rules import WaitRules
+    from continuations.ledger.worklist import ListedWait
     from continuations.present.wait_parts import WaitParts
 
 # Longer JSON is laid out with one value per line.
@@ -200,6 +201,22 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
         for wait in waits
     ]
     return _table_lines(rows)
+
+
+def worklist_lines(rows: Sequence[ListedWait]) -> Iterator[str]:
+    """Yield a table of waits with their tools and deadlines, the id first."""
+    table: list[tuple[str, ...]] = [("WAIT", "KIND", "TOOL", "DEADLINE", "STATE")]
+    table += [
+        (
+            row.wait.id,
+            row.wait.kind,
+            row.wait.tool,
+            readable_time(row.wait.deadline) if row.wait.deadline else "",
+            "expired" if row.expired else "open",
+        )
+        for row in rows
+    ]
+    return _table_lines(table)
 
 
 def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:

@@ -16,9 +16,11 @@ from continuations.cli.json_output import run_form, write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
+from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
     audit_line_json,
+    listed_wait_json,
     run_summary_json,
     wait_json,
     wait_summary_json,
@@ -45,11 +47,22 @@ def waiting(
             "kinds. Default: the kinds that ask a person.",
         ),
     ] = None,
+    due: Annotated[
+        bool,
+        typer.Option(
+            "--due",
+            help="Show tool and deadline of the waits that ask a person, the next "
+            "deadlines first.",
+        ),
+    ] = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
     """List the open waits of a store. Needs no agent code."""
     runner = runner_without_agents(app, store)
+    if due:
+        _write_worklist(runner, json=json)
+        return
     summaries = runner.waiting(kinds=kind or None)
     folder = missing_folder(runner.store)
     if folder is not None:
@@ -70,6 +83,18 @@ def waiting(
             write_note(f"No open waits in {store_name(runner.store)}.")
         return
     write_lines(formatting.wait_table_lines(waits))
+
+
+def _write_worklist(runner: Runner, *, json: bool) -> None:
+    page = runner.worklist(limit=MAX_PAGE)
+    if page.next is not None:
+        write_note(f"Only the first {MAX_PAGE} waits are shown.")
+    if json:
+        write_json([listed_wait_json(row) for row in page.waits])
+    elif page.waits:
+        write_lines(formatting.worklist_lines(page.waits))
+    else:
+        write_note(f"No open waits in {store_name(runner.store)}.")
 
 
 def runs(  # noqa: PLR0913 - one parameter for each option

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
+    from continuations.ledger.worklist import Worklist
 
 # A process that only decides should start fast. The methods import what they need.
 # ruff: noqa: PLC0415
@@ -21,6 +22,31 @@ if TYPE_CHECKING:
 
 class AsyncCatalog(RunnerParts):
     """Lists the runs of a store, and erases them."""
+
+    async def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+        """Return one page of the waits that people are asked about, with all fields.
+
+        Waits with the next deadlines come first, then the oldest ones. A page lists
+        the keys of all these waits, and one page of markers. Then it reads the waits
+        of the page, at the same time.
+
+        Args:
+            after: `next` of the page before.
+            limit: The largest number of waits, from 1 to 1,000.
+
+        Returns:
+            The waits, and whether their deadline has passed.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            Corrupt: A wait of the page is damaged; `waiting` lists all waits.
+            StoreError: The store failed.
+        """
+        from continuations.ledger.store_clock import StoreClock
+        from continuations.ledger.worklist import read_worklist
+
+        clock = StoreClock(self._ports.clock)
+        return await read_worklist(self._objects, clock, after=after, limit=limit)
 
     def runs(
         self,

@@ -14,12 +14,36 @@ if TYPE_CHECKING:
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
+    from continuations.ledger.worklist import Worklist
 
 
 class Catalog:
     """Lists the runs of a store, and erases them."""
 
     async_runner: AsyncRunner
+
+    def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+        """Return one page of the waits that people are asked about, with all fields.
+
+        Waits with the next deadlines come first, then the oldest ones. A page lists
+        the keys of all these waits, and one page of markers. Then it reads the waits
+        of the page, at the same time.
+
+        Args:
+            after: `next` of the page before.
+            limit: The largest number of waits, from 1 to 1,000.
+
+        Returns:
+            The waits, and whether their deadline has passed.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            Corrupt: A wait of the page is damaged; `waiting` lists all waits.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(
+            self.async_runner.worklist(after=after, limit=limit)
+        )
 
     def runs(
         self,

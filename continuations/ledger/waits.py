@@ -108,7 +108,7 @@ async def read_open(
                 if wait_id in rows_only:
                     yield rows_only[wait_id]
                 elif body is not None:
-                    yield _decode(wait_id, body)
+                    yield decode_open(wait_id, body)
 
 
 async def _rows_only(
@@ -176,10 +176,11 @@ async def read(objects: Objects, wait_id: str) -> Wait | None:
         body = await objects.read(layout.wait_key(wait_id))
     except NotFound:
         return None
-    return _decode(wait_id, body)
+    return decode_open(wait_id, body)
 
 
-def _decode(wait_id: str, body: bytes) -> Wait:
+def decode_open(wait_id: str, body: bytes) -> Wait:
+    """Return the wait that an object of the list contains; raises `Corrupt`."""
     key = layout.wait_key(wait_id)
     wait = decode_wait(body, key, layout.parse_wait_id(wait_id).run_id)
     if wait.id != wait_id:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
+    from continuations.ledger.worklist import ListedWait
     from continuations.wire.continuation import Continuation
 
 __all__ = [
@@ -78,6 +79,11 @@ def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
         "created_at": utc_text(summary.created_at),
         "state": "expired" if summary.expired else "open",
     }
+
+
+def listed_wait_json(row: ListedWait) -> dict[str, Any]:
+    """Return a wait of the worklist as JSON values (`wait`)."""
+    return {**wait_json(row.wait), "state": "expired" if row.expired else "open"}
 
 
 def run_summary_json(summary: RunSummary) -> dict[str, Any]:

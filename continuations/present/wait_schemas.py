@@ -194,7 +194,10 @@ def wait_definitions() -> Json:
         "wait_page": object_form(
             "One page of the list of open waits.",
             {
-                "waits": array(ref("wait_summary")),
+                "waits": described(
+                    array({"anyOf": [ref("wait_summary"), ref("wait")]}),
+                    "With `order=due`, each wait has all its fields.",
+                ),
                 "next": described(
                     TEXT_OR_NULL, "The `after` of the next page, or null."
                 ),

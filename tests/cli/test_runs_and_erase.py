@@ -118,3 +118,17 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     assert "1 runs are erased" in cli(*prune).out
     with pytest.raises(RunErased):
         runner.look("j1")
+
+
+def test_waits_are_listed_with_tool_and_deadline(
+    cli: CommandLine, runner: Runner
+) -> None:
+    nothing = cli("waiting", "--due")
+    runner.start("go", run_id="j1")
+    table, rows = cli("waiting", "--due"), cli("waiting", "--due", "--json")
+
+    assert ("", True) == (nothing.out, "No open waits in file:" in nothing.err)
+    assert ["WAIT", "KIND", "TOOL", "DEADLINE", "STATE"] == table.lines[0].split()
+    [row] = json.loads(rows.out)
+    assert_matches_schema("wait", row)
+    assert [row["id"], "approval", row["tool"], "open"] == table.lines[1].split()

@@ -45,6 +45,21 @@ FINDING = Area(
             names=("after", "jane-1", "cursor"),
         ),
         Case(
+            "worklist-limit",
+            InvalidInput,
+            "runner.worklist(limit=0)",
+            "runner.worklist(limit=100)",
+            names=("limit",),
+        ),
+        Case(
+            "worklist-after",
+            InvalidInput,
+            'runner.worklist(after="jane-1")',
+            'runner.worklist(after=runner.worklist(limit=1).next or "")',
+            setup='start("jane-1")',
+            names=("after", "next"),
+        ),
+        Case(
             "erase-unknown",
             RunNotFound,
             'runner.erase("jane-2")',

@@ -99,11 +99,17 @@ _LIMIT_PARAMETER: _Json = {
     "in": "query",
     "schema": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
+_ORDER_PARAMETER: _Json = {
+    "name": "order",
+    "in": "query",
+    "description": "`due`: the next deadlines first, and all fields of each wait.",
+    "schema": {"enum": ["id", "due"], "default": "id"},
+}
 _AFTER_PARAMETER: _Json = {
     "name": "after",
     "in": "query",
     "description": "The `next` of the previous page.",
-    "schema": {"type": "string", "pattern": f"^{WAIT_ID_PATTERN}$"},
+    "schema": _TEXT,
 }
 
 
@@ -167,7 +173,7 @@ def _wait_paths() -> _Json:
                 "List open waits. A wait that was just decided may still be listed.",
                 {"200": _json_response("wait_page", "One page of open waits.")},
                 *(400, 503),
-                parameters=(_LIMIT_PARAMETER, _AFTER_PARAMETER),
+                parameters=(_LIMIT_PARAMETER, _AFTER_PARAMETER, _ORDER_PARAMETER),
             )
         },
         "/waits/{wait_id}": {

@@ -90,6 +90,8 @@ async def openapi(_: RequestContext) -> Response:
 async def list_waits(context: RequestContext) -> Response:
     """List open waits, one page at a time, from their keys alone."""
     limit = _parse_limit(context.request)
+    if context.request.query.get("order") == "due":
+        return await _list_due_first(context, limit)
     after = _parse_after(context.request)
     waits: list[dict[str, str]] = []
     next_after = None
@@ -99,6 +101,13 @@ async def list_waits(context: RequestContext) -> Response:
             break
         waits.append(json_forms.wait_summary_json(summary))
     return json_response({"waits": waits, "next": next_after})
+
+
+async def _list_due_first(context: RequestContext, limit: int) -> Response:
+    after = context.request.query.get("after", "")
+    page = await context.runner.worklist(after=after, limit=limit)
+    rows = [json_forms.listed_wait_json(row) for row in page.waits]
+    return json_response({"waits": rows, "next": page.next})
 
 
 async def show_wait(context: RequestContext) -> Response:

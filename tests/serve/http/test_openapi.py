@@ -55,7 +55,7 @@ EXCLUDED_CHECKS = {
     "/runs": ["positive_data_acceptance"],
     # Nor the runs that have ended, which accept no signal.
     "/signals": ["positive_data_acceptance"],
-    "/waits": ["negative_data_rejection"],
+    "/waits": ["negative_data_rejection", "positive_data_acceptance"],
     # Nor the grants of a run.
     "/runs/{run_id}/grants/{grant}/revoke": ["positive_data_acceptance"],
 }
@@ -416,6 +416,8 @@ async def with_an_erased_run(checker: ResponseChecker) -> None:
     fixture = ApiFixture()
     await fixture.start_waiting_run()
     assert 200 == await checker.request(fixture, "get", "/runs")
+    due = {"order": "due", "limit": "1"}
+    assert 200 == await checker.request(fixture, "get", "/waits", query=due)
     assert 400 == await checker.request(fixture, "get", "/runs", query={"status": "x"})
     for _ in range(2):
         assert 200 == await checker.request(

@@ -1,0 +1,127 @@
+"""The open waits that people are asked about, those with the next deadline first.
+
+A page lists the keys of all these waits, and one page of markers. The markers are
+sorted by time, so that page has the next deadlines. Only the waits of the page are
+read, at the same time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.errors import InvalidInput
+from continuations.ledger import layout, waits
+from continuations.wire.fields import to_milliseconds
+
+if TYPE_CHECKING:
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
+
+MAX_PAGE = 1000
+# The time of the last deadline that counts, then the place of a wait: its deadline,
+# the time when it was opened, and its id.
+_CURSOR = re.compile(r"([0-9]{1,16})/([0-9]{1,16})/([0-9]{1,16})/([^/]{1,300})\Z")
+_NO_DEADLINE = 10**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedWait:
+    """A row of the worklist.
+
+    Attributes:
+        wait: The wait, with its tool, arguments and deadline.
+        expired: Whether the deadline has passed. Then the next sweep records that.
+    """
+
+    wait: Wait
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worklist:
+    """One page of the worklist.
+
+    Attributes:
+        waits: The waits: those with the next deadlines first, then the oldest ones. A
+            wait that is decided meanwhile is left out.
+        next: Pass it as `after` for the next page; `None` on the last one.
+    """
+
+    waits: tuple[ListedWait, ...]
+    next: str | None
+
+
+async def read_worklist(
+    objects: Objects, clock: StoreClock, *, after: object, limit: object
+) -> Worklist:
+    """Return one page of the worklist; raises `InvalidInput`."""
+    if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
+        msg = f"limit must be a number from 1 to {MAX_PAGE}, got {limit!r:.60}."
+        raise InvalidInput(f"{msg} Pass for example limit=100.")
+    horizon, last = _parse_cursor(after)
+    deadlines, horizon = await _next_deadlines(objects, clock, horizon)
+    places: list[tuple[int, int, str]] = []
+    for kind in sorted(waits.PEOPLES_KINDS):
+        prefix = f"{layout.WAITS_PREFIX}{kind}-"
+        ids = layout.listed_wait_ids([key async for key in objects.all_keys(prefix)])
+        for wait_id in ids:
+            due = deadlines.get(wait_id.partition("-")[2], _NO_DEADLINE)
+            places.append((due, layout.parse_wait_id(wait_id).opened_ms, wait_id))
+    places = [place for place in sorted(places) if last is None or place > last]
+    shown = places[:limit]
+    now_ms = to_milliseconds(clock.now())
+    bodies = await objects.read_many([layout.wait_key(each[2]) for each in shown])
+    rows = [
+        ListedWait(wait=waits.decode_open(wait_id, body), expired=due < now_ms)
+        for (due, _, wait_id), body in zip(shown, bodies, strict=True)
+        if body is not None
+    ]
+    following = None
+    if len(places) > limit:
+        due, opened, wait_id = shown[-1]
+        following = f"{horizon}/{due}/{opened}/{wait_id}"
+    return Worklist(waits=tuple(rows), next=following)
+
+
+def _parse_cursor(after: object) -> tuple[int | None, tuple[int, int, str] | None]:
+    if after == "":
+        return None, None
+    match = _CURSOR.match(after) if isinstance(after, str) else None
+    if match is None:
+        msg = f"after must be the `next` of a page of this listing, got {after!r:.60}."
+        raise InvalidInput(f"{msg} Pass Worklist.next.")
+    horizon, due, opened, wait_id = match.groups()
+    return int(horizon), (int(due), int(opened), wait_id)
+
+
+async def _next_deadlines(
+    objects: Objects, clock: StoreClock, horizon: int | None
+) -> tuple[dict[str, int], int]:
+    """Return the next deadlines by `{ulid}@{run}`, and the last time that counts.
+
+    That time stays the same for all pages of one listing. So no wait moves between the
+    waits with a deadline and the other ones.
+    """
+    deadlines: dict[str, int] = {}
+    after = ""
+    while True:
+        page = await clock.list_keys(
+            objects, layout.MARKERS_PREFIX, after, objects.listing_size
+        )
+        found = [each for each in map(layout.parse_marker, page) if each is not None]
+        for marker in found:
+            is_late = horizon is not None and marker.due_ms > horizon
+            if marker.reason == "e" and not is_late:
+                # A deadline that was extended has a second, later marker.
+                deadlines[f"{marker.target}@{marker.run_id}"] = marker.due_ms
+        last = found[-1].due_ms if found else _NO_DEADLINE
+        if len(page) < objects.listing_size:
+            return deadlines, _NO_DEADLINE if horizon is None else horizon
+        if horizon is None:
+            return deadlines, last
+        if last > horizon:
+            return deadlines, horizon
+        after = page[-1]
