@@ -1,6 +1,6 @@
-"""Tell other systems that their jobs are no longer needed (`on_cancel`).
+"""Stop the jobs of other systems whose results are not used any more (`on_cancel`).
 
-The function is called before the version that ends its wait is committed. So a crash at
+The function is called before the version that ends the wait is committed. So a crash at
 any point repeats the call, and after that version it is never repeated. A function that
 fails does not keep its run: after some tries, the run goes on without it.
 """

@@ -1,4 +1,4 @@
-"""The effects of requests of operators on a run in work."""
+"""Apply requests of operators to a run while a worker works on it."""
 
 from __future__ import annotations
 
