@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgress:
-    """What a condition reads before a turn of the model of one agent.
+    """The progress of one agent, which a condition reads before a turn of its model.
 
     Attributes:
         run_id: Id of the run.

@@ -56,7 +56,7 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 grant=event.grant,
             )
         case ApprovalRequested():
-            return _examined(row, event)
+            return replace(_examined(row, event), quorum=event.wait.quorum)
         case Approved(arguments=None):
             return replace(
                 row,
@@ -106,4 +106,5 @@ def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
         repeatable=event.repeatable,
         verifiable=event.verifiable,
         secrets=event.secrets,
+        quorum=None,
     )

@@ -1,4 +1,4 @@
-"""Requests of an operator to a run: pause it, unpause it, or cancel a part of it."""
+"""Requests of an operator: pause a run, unpause it, or cancel one of its calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OperatorRequest:
         id: Id of the request, a ULID.
         number: Number of the request in its run. Requests count in this order.
         at: When the request was recorded, in UTC.
-        action: What the operator asks for.
+        action: The action that the operator asks for.
         call_id: The call to cancel. A "cancel" without it says that the run has a
             cancel request.
         by: Name of the operator.

@@ -61,7 +61,7 @@ def operator_wait(
         wait_id: Id of the wait.
         now: The time of the wait.
         name: Name of the condition, or reason of the pause.
-        note: What a person should know besides the name.
+        note: A remark for people, besides the name.
         frame_id: The frame that waits; empty: the run.
     """
     path = frame_path(state, frame_id or ROOT_FRAME_ID)

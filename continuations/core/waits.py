@@ -299,7 +299,11 @@ class WaitSummary:
 
     @property
     def created_at(self) -> datetime:
-        """When the wait was opened, in UTC."""
+        """When the wait was opened, in UTC.
+
+        The id of a job's wait is made before the job starts: its time is the start of
+        the run. `Wait.created_at` is right for every kind.
+        """
         text = self.id.partition("-")[2].partition("@")[0]
         return _EPOCH + timedelta(milliseconds=milliseconds_of(text))
 

@@ -1,4 +1,4 @@
-"""What requests of operators do to a run while a worker works on it."""
+"""Apply requests of operators to a run while a worker works on it."""
 
 from __future__ import annotations
 

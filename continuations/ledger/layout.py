@@ -16,10 +16,10 @@
 Decisions, signals, slots, inbox messages, requests of operators and the cancel request
 are the *arrivals* of a run. The byte order of a run's keys is: decisions, signals,
 slots, inbox messages, requests of operators, cancel request, versions. So one listing
-of a run shows all arrivals and the newest version. A listing of two keys that begins
-after the last request of an operator that the run has taken in shows the next one, if
-any, the cancel request, if any, and the newest version. Signals sort after decisions: a
-listing that shows the decision of a wait by a signal also shows the signal.
+of a run shows all arrivals and the newest version. A listing of two keys after the last
+request that the run has taken in shows the next one, if any, the cancel request, if
+any, and the newest version. Signals sort after decisions: a listing that shows the
+decision of a wait by a signal also shows the signal.
 
 Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock. A
 wait id contains its kind, its time (in the ULID) and its run.

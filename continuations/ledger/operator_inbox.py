@@ -47,7 +47,7 @@ async def read_listed_request(
 async def read_following(
     objects: Objects, run_id: str, last_number: int
 ) -> tuple[OperatorRequest, ...]:
-    """Return the requests after a number; one read tells that there is none."""
+    """Return the requests after a number; without any, this costs one read."""
     requests: list[OperatorRequest] = []
     while True:
         number = last_number + len(requests) + 1

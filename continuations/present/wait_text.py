@@ -94,7 +94,7 @@ def _on_deadline(wait: Wait) -> str | None:
         case Deny():
             return "the call is refused"
         case Escalate(to=to):
-            return f"{', '.join(to)} decide"
+            return f"other people are asked: {', '.join(to)}"
         case None:
             return None
 

@@ -345,7 +345,7 @@ def test_cancelled_waiting_call_of_the_root_never_runs() -> None:
 
 
 def test_running_call_below_a_cancelled_one_returns_and_is_reported() -> None:
-    """What runs is not stopped and not lost; what has not begun never begins."""
+    """A running tool returns and its result is kept; no other call begins."""
     tree = Tree()
     script: Script = {
         "go": [[call("hr", input="H")], "end"],

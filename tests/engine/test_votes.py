@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,7 @@ from continuations import (
     Vote,
     tool,
 )
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
@@ -225,3 +226,43 @@ def test_the_requester_does_not_decide(requester: str | None) -> None:
         runner.decide(wait, Approve(by="jane"))
     if requester:
         assert isinstance(runner.decide(wait, Approve(by="kim")), Decision)
+
+
+def test_unknown_outcome_is_decided_by_the_same_persons(
+    environment: RunEnvironment,
+) -> None:
+    """A wait about a call that several persons approved takes their votes, too.
+
+    The rule is that of the call: it holds although the tool has another policy now.
+    """
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    agent = make_boss(PAY, make_pay(approvers=["kim", "lee"], votes=2))
+    runner = Runner(agent, store=store, clock=clock)
+    wait = wait_of(runner)
+    for name in ("kim", "lee"):
+        runner.decide(wait, Approve(by=name))
+    dies = faults.on("create", faults.crashed("before"), prefix="runs/r/v/", skip=1)
+    with suppress(faults.Crash):
+        Runner(agent, store=faults.FaultyStore(store, dies), clock=clock).resume("r")
+    assert ["pay 5"] == environment.effect_names()
+    clock.seconds += 60
+    changed = Runner(make_boss(PAY, make_pay()), store=store, clock=clock)
+
+    outcome = changed.resume("r")
+
+    assert isinstance(outcome, Suspended)
+    [unknown] = outcome.waits
+    assert ("unknown", ("kim", "lee"), 2) == (
+        unknown.kind,
+        unknown.approvers,
+        unknown.votes_needed,
+    )
+    with pytest.raises(DecisionRefused, match="eve is not one of its approvers"):
+        changed.decide(unknown.id, Answer("paid 5", by="eve"))
+    assert isinstance(changed.decide(unknown.id, Answer("paid 5", by="kim")), Vote)
+    assert isinstance(changed.decide(unknown.id, Answer("paid 5", by="lee")), Decision)
+    end = changed.resume("r")
+    assert isinstance(end, Finished)
+    assert ["paid 5"] == list(root_tool_results(end))
+    assert ["pay 5"] == environment.effect_names()

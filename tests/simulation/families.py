@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.simulation.agents import VOTING_TREES
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
+from tests.simulation.operators import OPERATED_TREES, draw_operators
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
 
@@ -68,9 +69,12 @@ MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
 EVENTS = Family(number=3, trees=EVENT_TREE_NAMES, roles=draw_reporters)
 VOTES = Family(number=5, trees=tuple(VOTING_TREES), roles=draw_voters)
 
+OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
+
 FAMILIES: dict[str, Family] = {
     "general": GENERAL,
     "models": MODELS,
+    "operators": OPERATORS,
     "events": EVENTS,
     "votes": VOTES,
 }

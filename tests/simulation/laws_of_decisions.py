@@ -16,6 +16,7 @@ from continuations.errors import (
     ContinuationsError,
 )
 from continuations.ledger import layout
+from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.processes import EPOCH, wall_time
 from tests.simulation.tools import TOOLS
 
@@ -104,6 +105,9 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
         history = evidence.runs[wait_id.partition("@")[2]]
         if decision.kind == "cancel" and history.versions:
             status = history.newest_state.run.status
+            asked = requests_of(evidence, history.run_id)
+            if any(request.call_id for request in asked):
+                continue  # perhaps the wait of a cancelled call
             if status not in ("cancelled", "failed"):
                 return f"{wait_id} was closed with its run, which is {status}"
     return None
@@ -346,6 +350,8 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
             continue
         if decision is None or decision.kind != "approve":
             continue
+        if any(each.call_id for each in requests_of(evidence, wait.run_id)):
+            continue  # perhaps an operator cancelled the call
         ran = any(
             effect.began_at > record.decided_at
             for effect in effects_of(evidence, record)

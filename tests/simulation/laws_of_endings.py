@@ -18,6 +18,7 @@ from tests.simulation.agents import (
     find_tree,
 )
 from tests.simulation.fault_schedule import LOST_REPLY_KINDS
+from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.processes import wall_time
 from tests.simulation.tools import deployed_tools, results_without_errors
 
@@ -239,6 +240,8 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     if layout.cancel_request_key(history.run_id) in evidence.created:
         return True
     if any(key.startswith(messages) for key in evidence.created):
+        return True
+    if any(request.call_id for request in requests_of(evidence, history.run_id)):
         return True
     return _was_decided_otherwise(evidence, history)
 

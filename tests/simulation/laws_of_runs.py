@@ -104,7 +104,7 @@ def _posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
 
 
 def cancellation_noticed_soon(evidence: Evidence) -> str | None:
-    """A worker makes at most two versions after it was told of the cancellation.
+    """A worker makes at most two versions after it can read of the cancellation.
 
     It makes one more for each read of a request that the store refused.
     """

@@ -26,6 +26,7 @@ from tests.simulation.evidence import Evidence
 from tests.simulation.families import family_of
 from tests.simulation.fault_schedule import FAULT_KINDS, CodeChange, FaultSchedule
 from tests.simulation.laws import broken_laws
+from tests.simulation.operators import unpause_if_held
 from tests.simulation.processes import EPOCH
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
@@ -310,6 +311,9 @@ def sweep_until_idle(
 
 
 async def _sweep_and_decide(actor: Actor) -> None:
+    if actor.environment.operators:
+        for run_id in actor.environment.tree_of_run:
+            await unpause_if_held(actor, run_id)
     await actor.perform("sweep", actor.runner.sweep)
     if actor.environment.decide_at_end:
         wait_ids = await actors.list_wait_ids(actor)

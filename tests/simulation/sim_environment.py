@@ -199,6 +199,8 @@ class SimEnvironment:
         tools_wait: Whether the tools of a run wait.
         jobs: The call (run id, call id) of each wait id that another system got.
         provider: The provider of slow models, or `None` for models that always reply.
+        operators: Whether operators pause runs; the end of the schedule unpauses them.
+        cancels_calls: Whether operators cancel calls.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
@@ -228,6 +230,8 @@ class SimEnvironment:
     tools_wait: bool = False
     jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     provider: SlowProvider | None = None
+    operators: bool = False
+    cancels_calls: bool = False
     deployment: CodeChange | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])

@@ -17,6 +17,7 @@ from tests.simulation.mutants import (
     index_mutants,
     marker_mutants,
     model_mutants,
+    operator_mutants,
     publishing_mutants,
     version_mutants,
     vote_mutants,
@@ -40,6 +41,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     waiting_mutants.MUTANTS,
     vote_mutants.MUTANTS,
     model_mutants.MUTANTS,
+    operator_mutants.MUTANTS,
     event_mutants.MUTANTS,
 )
 
