@@ -92,8 +92,8 @@ class DeclaredDisplay:
         try:
             chosen = callables.accepted_arguments(self.summary, values())
             title: object = self.summary(**chosen)
-        except Exception as error:  # noqa: BLE001 - the call waits also without a title
-            # No traceback: its text may contain arguments.
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see the next line
+            # The call waits also without a title. A traceback may contain arguments.
             name = type(error).__name__
             _log.warning("tool %s: summary raised %s; no title", self.tool, name)
             return None

@@ -65,7 +65,9 @@ def _with_evidence(
     agents = _agents_among_tools(state, call.frame_id)
     found = evidence.findings(messages, agents, scrubbed)
     words = evidence.agent_words(messages, scrubbed)
-    return replace(display, evidence=found, agent_words=words)
+    # The code that examined the call may have had more secrets than this one.
+    title = scrubbed(display.title or "")
+    return replace(display, title=title, evidence=found, agent_words=words)
 
 
 def _agents_among_tools(state: RunState, frame_id: str) -> frozenset[str]:

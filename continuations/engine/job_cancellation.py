@@ -1,7 +1,7 @@
-"""Tell other systems that nobody waits for their jobs any more (`on_cancel`).
+"""Stop the jobs of other systems whose results are not used any more (`on_cancel`).
 
-A job is told before the version that ends its wait is committed. So a crash at any
-point repeats the call, and after that version it is never repeated. A function that
+The function is called before the version that ends the wait is committed. So a crash at
+any point repeats the call, and after that version it is never repeated. A function that
 fails does not keep its run: after some tries, the run goes on without it.
 """
 

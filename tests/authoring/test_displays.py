@@ -96,7 +96,9 @@ def test_function_gets_the_values_that_it_declares() -> None:
     assert display.title_of({"amount": "9.00", "to": "Kim"}) is None
 
 
-@pytest.mark.parametrize("result", [5, None, "", "  ", ValueError("9876")])
+@pytest.mark.parametrize(
+    "result", [5, None, "", "  ", ValueError("9876"), SystemExit("9876")]
+)
 def test_failing_function_leaves_the_call_without_a_title(
     result: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -104,7 +106,7 @@ def test_failing_function_leaves_the_call_without_a_title(
 
     def title(pin: str) -> str:
         del pin
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         text: str = result
         return text

@@ -1,4 +1,4 @@
-"""`on_cancel`: the other system is told, at least once, before the end is recorded."""
+"""`on_cancel` is called at least once before the end is recorded, and never after."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Jobs:
     """Jobs of another system, started by the deepest of three agents.
 
     Attributes:
-        told: What `on_cancel` was told: the document, and the idempotency key.
+        told: The document and the idempotency key of each call of `on_cancel`.
         started: The ids of the waits that the other system got.
     """
 
@@ -135,7 +135,7 @@ def test_cancel_without_agents_only_records_the_request() -> None:
     assert [wait.id] == jobs.started
     assert wait.id == jobs.contexts[0].wait_id
     assert "r1" == jobs.contexts[0].run_id
-    # And after the end nothing is told again, and nothing is left
+    # And after the end it is not called again, and nothing is left
     jobs.runner().sweep()
     jobs.runner().resume("r1")
     jobs.runner(agents=[]).cancel("r1")

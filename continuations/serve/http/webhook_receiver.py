@@ -158,7 +158,7 @@ class WebhookReceiver:
             headers: The headers.
 
         Returns:
-            What to do, or `None`.
+            The decision or the signal, or `None`.
 
         Raises:
             TypeError: The function returned something else.
@@ -194,7 +194,7 @@ async def receive(context: RequestContext) -> Response:
     try:
         run_id = await _do(context, meaning, name, message_id)
     except (AlreadyDecided, Cancelled, WaitExpired) as error:
-        # Senders repeat a message that fails, and stop for ever after status 410.
+        # Senders repeat a message that fails, and stop sending after status 410.
         _log.warning("a message of webhook %s came too late: %s", name, error)
         return json_response({"status": "too_late", "woken": False})
     woken = await context.wake(run_id)
