@@ -32,8 +32,7 @@ class ModelReplied:
     `finish_reason` is the provider's reason to stop. `output_error` says why a final
     reply is no output of the agent, or is `None`. `may_retry` says whether the model is
     asked again after such a reply. `is_final` is False if a reply without tool calls
-    does not end the root frame, because a message or a cancel request arrived before
-    it.
+    does not end the root frame, because a message or a cancel request arrived.
     """
 
     frame_id: str
@@ -56,9 +55,8 @@ class ModelFailed:
 class ModelDelayed:
     """A frame's model gives its reply later, so `wait` suspends the frame.
 
-    `pending_reply` is the id of the reply that the provider computes; `None`: the model
-    must be asked again. `failed` says whether the last request failed. `usage` is the
-    cost of responses without a usable reply.
+    `pending_reply` is the id of the reply to poll; `None`: the model is asked again.
+    `failed`: the last request failed. `usage` is the cost of unusable responses.
     """
 
     wait: Wait
@@ -114,8 +112,7 @@ class UserMessageAdded:
 class AgentCancelled:
     """The agent of a nested call is cancelled, and the agents that it called.
 
-    Nothing begins in their frames any more. Each frame ends after the calls that run in
-    it, and then its call ends as cancelled.
+    Nothing begins in their frames. Each ends after the calls that run in it.
     """
 
     call_id: str
@@ -124,10 +121,7 @@ class AgentCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FrameAbandoned:
-    """A frame without open calls ends without a reply of its model.
-
-    Its agent does not exist any more, or was cancelled.
-    """
+    """A frame without open calls ends: its agent is missing, or was cancelled."""
 
     frame_id: str
     code: str
@@ -198,10 +192,7 @@ class CallAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ApprovalRequested:
-    """The call is valid and must be approved before it begins.
-
-    So a call that has not begun can be examined again, and wait again.
-    """
+    """The call is valid, and waits for an approval before it begins, perhaps again."""
 
     call_id: str
     arguments: str

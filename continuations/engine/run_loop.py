@@ -219,12 +219,9 @@ class RunLoop:
             self._apply(event)
 
     def _budget_ends(self, frame_id: str) -> bool:
-        """Return whether no model may be asked any more; then `failure` is set.
-
-        A pending reply is paid for, so it may be polled.
-        """
+        """Return whether no model may be asked any more; then `failure` is set."""
         if self.state.frames[frame_id].pending_reply is not None:
-            return self.failure is not None
+            return self.failure is not None  # it is paid for, so it may be polled
         budget, usage = self.state.run.budget, self.state.run.usage
         limit = budget and budget.reached_limit(usage)
         if limit:

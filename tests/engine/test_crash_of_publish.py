@@ -71,9 +71,10 @@ class Market:
         return list(root_tool_results(outcome))
 
     def left(self) -> list[str]:
-        """Return the keys that do not belong to the history of a run."""
+        """Return the keys that must not stay."""
         keys = asyncio.run(self.inner.keys(""))
-        return [key for key in keys if not key.startswith(("runs/", "probe/"))]
+        kept = ("runs/", "probe/", "index/ended/")
+        return [key for key in keys if not key.startswith(kept)]
 
     def let_time_pass(self) -> None:
         """Publish once more, and sweep now and then for some days.

@@ -24,6 +24,7 @@ STYLE = (
     "p{margin:0}h1,td,dd,pre,blockquote{unicode-bidi:isolate}"
     "code,pre{font:.86em/1.5 ui-monospace,Menlo,Consolas,monospace}"
     "pre{margin:0;padding:0 1rem 1rem;white-space:pre-wrap}"
+    "h2+pre{padding-top:.75rem}"
     ".kind{display:inline-block;padding:.0625rem .5rem;border-radius:1rem;"
     "font-size:.8125rem;font-weight:550;background:var(--wait-bg);color:var(--wait)}"
     ".lead{font-size:1.0625rem;font-weight:550;margin-bottom:.5rem}"
