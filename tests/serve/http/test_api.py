@@ -696,7 +696,8 @@ def test_options_tells_the_methods_and_head_has_no_body() -> None:
 
         for route in ROUTES:
             path = route.path.format_map(
-                {"run_id": "jane-1", "wait_id": "x", "token": "x", "grant": "x"}
+                dict.fromkeys(("wait_id", "token", "grant", "name"), "x")
+                | {"run_id": "jane-1"}
             )
             options = await fixture.request("OPTIONS", path)
             assert (204, route.methods) == (options.status, options.headers["allow"])
