@@ -8,6 +8,7 @@ import typer
 
 import continuations
 from continuations.cli.adopt_command import adopt
+from continuations.cli.batch_command import decide
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
@@ -99,6 +100,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     deny,
     answer,
     fail,
+    decide,
     grants,
     revoke,
     resume,

@@ -76,12 +76,12 @@ class Wait:
             its tool declares nothing.
         events_taken: Ids of published events that the run took before the wait was
             opened. The wait does not take them again.
-        quorum: Who may decide, and how many must agree; `None` for no such rule.
+        quorum: The rule who may decide, and how many must agree, or `None`.
         remind_after: Seconds after which people are reminded, or 0.
-        votes: The votes that count so far. Like the newest deadline and the approvers
-            of now, `runner.wait` has read them; a wait of another source has none.
+        votes: The votes that count so far, if `runner.wait` returned the wait. It
+            also has the newest deadline and the approvers of now.
         last_slot: Number of the last slot that this value takes into account.
-        notice: Why people are told about the wait: `opened`, `escalated`, or
+        notice: Why people are notified of the wait: `opened`, `escalated`, or
             `reminder-1` and so on. Each has an id of its own.
         editable_json: The names of the arguments that `Approve` may replace, as JSON
             text; see `editable`.
@@ -133,7 +133,7 @@ class Wait:
 
     @property
     def subject(self) -> SubjectKind:
-        """What the wait suspends: `"call"`, `"frame"` or `"run"`."""
+        """The kind of what the wait suspends: `"call"`, `"frame"` or `"run"`."""
         if self.call_id:
             return "call"
         return "frame" if self.frame_id else "run"
@@ -215,7 +215,7 @@ class Wait:
 
     @property
     def approvers(self) -> tuple[str, ...]:
-        """Who may decide: persons, and `group:NAME`; empty for everybody."""
+        """The persons that may decide, and `group:NAME`; empty for everybody."""
         return () if self.quorum is None else self.quorum.approvers
 
     @property

@@ -285,7 +285,7 @@ def _why_arguments_do_not_fit(
 
 
 def _why_edit_is_forbidden(wait: Wait, decision: Decision) -> str | None:
-    """Return why an edit must not run, whoever recorded the decision."""
+    """Return why an edit must not run, or `None`."""
     if decision.arguments is None or wait.editable_json is None:
         return None
     from continuations.core import editable_arguments  # noqa: PLC0415 - rarely needed

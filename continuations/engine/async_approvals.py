@@ -9,8 +9,13 @@ from continuations.engine.async_decider import AsyncDecider
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.audit import AuditLine
+    from continuations.core.decisions import Decision, Verdict
     from continuations.core.grants import KeptGrant
+    from continuations.core.quorum import Vote
+    from continuations.errors import ContinuationsError
 
 # A process that only decides should start fast.
 # ruff: noqa: PLC0415
@@ -41,6 +46,35 @@ class AsyncApprovals(AsyncDecider):
         from continuations.ledger.audit_records import read_audit
 
         return await read_audit(self._objects, layout.check_run_id(run_id))
+
+    async def decide_all(
+        self,
+        verdicts: Mapping[str, Verdict],
+        *,
+        shown: Mapping[str, str] | None = None,
+        door: Door = PYTHON,
+    ) -> dict[str, Decision | Vote | ContinuationsError]:
+        """Record decisions for several waits, each on its own.
+
+        One that is refused or fails does not affect the others: its error is its
+        result. Call again with the same verdicts after a `StoreError`.
+
+        Args:
+            verdicts: Verdicts by wait id, at most 1,000.
+            shown: Digests that the person saw, by wait id, as for `decide`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            For each wait id, in the order given: the recorded decision, the vote, or
+            the error that `decide` raises.
+
+        Raises:
+            InvalidInput: `verdicts` is not a mapping, or has more than 1,000 waits.
+                Nothing was recorded.
+        """
+        from continuations.engine.decision_batch import decide_each
+
+        return await decide_each(self.decide, verdicts, door, shown=shown)
 
     async def grants(self, run_id: str) -> list[KeptGrant]:
         """Return the grants of a run that have not ended, the oldest first.

@@ -73,7 +73,7 @@ class AsyncRunner(AsyncWaker, Generic[Output]):
             system sends the result of its job: `Links(...).callback_url`. Tools get
             the URL as `ctx.callback_url`.
         groups: A function or coroutine function that returns the groups of a person,
-            `groups("kim")` -> `["finance"]`. It is called when somebody decides a wait
+            `groups("kim")` -> `["finance"]`. It is called when a person decides a wait
             whose approvers are groups.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.

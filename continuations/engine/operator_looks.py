@@ -37,9 +37,9 @@ async def read_if_possible(objects: Objects, run: RunRow) -> Arrivals:
 async def read_requests(
     objects: Objects, run: RunRow, *, cancelled: bool = False
 ) -> Arrivals:
-    """Read the next requests; one read tells that there is none.
+    """Read the next requests; without one, this is one read.
 
-    A cancel request is read if one is known, or if a numbered request tells of it.
+    The cancel request is read if it is known, or if a numbered request names it.
     """
     requests = await read_following(objects, run.id, run.last_operator_number)
     if not requests and not cancelled:

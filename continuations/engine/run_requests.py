@@ -154,7 +154,7 @@ class RunRequests:
     async def revoke(
         self, grant: str, *, by: str | None, reason: str | None, door: Door
     ) -> None:
-        """Record the revocation of a grant; raises `InvalidInput` if there is none."""
+        """Record the revocation of a grant; raises `InvalidInput` without a grant."""
         from continuations.ledger import grant_revocations  # noqa: PLC0415 - rarely needed
         from continuations.wire.revocations import Revocation  # noqa: PLC0415
 

@@ -9,8 +9,13 @@ from continuations.engine import portal
 from continuations.engine.sync_decider import Decider
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.audit import AuditLine
+    from continuations.core.decisions import Decision, Verdict
     from continuations.core.grants import KeptGrant
+    from continuations.core.quorum import Vote
+    from continuations.errors import ContinuationsError
 
 
 class Approvals(Decider):
@@ -36,6 +41,35 @@ class Approvals(Decider):
             StoreError: The store failed.
         """
         return portal.run_until_complete(self.async_runner.audit(run_id))
+
+    def decide_all(
+        self,
+        verdicts: Mapping[str, Verdict],
+        *,
+        shown: Mapping[str, str] | None = None,
+        door: Door = PYTHON,
+    ) -> dict[str, Decision | Vote | ContinuationsError]:
+        """Record decisions for several waits, each on its own.
+
+        One that is refused or fails does not affect the others: its error is its
+        result. Call again with the same verdicts after a `StoreError`.
+
+        Args:
+            verdicts: Verdicts by wait id, at most 1,000.
+            shown: Digests that the person saw, by wait id, as for `decide`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            For each wait id, in the order given: the recorded decision, the vote, or
+            the error that `decide` raises.
+
+        Raises:
+            InvalidInput: `verdicts` is not a mapping, or has more than 1,000 waits.
+                Nothing was recorded.
+        """
+        return portal.run_until_complete(
+            self.async_runner.decide_all(verdicts, shown=shown, door=door)
+        )
 
     def grants(self, run_id: str) -> list[KeptGrant]:
         """Return the grants of a run that have not ended, the oldest first.

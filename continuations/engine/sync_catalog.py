@@ -94,7 +94,7 @@ class Catalog:
             run_id: Id of the run.
 
         Returns:
-            What this call deleted. A repeated call returns a receipt with zeros.
+            The numbers of deleted objects; zeros if the call is repeated.
 
         Raises:
             RunNotFound: The run does not exist.

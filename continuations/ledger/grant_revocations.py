@@ -1,7 +1,7 @@
 """Revoke grants of a run, in dense numbers of their own; list what is left.
 
-A revocation needs no marker: nothing must happen because of it. Who claims the run next
-reads it with everything else that arrived.
+A revocation needs no marker: no worker must act on a revocation. The next worker reads
+it with everything else that arrived.
 """
 
 from __future__ import annotations

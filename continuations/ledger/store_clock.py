@@ -30,7 +30,7 @@ class StoreClock:
 
     Attributes:
         correction: The store's time minus the machine's, as far as it is known.
-        is_observed: Whether the store has told its time.
+        is_observed: Whether a time of the store is known.
     """
 
     def __init__(self, clock: Clock) -> None:

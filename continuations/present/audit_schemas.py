@@ -92,6 +92,48 @@ def grant_definitions() -> Json:
     }
 
 
+def batch_definitions(verdict: Json) -> Json:
+    """Return the schemas of several decisions at once; each is a verdict of a wait."""
+    items = [
+        {
+            **each,
+            "properties": {"wait_id": TEXT, **each["properties"]},
+            "required": ["wait_id", *each["required"]],
+        }
+        for each in verdict["oneOf"]
+    ]
+    return {
+        "decision_batch": object_form(
+            "Several decisions to record.",
+            {
+                "decisions": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": 100,
+                    "items": {"oneOf": items},
+                }
+            },
+        ),
+        "decision_results": object_form(
+            "The results of several decisions, in their order.",
+            {
+                "results": array(
+                    object_form(
+                        "The decision, the vote, or the problem of one wait.",
+                        {"wait_id": TEXT},
+                        {
+                            "decision": ref("decision"),
+                            "vote": ref("vote"),
+                            "woken": BOOLEAN,
+                            "problem": ref("problem"),
+                        },
+                    )
+                )
+            },
+        ),
+    }
+
+
 def audit_definitions() -> Json:
     """Return the schemas of the audit by name."""
     return {

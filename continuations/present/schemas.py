@@ -369,6 +369,9 @@ def definitions() -> dict[str, Any]:
         **wait_schemas.decision_definitions(),
         **audit_schemas.audit_definitions(),
         **audit_schemas.grant_definitions(),
+        **audit_schemas.batch_definitions(
+            wait_schemas.decision_definitions()["verdict"]
+        ),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),

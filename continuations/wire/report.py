@@ -101,9 +101,8 @@ def wait_json(wait: Wait) -> dict[str, Any]:
 def vote_json(vote: Vote) -> dict[str, Any]:
     """Return a vote as JSON values (`vote`).
 
-    `groups` is present if the groups of the person are known, `shown` if the digest is
-    known that the person saw, `arguments` if the arguments were edited, and `value` if
-    the verdict is an answer.
+    `groups` is present if the groups of the person are known, and `shown` if the digest
+    that the person saw is known. Edits have `arguments`, and answers have `value`.
     """
     form: dict[str, Any] = {
         "id": vote.id,

@@ -114,6 +114,29 @@ def test_audit_prints_json_lines_with_the_door(
     assert 2 == cli("audit", first).exit_code
 
 
+def test_several_decisions_in_one_command(cli: CommandLine, runner: Runner) -> None:
+    """Each has a line; the exit code tells that one was not recorded."""
+    for run_id in ("j1", "j2"):
+        runner.start("go", run_id=run_id)
+    first, second = (wait.id for wait in runner.waiting())
+    items = [
+        {"wait_id": first, "decision": "approve"},
+        {"wait_id": second, "decision": "deny", "reason": "no"},
+    ]
+    done = cli("decide", json.dumps(items), "--json")
+    assert 0 == done.exit_code
+    kinds = [json.loads(line)["decision"]["kind"] for line in done.out.splitlines()]
+    assert ["approve", "deny"] == kinds
+
+    other = [{"wait_id": first, "decision": "deny"}]
+    late = cli("decide", json.dumps(other))
+    assert (5, True) == (late.exit_code, "AlreadyDecided" in late.out)
+    [line] = cli("decide", json.dumps(other), "--json").out.splitlines()
+    assert "already-decided" == json.loads(line)["error"]
+    for wrong in ("{}", "[]", "[1]", '[{"wait_id": "x"}]'):
+        assert 2 == cli("decide", wrong).exit_code
+
+
 def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -> None:
     """The grant is JSON; the list has its id, and so has the revocation."""
     runner.start("go", run_id="j1")

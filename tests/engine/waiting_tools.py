@@ -87,7 +87,7 @@ def scan(document: str, ctx: ToolContext) -> ToolWait[dict[str, Any]]:
 
 @scan.on_cancel
 def stop_scan(document: str, ctx: ToolContext) -> None:
-    """Tell the other system that nobody waits for the scan."""
+    """Tell the other system that the scan is not needed."""
     told = effect_log.read_lines(Path(os.environ[effect_log.EFFECTS_VARIABLE]))
     effect_log.record(Effect.of("stop_scan", document, ctx))
     if document == "stop and crash" and told[-1]["tool"] == "scan":

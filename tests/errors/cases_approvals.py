@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from continuations.errors import Corrupt, DecisionRefused, InvalidInput, RunNotFound
+from tests.errors import cases_command_line
 from tests.errors.case import Area, Case
 
 _GRANTED = """
@@ -54,6 +55,54 @@ APPROVALS = Area(
                 wait = start("jane-1", runner)
             """,
             names=("note", "cents"),
+        ),
+        Case(
+            "decide-all-no-mapping",
+            InvalidInput,
+            "runner.decide_all([wait.id])",
+            "runner.decide_all({wait.id: Approve()})",
+            setup="wait = start()",
+            names=("verdicts",),
+        ),
+        Case(
+            "decide-all-too-many",
+            InvalidInput,
+            "runner.decide_all({str(number): Approve() for number in range(1001)})",
+            "runner.decide_all({wait.id: Approve()})",
+            setup="wait = start()",
+            names=("1001", "1000"),
+        ),
+        Case(
+            "http-decisions-list",
+            "problem 400 malformed",
+            'http("POST", "/decisions", {"decisions": []})',
+            'http("POST", "/decisions", {"decisions": [{"wait_id": wait.id, "decision": "approve"}]})',
+            setup="wait = start()",
+            names=("decisions",),
+        ),
+        Case(
+            "http-decisions-wait",
+            "problem 400 malformed",
+            'http("POST", "/decisions", {"decisions": [{"decision": "approve"}]})',
+            'http("POST", "/decisions", {"decisions": [{"wait_id": wait.id, "decision": "approve"}]})',
+            setup="wait = start()",
+            names=("wait_id",),
+        ),
+        Case(
+            "cli-decide-no-list",
+            "exit 2",
+            "cli('decide', '{}')",
+            'cli(\'decide\', \'[{"wait_id": "%s", "decision": "approve"}]\' % wait_id)',
+            setup=cases_command_line.STARTED,
+            names=("wait_id",),
+        ),
+        Case(
+            "cli-decide-invalid",
+            "exit 2",
+            'cli(\'decide\', \'[{"wait_id": "%s", "decision": "yes"}]\' % wait_id)',
+            'cli(\'decide\', \'[{"wait_id": "%s", "decision": "approve"}]\' % wait_id)',
+            setup=cases_command_line.STARTED,
+            names=("decision",),
         ),
         Case(
             "grant-tool",

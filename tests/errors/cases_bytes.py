@@ -419,6 +419,20 @@ STORED = Area(
             names=("runs/jane-1/in/e-",),
         ),
         Case(
+            "request-with-another-number",
+            Corrupt,
+            'runner.resume("jane-1")',
+            "del store._bodies[third]; finished(runner.resume('jane-1'))",
+            setup="""
+                wait = start(); runner.decide(wait.id, Approve())
+                runner.pause("jane-1"); runner.unpause("jane-1")
+                first, second = sorted(key for key in store._bodies if "/in/o-" in key)
+                third = second[:-1] + "3"
+                store._bodies[third] = store._bodies[first]
+            """,
+            names=("runs/jane-1/in/o-",),
+        ),
+        Case(
             "message-with-another-number",
             Corrupt,
             'runner.resume("jane-1")',

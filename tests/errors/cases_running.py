@@ -660,6 +660,22 @@ SENDING = Area(
             names=("jane-1", "cancelled", "signals"),
         ),
         Case(
+            "pause-of-ended-run",
+            InvalidInput,
+            'runner.pause("jane-1")',
+            'runner.start("Hurry.", run_id="jane-2")',
+            setup='start(); runner.cancel("jane-1")',
+            names=("jane-1", "cancelled", "paused"),
+        ),
+        Case(
+            "cancel-of-unknown-call",
+            InvalidInput,
+            'runner.cancel("jane-1", call="c99")',
+            'runner.cancel("jane-1", call=wait.call_id)',
+            setup="wait = start()",
+            names=("c99", "jane-1", "Open calls"),
+        ),
+        Case(
             "signal-with-a-used-id",
             InvalidInput,
             'runner.signal("jane-1", "receipt", 2, id="mail-7")',

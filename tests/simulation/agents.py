@@ -316,6 +316,25 @@ VOTING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose tools start jobs that can be stopped.
+JOB_TREES: dict[str, Tree] = {
+    "stoppable": Tree("stoppable", {"go": [[("job_stop", "1")], "end"]}, {}),
+    "stoppable_deep": Tree(
+        "stoppable_deep",
+        {
+            "go": [[("left", "A"), ("act", "1")], "end"],
+            "A": [[("job_stop", "2"), ("ask_standard", "3")], "A end"],
+        },
+        {"left": {}},
+    ),
+    "stoppable_pair": Tree(
+        "stoppable_pair",
+        {"go": [[("job_stop", "1"), ("job_stop", "2")], [("act", "3")], "end"]},
+        {},
+    ),
+}
+
+
 # Trees whose tools wait for published events and for signals.
 EVENT_TREES: dict[str, Tree] = {
     "letters": Tree(
@@ -363,6 +382,7 @@ _BY_NAME = (
     | WAITING_TREES
     | VOTING_TREES
     | EVENT_TREES
+    | JOB_TREES
 )
 
 

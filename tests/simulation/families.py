@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.simulation.agents import VOTING_TREES
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
+from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.operators import OPERATED_TREES, draw_operators
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
@@ -67,6 +68,7 @@ GENERAL = Family(number=0, trees=(), roles=_no_roles)
 
 MODELS = Family(number=1, trees=SLOW_TREES, roles=draw_slow_models)
 EVENTS = Family(number=3, trees=EVENT_TREE_NAMES, roles=draw_reporters)
+JOBS = Family(number=4, trees=JOB_TREE_NAMES, roles=draw_job_systems)
 VOTES = Family(number=5, trees=tuple(VOTING_TREES), roles=draw_voters)
 
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
@@ -76,6 +78,7 @@ FAMILIES: dict[str, Family] = {
     "models": MODELS,
     "operators": OPERATORS,
     "events": EVENTS,
+    "jobs": JOBS,
     "votes": VOTES,
 }
 

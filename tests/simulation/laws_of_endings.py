@@ -10,6 +10,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from tests.simulation.agents import (
     EVENT_TREES,
+    JOB_TREES,
     POISON_TREES,
     TIMEOUT_TREES,
     TREES,
@@ -215,8 +216,8 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 @cache
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
-    all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *VOTING_TREES)
-    for tree in all_trees:
+    all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *JOB_TREES)
+    for tree in (*all_trees, *VOTING_TREES):
         uninterrupted_end(tree)
 
 

@@ -32,7 +32,7 @@ def paused_run_begins_nothing(evidence: Evidence) -> str | None:
     for effect in evidence.environment.effects:
         history = evidence.runs[effect.run_id]
         around = history.versions[effect.fence - 1 : effect.fence + 1]
-        if all(_is_paused(version.state) for version in around):
+        if around and all(_is_paused(version.state) for version in around):
             return f"{effect} began in a paused run"
     for turn in evidence.environment.model_turns:
         own = [
@@ -55,7 +55,10 @@ def cancelled_call_never_begins(evidence: Evidence) -> str | None:
     And the model of a cancelled agent is not asked any more.
     """
     for effect in evidence.environment.effects:
-        version = evidence.runs[effect.run_id].versions[effect.fence - 1]
+        versions = evidence.runs[effect.run_id].versions
+        if effect.fence > len(versions):
+            continue  # that is a matter of other laws
+        version = versions[effect.fence - 1]
         call = version.state.calls.get(effect.call_id)
         if call is None or isinstance(call.state, CLOSED_STATES):
             return f"{effect} began under version {version.number}, without the call"

@@ -63,6 +63,11 @@ class Count:
         if slot.vote is not None:
             self._add_vote(slot.vote)
             return
+        if slot.kind == "extend" and self.deadline is not None:
+            if slot.at > self.deadline:
+                self.problem = f"extend at {slot.at}, after {self.deadline}"
+            self.deadline = max(self.deadline, slot.deadline or self.deadline)
+            return
         if self.deadline is None or slot.at <= self.deadline:
             self.problem = f"{slot.kind} at {slot.at}, before {self.deadline}"
         elif slot.kind == "expire":

@@ -16,6 +16,7 @@ from tests.simulation import actors
 from tests.simulation.actors import Actor
 from tests.simulation.agents import (
     EVENT_TREES,
+    JOB_TREES,
     POISON_TREES,
     TIMEOUT_TREES,
     WAITING_TREES,
@@ -199,7 +200,7 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
         environment.tree_of_run["r0"] = waits.choice(list(WAITING_TREES))
     extra_roles = family_of(environment.seed).draw(environment)
     environment.tools_wait = any(
-        tree in WAITING_TREES for tree in environment.tree_of_run.values()
+        tree in WAITING_TREES | JOB_TREES for tree in environment.tree_of_run.values()
     )
     roles: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
     roles += [(f"worker{n}", actors.act_as_worker) for n in range(rng.randint(1, 3))]
@@ -264,7 +265,7 @@ def run_uninterrupted(tree: str) -> Evidence:
     """Run a tree of agents without faults, with every wait approved."""
     environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
     environment.tree_of_run["r0"] = tree
-    environment.tools_wait = tree in WAITING_TREES | EVENT_TREES
+    environment.tools_wait = tree in WAITING_TREES | EVENT_TREES | JOB_TREES
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")

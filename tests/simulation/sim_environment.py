@@ -198,6 +198,7 @@ class SimEnvironment:
         listings_tell_time: Whether listings tell the store's time; creates always do.
         tools_wait: Whether the tools of a run wait.
         jobs: The call (run id, call id) of each wait id that another system got.
+        stops: The wait id and the true time of each call of an `on_cancel` function.
         provider: The provider of slow models, or `None` for models that always reply.
         operators: Whether operators pause runs; the end of the schedule unpauses them.
         cancels_calls: Whether operators cancel calls.
@@ -229,6 +230,7 @@ class SimEnvironment:
     listings_tell_time: bool = False
     tools_wait: bool = False
     jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    stops: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     provider: SlowProvider | None = None
     operators: bool = False
     cancels_calls: bool = False

@@ -52,12 +52,14 @@ class WaitingTool:
         answer_type: The type of the answer that its `on_answer` function takes, or
             `None` if there is no such function.
         starts_job: Whether the tool gives another system the id of its wait.
+        stops_job: Whether the tool has an `on_cancel` function.
         options: Options of the tool.
     """
 
     wait: Callable[[str], ToolWait[Any]]
     answer_type: type | None = None
     starts_job: bool = False
+    stops_job: bool = False
     options: Mapping[str, Any] | None = None
 
 
@@ -84,6 +86,9 @@ WAITING_TOOLS: dict[str, WaitingTool] = {
     ),
     "job_again": WaitingTool(
         external, starts_job=True, options={"idempotent": True}, answer_type=str
+    ),
+    "job_stop": WaitingTool(
+        lambda what: external(what, str, within=60), starts_job=True, stops_job=True
     ),
     "event": WaitingTool(lambda what: wait_for("mail", str, key=what, within=90)),
     "letter": WaitingTool(lambda _: wait_for(EVENT_NAME, str, key=EVENT_KEY)),
@@ -145,6 +150,15 @@ def make_waiting_tool(
     made: Tool[Any, Any] = tool(
         work, name=name, description="Wait.", **(declaration.options or {})
     )
+
+    async def stop(ctx: ToolContext) -> None:
+        process = current_process()
+        await asyncio.sleep(process.rng.random())
+        at = process.environment.next_timestamp
+        process.environment.stops.append((ctx.idempotency_key, at))
+
+    if declaration.stops_job:
+        made.on_cancel(stop)
     if declaration.answer_type is not None:
         received.__annotations__["answer"] = declaration.answer_type
         made.on_answer(received)

@@ -67,7 +67,11 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
 
 def decision_from_json(request: Request, by: str | Identity) -> PostedDecision:
     """Return the decision in a JSON body; raise `RequestRefused` if it is invalid."""
-    fields = parse_json_object(request)
+    return posted_decision(parse_json_object(request), by)
+
+
+def posted_decision(fields: Mapping[str, Any], by: str | Identity) -> PostedDecision:
+    """Return the decision of a JSON object; raise `RequestRefused` if it is invalid."""
     shown = optional_text(fields, "shown")
     own = {key: fields[key] for key in fields if key != "shown"}
     return PostedDecision(_verdict_from_json(own, by), shown)

@@ -269,6 +269,15 @@ def _run_paths() -> _Json:
 
 def _approval_paths() -> _Json:
     return {
+        "/decisions": {
+            "post": _operation(
+                "decideAll",
+                "Decide several waits; each has a result of its own",
+                {"200": _json_response("decision_results", "One result for each.")},
+                *(400, 415),
+                body=_request_body("application/json", "decision_batch"),
+            )
+        },
         "/runs/{run_id}/audit": {
             "get": _operation(
                 "auditRun",

@@ -55,6 +55,11 @@ class Problem:
 
     def response(self) -> Response:
         """Return the problem as `application/problem+json`."""
+        headers = {**self.headers, "content-type": "application/problem+json"}
+        return json_response(self.body(), self.type.status, **headers)
+
+    def body(self) -> dict[str, Any]:
+        """Return the problem as JSON values (`problem`)."""
         body: dict[str, Any] = {
             "type": TYPE_PREFIX + self.type.slug,
             "title": self.type.title,
@@ -62,8 +67,7 @@ class Problem:
         }
         if self.detail is not None:
             body["detail"] = self.detail
-        headers = {**self.headers, "content-type": "application/problem+json"}
-        return json_response({**body, **self.members}, self.type.status, **headers)
+        return {**body, **self.members}
 
 
 class RequestRefused(Exception):

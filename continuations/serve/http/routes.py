@@ -14,7 +14,12 @@ from continuations.core.decisions import Decision
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies, event_routes, problems
+from continuations.serve.http import (
+    approval_routes,
+    decision_bodies,
+    event_routes,
+    problems,
+)
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import (
@@ -187,39 +192,6 @@ async def list_runs(context: RequestContext) -> Response:
     return json_response({"runs": rows, "next": next_after})
 
 
-async def audit(context: RequestContext) -> Response:
-    """Show what was decided about a run."""
-    run_id = context.path_params["run_id"]
-    lines = await context.runner.audit(run_id)
-    shown = [json_forms.audit_line_json(line) for line in lines]
-    return json_response({"run_id": run_id, "lines": shown})
-
-
-async def list_grants(context: RequestContext) -> Response:
-    """List the grants of a run."""
-    from continuations.present import grant_forms  # noqa: PLC0415 - rarely used
-
-    run_id = context.path_params["run_id"]
-    grants = await context.runner.grants(run_id)
-    shown = [grant_forms.kept_grant_json(grant) for grant in grants]
-    return json_response({"run_id": run_id, "grants": shown})
-
-
-async def revoke(context: RequestContext) -> Response:
-    """Revoke a grant; a worker takes that in at the next claim of the run."""
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
-    run_id, grant = context.path_params["run_id"], context.path_params["grant"]
-    await context.runner.revoke(
-        run_id,
-        grant,
-        by=context.identity_name,
-        reason=decision_bodies.optional_text(fields, "reason"),
-        door=HTTP,
-    )
-    return json_response({"run_id": run_id, "grant": grant, "revoked": True})
-
-
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
@@ -376,9 +348,13 @@ ROUTES = (
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
     Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
-    Route(path="/runs/{run_id}/audit", handlers={"GET": audit}),
-    Route(path="/runs/{run_id}/grants", handlers={"GET": list_grants}),
-    Route(path="/runs/{run_id}/grants/{grant}/revoke", handlers={"POST": revoke}),
+    Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
+    Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
+    Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
+    Route(
+        path="/runs/{run_id}/grants/{grant}/revoke",
+        handlers={"POST": approval_routes.revoke},
+    ),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
     Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
     Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),

@@ -41,6 +41,9 @@ PROTECTED_ROUTES = [
     ("POST", "/runs"),
     ("GET", "/runs/jane-1"),
     ("GET", "/runs/jane-1/audit"),
+    ("GET", "/runs/jane-1/grants"),
+    ("POST", "/runs/jane-1/grants/x/revoke"),
+    ("POST", "/decisions"),
     ("POST", "/runs/jane-1/resume"),
     ("POST", "/runs/jane-1/cancel"),
     ("POST", "/signals"),
@@ -157,6 +160,112 @@ def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
             request["reason"],
             request["identity"],
         )
+
+    run_async(scenario())
+
+
+def test_several_decisions_have_results_of_their_own() -> None:
+    async def scenario() -> None:
+        dispatcher = RecordingDispatcher()
+        fixture = ApiFixture(options={"dispatcher": dispatcher})
+        one = await fixture.start_waiting_run()
+        two = await fixture.start_waiting_run("jane-2")
+        await fixture.decide(two, {"decision": "deny"})
+        dispatcher.runs.clear()
+        items = [{"wait_id": wait.id, **APPROVE} for wait in (one, two)]
+        response = await fixture.request("POST", "/decisions", {"decisions": items})
+
+        first, second = json_body(response)["results"]
+        assert 200 == response.status
+        assert (one.id, "approve", True) == (
+            first["wait_id"],
+            first["decision"]["kind"],
+            first["woken"],
+        )
+        assert "deny" == second["problem"]["decision"]["kind"]
+        assert ["jane-1"] == dispatcher.runs
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize(
+    "decisions",
+    [
+        None,
+        [],
+        [APPROVE],
+        ["approve"],
+        [{"wait_id": "x", "decision": "yes"}],
+        [{"wait_id": "x", **APPROVE}, {"wait_id": "x", "decision": "deny"}],
+        [{"wait_id": "x", **APPROVE}] * 101,
+    ],
+)
+def test_malformed_list_of_decisions_records_nothing(decisions: Any) -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        good = [{"wait_id": wait.id, **APPROVE}]
+        body = {"decisions": decisions and [*good, *decisions]}
+        response = await fixture.request("POST", "/decisions", body)
+
+        assert (400, "malformed") == (response.status, problem_slug(response))
+        assert wait == await fixture.runner.wait(wait.id)
+
+    run_async(scenario())
+
+
+def test_grant_is_given_listed_and_revoked() -> None:
+    """The body of an approval gives the grant; no form does."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        grant = {"tool": "pay", "until": "2026-01-02T00:00:00Z"}
+        decided = await fixture.decide(wait, {**APPROVE, "remember": grant})
+        grant_id = json_body(decided)["decision"]["grant"]
+        grants = "/runs/jane-1/grants"
+
+        [listed] = json_body(await fixture.request("GET", grants))["grants"]
+        revoke = f"{grants}/{grant_id}/revoke"
+        revoked = await fixture.request("POST", revoke, {"reason": "enough"})
+        [after] = json_body(await fixture.request("GET", grants))["grants"]
+
+        assert (grant_id, "kim", False) == (
+            listed["id"],
+            listed["by"],
+            listed["revoked"],
+        )
+        assert "2026-01-02T00:00:00.000Z" == listed["until"]
+        assert (200, True) == (revoked.status, after["revoked"])
+        audit = json_body(await fixture.request("GET", "/runs/jane-1/audit"))
+        assert {"approve", "revoke"} == {line["verdict"] for line in audit["lines"]}
+        other = await fixture.request("POST", f"{grants}/x/revoke", {})
+        assert 400 == other.status
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        None,
+        "pay",
+        {},
+        {"tool": 7},
+        {"tool": "pay", "for": "ever"},
+        {"tool": "pay", "until": "tomorrow"},
+        {"tool": "pay", "until": "2026-01-02T00:00:00"},
+        {"tool": "pay", "arguments": []},
+    ],
+)
+def test_body_with_an_invalid_grant_approves_nothing(grant: Any) -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        response = await fixture.decide(wait, {**APPROVE, "remember": grant})
+
+        assert (400, "malformed") == (response.status, problem_slug(response))
+        assert wait == await fixture.runner.wait(wait.id)
 
     run_async(scenario())
 

@@ -56,6 +56,8 @@ EXCLUDED_CHECKS = {
     # Nor the runs that have ended, which accept no signal.
     "/signals": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection", "positive_data_acceptance"],
+    # Nor that each decision of a list is for another wait.
+    "/decisions": ["positive_data_acceptance"],
     # Nor the grants of a run.
     "/runs/{run_id}/grants/{grant}/revoke": ["positive_data_acceptance"],
 }
@@ -68,6 +70,7 @@ REQUEST_BODIES = {
     "/events": EVENT,
     "/runs": START,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/decisions": {"decisions": [{"wait_id": "x", **APPROVE}]},
     "/runs/{run_id}/wake": EMPTY_BODY,
     "/runs/{run_id}/pause": EMPTY_BODY,
     "/runs/{run_id}/unpause": EMPTY_BODY,
@@ -475,6 +478,7 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
         fixture, "post", decision, remembered, names=names
     )
     await list_and_revoke_grants(checker, fixture, names)
+    await decide_several(checker, fixture, names)
     assert 409 == await checker.request(fixture, "post", decision, APPROVE, names=names)
     assert 409 == await checker.request(fixture, "get", show, names=names)
     assert 409 == await checker.submit_form(fixture, link, "decision=approve")
@@ -509,6 +513,16 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 202 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
     )
+
+
+async def decide_several(
+    checker: ResponseChecker, fixture: ApiFixture, names: Mapping[str, str]
+) -> None:
+    batch = {"decisions": [{"wait_id": names["wait_id"], **APPROVE}]}
+    assert 200 == await checker.request(fixture, "post", "/decisions", batch)
+    empty: dict[str, object] = {"decisions": []}
+    assert 400 == await checker.request(fixture, "post", "/decisions", empty)
+    assert 415 == await checker.request(fixture, "post", "/decisions")
 
 
 async def list_and_revoke_grants(

@@ -1,0 +1,108 @@
+"""The handlers of routes about approvals: audit, grants, and several decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import jsontext
+from continuations.core.decisions import Decision
+from continuations.errors import ContinuationsError
+from continuations.ledger import layout
+from continuations.present import json_forms
+from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_response import Response, json_response
+
+if TYPE_CHECKING:
+    from continuations.core.quorum import Vote
+
+MAX_DECISIONS = 100
+
+
+async def audit(context: RequestContext) -> Response:
+    """Show what was decided about a run."""
+    run_id = context.path_params["run_id"]
+    lines = await context.runner.audit(run_id)
+    shown = [json_forms.audit_line_json(line) for line in lines]
+    return json_response({"run_id": run_id, "lines": shown})
+
+
+async def list_grants(context: RequestContext) -> Response:
+    """List the grants of a run."""
+    from continuations.present import grant_forms  # noqa: PLC0415 - rarely used
+
+    run_id = context.path_params["run_id"]
+    grants = await context.runner.grants(run_id)
+    shown = [grant_forms.kept_grant_json(grant) for grant in grants]
+    return json_response({"run_id": run_id, "grants": shown})
+
+
+async def revoke(context: RequestContext) -> Response:
+    """Revoke a grant; a worker takes that in at the next claim of the run."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    run_id, grant = context.path_params["run_id"], context.path_params["grant"]
+    await context.runner.revoke(
+        run_id,
+        grant,
+        by=context.identity_name,
+        reason=decision_bodies.optional_text(fields, "reason"),
+        door=HTTP,
+    )
+    return json_response({"run_id": run_id, "grant": grant, "revoked": True})
+
+
+async def decide_all(context: RequestContext) -> Response:
+    """Record several decisions, each on its own, then wake the decided runs."""
+    from continuations.engine.decision_batch import decide_each  # noqa: PLC0415 - rarely used
+
+    posted = _posted_decisions(context)
+    results = await decide_each(
+        context.runner.decide,
+        {wait_id: each.verdict for wait_id, each in posted.items()},
+        HTTP,
+        shown={wait_id: each.shown for wait_id, each in posted.items()},
+    )
+    decided = [key for key, each in results.items() if isinstance(each, Decision)]
+    run_ids = dict.fromkeys(layout.parse_wait_id(key).run_id for key in decided)
+    woken = {run_id: await context.wake(run_id) for run_id in run_ids}
+    forms = [_result_json(context, *item, woken=woken) for item in results.items()]
+    return json_response({"results": forms})
+
+
+def _posted_decisions(
+    context: RequestContext,
+) -> dict[str, decision_bodies.PostedDecision]:
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"decisions"}))
+    given = jsontext.as_array(fields.get("decisions"))
+    items = () if given is None else given
+    if not 1 <= len(items) <= MAX_DECISIONS:
+        msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
+        raise problems.malformed(msg)
+    posted: dict[str, decision_bodies.PostedDecision] = {}
+    for item in items:
+        own = {**(jsontext.as_object(item) or {})}
+        wait_id = own.pop("wait_id", None)
+        if type(wait_id) is not str or wait_id in posted:
+            msg = 'Each of "decisions" must be an object with a "wait_id" of its own.'
+            raise problems.malformed(msg)
+        posted[wait_id] = decision_bodies.posted_decision(own, context.identity)
+    return posted
+
+
+def _result_json(
+    context: RequestContext,
+    wait_id: str,
+    result: Decision | Vote | ContinuationsError,
+    *,
+    woken: dict[str, bool],
+) -> dict[str, Any]:
+    if isinstance(result, ContinuationsError):
+        problem = problems.from_error(
+            result, now=context.clock.now(), operation="POST /decisions"
+        )
+        return {"wait_id": wait_id, "problem": problem.body()}
+    was_woken = isinstance(result, Decision)
+    was_woken = was_woken and woken[layout.parse_wait_id(wait_id).run_id]
+    return {"wait_id": wait_id, **json_forms.decide_json(result, woken=was_woken)}

@@ -1,0 +1,129 @@
+"""Several decisions in one call: each has a result of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    AlreadyDecided,
+    Approve,
+    Decision,
+    DecisionRefused,
+    Deny,
+    Finished,
+    InvalidInput,
+    StoreError,
+    Suspended,
+    WaitNotFound,
+)
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, on, refused
+from tests.clocks import ManualClock
+from tests.engine.test_grants import make_pay, make_runner
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.run_environment import RunEnvironment
+
+SCRIPT: Any = {"go": [[call("pay", cents=n) for n in (1, 2, 3)], "end"]}
+
+
+def start(store: Any = None) -> tuple[Runner, list[str]]:
+    """Return a runner, and the ids of the three waits of its run `r`."""
+    clock = ManualClock()
+    good = MemoryStore(clock.now)
+    runner = make_runner(SCRIPT, make_pay(), clock=clock, store=good)
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    ids = [wait.id for wait in outcome.waits]
+    if store is not None:
+        runner = make_runner(SCRIPT, make_pay(), clock=clock, store=store(good))
+    return runner, ids
+
+
+def _refusing_a_decision(good: MemoryStore) -> FaultyStore:
+    return FaultyStore(good, on("create", refused(), prefix="runs/r/in/"))
+
+
+def test_each_decision_counts_on_its_own(environment: RunEnvironment) -> None:
+    runner, (one, two, three) = start()
+
+    results = runner.decide_all(
+        {one: Approve(by="kim"), two: Deny(by="kim"), three: Approve(by="kim")}
+    )
+
+    assert [one, two, three] == list(results)
+    kinds = [each.kind for each in results.values() if isinstance(each, Decision)]
+    assert ["approve", "deny", "approve"] == kinds
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay 1", "pay 3"] == sorted(environment.effect_names())
+
+
+def test_a_failure_is_the_result_of_its_wait_alone(environment: RunEnvironment) -> None:
+    """The others are recorded, and a repetition completes what failed."""
+    del environment
+    runner, (one, two, three) = start()
+    runner.decide(one, Deny(by="lee"))
+    verdicts: dict[str, Any] = {
+        one: Approve(by="kim"),
+        two: Approve(by="kim", arguments={"cents": "many"}),
+        three: Approve(by="kim"),
+        "approval-01kdvdna00k4kmjvb6728mf10z@r": Approve(),
+        "no wait": Approve(),
+    }
+
+    results = list(runner.decide_all(verdicts).values())
+
+    assert isinstance(results[0], AlreadyDecided)
+    assert isinstance(results[1], DecisionRefused)
+    assert isinstance(results[2], Decision)
+    assert isinstance(results[3], WaitNotFound)
+    assert isinstance(results[4], WaitNotFound)
+    again = runner.decide_all({two: Approve(by="kim"), three: Approve(by="kim")})
+    assert all(isinstance(each, Decision) for each in again.values())
+
+
+def test_a_failing_store_fails_single_decisions(environment: RunEnvironment) -> None:
+    del environment
+    runner, ids = start(_refusing_a_decision)
+
+    first = runner.decide_all(dict.fromkeys(ids, Approve(by="kim")))
+    second = runner.decide_all(dict.fromkeys(ids, Approve(by="kim")))
+
+    assert 1 == sum(isinstance(each, StoreError) for each in first.values())
+    assert all(isinstance(each, Decision) for each in second.values())
+
+
+def test_a_digest_that_was_not_shown_is_refused_alone(
+    environment: RunEnvironment,
+) -> None:
+    del environment
+    runner, (one, two, _) = start()
+
+    results = runner.decide_all(
+        {one: Approve(), two: Approve()},
+        shown={one: "other", two: runner.wait(two).digest},
+    )
+
+    assert isinstance(results[one], DecisionRefused)
+    assert isinstance(results[two], Decision)
+
+
+def test_verdicts_must_be_a_mapping_of_limited_size(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del environment
+    monkeypatch.setattr("continuations.engine.decision_batch.MAX_DECISIONS", 2)
+    runner, ids = start()
+    wrong: Any = [Approve()]
+
+    with pytest.raises(InvalidInput, match="mapping"):
+        runner.decide_all(wrong)
+    with pytest.raises(InvalidInput, match="maximum is 2"):
+        runner.decide_all(dict.fromkeys(ids, Approve()))
+
+    assert {} == runner.decide_all({})
+    assert [] == runner.audit("r")
