@@ -192,6 +192,10 @@ class RunSweep:
             # a wait object again after the decision, and died before it deleted it.
             decided = await list_decided_wait_ids(self.objects, state.run.id)
             await waits.delete(self.objects, decided)
+        elif state.run.status in ENDED_STATUSES:
+            # This look ended the run. Its worker keeps the markers of a run that it
+            # could not list, and they go now.
+            await run_index.move_to_ended(self.objects, newest)
         await self._tell_people(due_markers, newest)
         await self._delete_unneeded(due_markers, newest)
 
