@@ -130,6 +130,8 @@ def _make_server(
             port=address[1],
             lifespan="on",
             log_config=None,
+            # Its lines would show the tokens of signed links and callbacks.
+            access_log=False,
         )
     )
 
