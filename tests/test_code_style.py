@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import continuations
+from continuations.core.call_events import CallCancelled
 from continuations.core.calls import CLOSED_STATES, STATE_NAMES, Refused
-from continuations.core.events import CallCancelled
 from continuations.core.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[1]

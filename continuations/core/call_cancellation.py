@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.call_events import CallCancelled
 from continuations.core.calls import CLOSED_STATES, Nested, Started
-from continuations.core.events import AgentCancelled, CallCancelled, FrameAbandoned
+from continuations.core.events import AgentCancelled, FrameAbandoned
 from continuations.core.reducer import advance
 from continuations.core.state import frame_path
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Parked, Ready, Started, Unknown
-from continuations.core.events import (
+from continuations.core.call_events import (
     AnswerReceived,
     ApprovalRequested,
     Approved,
@@ -18,11 +17,12 @@ from continuations.core.events import (
     RepeatAllowed,
     SubAgentStarted,
 )
+from continuations.core.calls import Parked, Ready, Started, Unknown
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
+    from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallRow
-    from continuations.core.events import CallEvent
 
 
 def check_attempts(row: CallRow, event: CallEvent) -> None:

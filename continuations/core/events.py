@@ -1,6 +1,6 @@
 """Events: the facts that `reducer.advance` applies to a run, one at a time.
 
-The events of calls are the events of the table in `transitions.py`.
+The events of one call are in `call_events.py`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.call_events import CallEvent
+
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
     from continuations.core.frames import ConditionCount
     from continuations.core.grants import KeptGrant
     from continuations.core.messages import Message
@@ -168,216 +169,6 @@ class RunStopped:
     failure: Failure
 
 
-# Events of calls, as in transitions.py --------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallAccepted:
-    """The call is valid and needs no approval of a person.
-
-    If a grant approved it, `approved_digest` and `approved_until` are as in `Approved`,
-    and `grant` is its id.
-    """
-
-    call_id: str
-    arguments: str
-    contract_digest: str
-    repeatable: bool = False
-    verifiable: bool = False
-    secrets: tuple[str, ...] = ()
-    approved_digest: str | None = None
-    approved_until: datetime | None = None
-    grant: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ApprovalRequested:
-    """The call is valid, and waits for an approval before it begins, perhaps again."""
-
-    call_id: str
-    arguments: str
-    contract_digest: str
-    wait: Wait
-    repeatable: bool = False
-    verifiable: bool = False
-    secrets: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallInvalid:
-    """The call cannot begin: unknown tool, invalid arguments, a policy that raised."""
-
-    call_id: str
-    code: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallStarted:
-    """The tool is about to run; the event is committed before it runs."""
-
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class SubAgentStarted:
-    """The call's tool is an agent, whose frame starts with `messages`."""
-
-    call_id: str
-    agent: str
-    messages: tuple[Message, ...]
-    max_turns: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallReturned:
-    """The tool or the sub-agent returned a result."""
-
-    call_id: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallRaised:
-    """The tool or the sub-agent failed."""
-
-    call_id: str
-    code: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallParked:
-    """The tool ran, and returned a wait instead of a result."""
-
-    call_id: str
-    wait: Wait
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class AnswerReceived:
-    """The wait of a parked call has its value, for the tool's `on_answer` function.
-
-    `answer` is the value as JSON text.
-    """
-
-    call_id: str
-    answer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OutcomeUnknown:
-    """The call began and did not end, and it is not repeated without a decision.
-
-    Either the tool is not declared repeatable, or a repeatable call may not begin
-    again as it did: its approval is too old, or its tool changed.
-    """
-
-    call_id: str
-    wait: Wait
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class RepeatAllowed:
-    """The call may start again: it never began, or its tool is declared repeatable.
-
-    `never_began` says that the last recorded start was taken back.
-    """
-
-    call_id: str
-    never_began: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Unverified:
-    """The tool's `verify` function could not tell whether the call happened."""
-
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Approved:
-    """The call was approved, possibly with edited arguments.
-
-    `arguments` are the edited effective arguments as canonical JSON, or `None`.
-    `digest` covers the arguments that will run. After `until` the call does not start.
-    """
-
-    call_id: str
-    digest: str
-    until: datetime | None = None
-    arguments: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Denied:
-    """The call was denied. With a `failure`, a rule denied it, and the run must end."""
-
-    call_id: str
-    decision: Decision
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Expired:
-    """The deadline of the wait passed without a decision."""
-
-    call_id: str
-    decision: Decision
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Answered:
-    """A person or `verify` gave the result of the call; the tool does not run."""
-
-    call_id: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Reopened:
-    """The decision does not let the call go on, so a new wait is opened.
-
-    Causes are a refused edit, an approval that is too old, a tool that changed, and an
-    answer that the tool rejects.
-    """
-
-    call_id: str
-    wait: Wait
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CallCancelled:
-    """The run ended while the call was open, or an operator cancelled the call.
-
-    `never_began` says that the tool of a started call did not run.
-    """
-
-    call_id: str
-    reason: str
-    never_began: bool = False
-
-
-CallEvent: TypeAlias = (
-    CallAccepted
-    | ApprovalRequested
-    | CallInvalid
-    | CallStarted
-    | SubAgentStarted
-    | CallReturned
-    | CallRaised
-    | CallParked
-    | AnswerReceived
-    | OutcomeUnknown
-    | RepeatAllowed
-    | Unverified
-    | Approved
-    | Denied
-    | Expired
-    | Answered
-    | Reopened
-    | CallCancelled
-)
 Event: TypeAlias = (
     ModelReplied
     | ModelFailed

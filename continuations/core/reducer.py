@@ -17,6 +17,20 @@ from continuations.core import (
     run_events,
     tool_messages,
 )
+from continuations.core.call_events import (
+    Answered,
+    ApprovalRequested,
+    CallCancelled,
+    CallInvalid,
+    CallParked,
+    CallRaised,
+    CallReturned,
+    Denied,
+    Expired,
+    OutcomeUnknown,
+    Reopened,
+    SubAgentStarted,
+)
 from continuations.core.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -34,24 +48,12 @@ from continuations.core.calls import (
 from continuations.core.draft import Draft
 from continuations.core.events import (
     AgentCancelled,
-    Answered,
-    ApprovalRequested,
-    CallCancelled,
-    CallInvalid,
-    CallParked,
-    CallRaised,
-    CallReturned,
-    Denied,
-    Expired,
     FrameAbandoned,
     ModelDelayed,
     ModelFailed,
     ModelReplied,
-    OutcomeUnknown,
-    Reopened,
     ReplyConfirmed,
     RunStopped,
-    SubAgentStarted,
     SuspensionBegan,
 )
 from continuations.core.frames import FrameRow, final_reply
@@ -62,8 +64,9 @@ from continuations.core.transcript import unique_tool_call_ids
 from continuations.core.transitions import illegal_transition, next_state
 
 if TYPE_CHECKING:
+    from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallState
-    from continuations.core.events import CallEvent, Event
+    from continuations.core.events import Event
     from continuations.core.run import RunStatus
     from continuations.core.state import RunState
     from continuations.core.usage import Usage

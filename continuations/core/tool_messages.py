@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.call_events import CallInvalid
 from continuations.core.calls import (
     CLOSED_STATES,
     CallRow,
@@ -20,7 +21,6 @@ from continuations.core.calls import (
     Started,
     Unknown,
 )
-from continuations.core.events import CallInvalid
 from continuations.core.output_retries import is_empty_reply
 
 if TYPE_CHECKING:

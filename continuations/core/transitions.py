@@ -9,20 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import (
-    STATE_NAMES,
-    Errored,
-    Nested,
-    Parked,
-    Proposed,
-    Ready,
-    Refused,
-    Returned,
-    Started,
-    Unknown,
-    Waiting,
-)
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     AnswerReceived,
     ApprovalRequested,
@@ -42,11 +29,25 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
+from continuations.core.calls import (
+    STATE_NAMES,
+    Errored,
+    Nested,
+    Parked,
+    Proposed,
+    Ready,
+    Refused,
+    Returned,
+    Started,
+    Unknown,
+    Waiting,
+)
 from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
+    from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallState
-    from continuations.core.events import CallEvent, Event
+    from continuations.core.events import Event
 
 TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     # The call is examined.

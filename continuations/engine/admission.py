@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
+from continuations.core.call_events import ApprovalRequested, OutcomeUnknown, Reopened
 from continuations.core.calls import Started, Unknown
-from continuations.core.events import ApprovalRequested, OutcomeUnknown, Reopened
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,

@@ -11,6 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.call_events import (
+    OutcomeUnknown,
+    Reopened,
+    RepeatAllowed,
+    Unverified,
+)
 from continuations.core.calls import (
     STATE_NAMES,
     Parked,
@@ -19,12 +25,6 @@ from continuations.core.calls import (
     Unknown,
     open_wait_id,
     waiting_state,
-)
-from continuations.core.events import (
-    OutcomeUnknown,
-    Reopened,
-    RepeatAllowed,
-    Unverified,
 )
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES

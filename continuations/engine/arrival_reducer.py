@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import consequences, jsontext
-from continuations.core.calls import Parked, Proposed, Ready, Started
-from continuations.core.decisions import Answer, Deny
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     Approved,
     CallInvalid,
     CallParked,
     Denied,
-    EventTaken,
     Expired,
-    FrameAbandoned,
     OutcomeUnknown,
     RepeatAllowed,
+)
+from continuations.core.calls import Parked, Proposed, Ready, Started
+from continuations.core.decisions import Answer, Deny
+from continuations.core.events import (
+    EventTaken,
+    FrameAbandoned,
     RunStopped,
     SuspensionEnded,
 )
@@ -54,9 +56,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
-    from continuations.core.events import CallEvent, Event
+    from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid, PolicyFailed
-from continuations.core.events import CallInvalid, CallRaised
+from continuations.core.call_events import CallInvalid, CallRaised
 from continuations.engine.error_reports import describe_error
 
 if TYPE_CHECKING:

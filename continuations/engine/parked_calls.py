@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import consequences, jsontext
-from continuations.core.decisions import Answer, Deny, Fail
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     AnswerReceived,
     CallParked,
@@ -18,6 +17,7 @@ from continuations.core.events import (
     Expired,
     Reopened,
 )
+from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.waits import next_known_wait_ulid
 from continuations.engine.call_waits import (
     parked_wait,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
-    from continuations.core.events import CallEvent
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports

@@ -14,9 +14,7 @@ from continuations.authoring.errors import (
 from continuations.authoring.tool_waits import ToolWait
 from continuations.core import jsontext
 from continuations.core.actions import AskModel, VerifyOutcome
-from continuations.core.calls import Unknown
-from continuations.core.decisions import Answer, Approve, Decision, Deny
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     ApprovalRequested,
     Approved,
@@ -30,6 +28,8 @@ from continuations.core.events import (
     SubAgentStarted,
     Unverified,
 )
+from continuations.core.calls import Unknown
+from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.core.messages import user_message
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
+from continuations.core.call_events import CallAccepted, Denied
 from continuations.core.decisions import Approve, Decision, Deny
-from continuations.core.events import CallAccepted, Denied
 from continuations.core.run import Failure
 from continuations.engine.call_waits import approval_digest, approved_contract_digest
 from continuations.engine.grant_coverage import covering_grant

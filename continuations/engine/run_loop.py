@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
-from continuations.core.calls import Started
-from continuations.core.events import (
+from continuations.core.call_events import (
     ApprovalRequested,
     CallAccepted,
     CallInvalid,
     CallRaised,
     CallReturned,
-    FrameWatched,
-    ModelFailed,
-    ModelReplied,
     RepeatAllowed,
     SubAgentStarted,
 )
+from continuations.core.calls import Started
+from continuations.core.events import FrameWatched, ModelFailed, ModelReplied
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.reducer import advance

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.call_events import Reopened
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision, Verdict
-from continuations.core.events import Reopened
 from continuations.core.reducer import advance
 from continuations.core.slots import Slot, after_slot, objection_to
 from continuations.engine import deadlines

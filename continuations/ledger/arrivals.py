@@ -21,7 +21,6 @@ from continuations.wire.records import (
 
 if TYPE_CHECKING:
     from collections.abc import (
-        Callable,
         Coroutine,
         Iterable,
         Iterator,
@@ -124,10 +123,10 @@ async def read_arrivals(
     from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
 
     digests = early_answers.accepted_digests(state, filter(None, ids))
-    numbers = _new_numbers(keys, layout.inbox_message_number, run.last_inbox_number)
-    signal_numbers = _new_numbers(keys, layout.signal_number, run.last_signal_number)
+    numbers = _new_numbers(keys, layout.MESSAGE, run.last_inbox_number)
+    signal_numbers = _new_numbers(keys, layout.SIGNAL, run.last_signal_number)
     request_numbers = _new_numbers(
-        keys, layout.operator_request_number, run.last_operator_number
+        keys, layout.OPERATOR_REQUEST, run.last_operator_number
     )
     cancelled = layout.cancel_request_key(run.id) in keys
     undecided = state.waits.keys() - digests.keys()
@@ -175,11 +174,9 @@ def _decision_reads(
             yield _read_if_early(objects, wait_id, accepted)
 
 
-def _new_numbers(
-    keys: tuple[str, ...], number_in: Callable[[str], int | None], last: int
-) -> list[int]:
-    """Return the numbers in some keys that are larger than the last one taken in."""
-    numbers = (number_in(key) for key in keys)
+def _new_numbers(keys: tuple[str, ...], letter: str, last: int) -> list[int]:
+    """Return the numbers of arrivals that are larger than the last one taken in."""
+    numbers = (layout.number_in(letter, key) for key in keys)
     return sorted(number for number in numbers if number is not None and number > last)
 
 
@@ -187,7 +184,7 @@ async def _read_revocations(
     objects: Objects, run: RunRow, keys: tuple[str, ...]
 ) -> list[Revocation]:
     """Read the revocations of grants that a run has not taken in."""
-    numbers = [layout.revocation_number(key) for key in keys]
+    numbers = [layout.number_in(layout.REVOCATION, key) for key in keys]
     new = [each for each in numbers if each and each > run.last_revocation_number]
     if not new:
         return []
@@ -273,9 +270,11 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     """
     run = state.run
     prefix = layout.run_prefix(run.id)
-    after = layout.inbox_message_key(run.id, run.last_inbox_number)
+    after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
     keys = list(await objects.keys(prefix, after, _LATE_KEYS))
-    taken = layout.operator_request_key(run.id, run.last_operator_number)
+    taken = layout.numbered_key(
+        layout.OPERATOR_REQUEST, run.id, run.last_operator_number
+    )
     if len(keys) == _LATE_KEYS and keys[-1] <= taken:
         keys += await objects.keys(prefix, taken, _LATE_KEYS)
     return await read_arrivals(objects, state, tuple(keys))
@@ -349,7 +348,7 @@ async def _read_listed_message(
     try:
         return await read_inbox_message(objects, run_id, number)
     except NotFound:
-        key = layout.inbox_message_key(run_id, number)
+        key = layout.numbered_key(layout.MESSAGE, run_id, number)
         msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None
 
@@ -358,7 +357,7 @@ async def read_inbox_message(
     objects: Objects, run_id: str, number: int
 ) -> InboxMessage:
     """Return an inbox message; raises `NotFound` or `Corrupt`."""
-    key = layout.inbox_message_key(run_id, number)
+    key = layout.numbered_key(layout.MESSAGE, run_id, number)
     message = decode_inbox_message(await objects.read(key), key, run_id)
     if message.number != number:
         msg = (
@@ -371,7 +370,7 @@ async def read_inbox_message(
 
 async def read_signal(objects: Objects, run_id: str, number: int) -> Signal:
     """Return a signal; raises `NotFound` or `Corrupt`."""
-    key = layout.signal_key(run_id, number)
+    key = layout.numbered_key(layout.SIGNAL, run_id, number)
     signal = decode_signal(await objects.read(key), key, run_id)
     if signal.number != number:
         msg = (
@@ -387,7 +386,7 @@ async def read_kept_signal(objects: Objects, run_id: str, number: int) -> Signal
     try:
         return await read_signal(objects, run_id, number)
     except NotFound:
-        key = layout.signal_key(run_id, number)
+        key = layout.numbered_key(layout.SIGNAL, run_id, number)
         msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None
 

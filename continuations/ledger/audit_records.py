@@ -74,10 +74,10 @@ def _read_record(
     wait_id = layout.decided_wait_id(key, run_id)
     if wait_id is not None:
         return _decision_line(objects, wait_id, run_id)
-    number = layout.signal_number(key)
+    number = layout.number_in(layout.SIGNAL, key)
     if number is not None:
         return _signal_line(objects, run_id, number)
-    revocation = layout.revocation_number(key)
+    revocation = layout.number_in(layout.REVOCATION, key)
     if revocation is not None:
         return _revocation_line(objects, run_id, revocation)
     if layout.parse_slot_key(key, run_id) is not None:

@@ -102,7 +102,7 @@ async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocat
     number = max(numbers, default=0) + 1
     while True:
         posted = replace(revocation, number=number)
-        key = layout.revocation_key(run_id, number)
+        key = layout.numbered_key(layout.REVOCATION, run_id, number)
         try:
             await objects.create(key, encode_revocation(posted, run_id))
         except AlreadyExists:

@@ -37,7 +37,7 @@ async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMes
         await markers.create(objects, marker)
         try:
             await objects.create(
-                layout.inbox_message_key(run_id, number),
+                layout.numbered_key(layout.MESSAGE, run_id, number),
                 encode_inbox_message(posted, run_id),
             )
         except AlreadyExists:
@@ -98,5 +98,5 @@ async def _next_number(objects: Objects, run_id: str) -> int:
     prefix = layout.arrivals_prefix(run_id) + "m-"
     last = 0
     async for key in objects.all_keys(prefix):
-        last = layout.inbox_message_number(key) or last
+        last = layout.number_in(layout.MESSAGE, key) or last
     return last + 1

@@ -295,7 +295,7 @@ class _IntegrityScan:
             return
         run_id = self._run_id
         async for key in self._objects.all_keys(layout.arrivals_prefix(run_id)):
-            number = layout.inbox_message_number(key)
+            number = layout.number_in(layout.MESSAGE, key)
             wait_id = layout.decided_wait_id(key, run_id)
             if wait_id is not None:
                 await self._scan_decision(key, wait_id, state)
@@ -304,13 +304,13 @@ class _IntegrityScan:
                 await self._check_record(
                     key, reading, blocks=open_run and number > last_read
                 )
-            elif (signal := layout.signal_number(key)) is not None:
+            elif (signal := layout.number_in(layout.SIGNAL, key)) is not None:
                 reading_signal = read_signal(self._objects, run_id, signal)
                 is_kept = signal > last_signal or signal in kept_signals
                 await self._check_record(
                     key, reading_signal, blocks=open_run and is_kept
                 )
-            elif (revocation := layout.revocation_number(key)) is not None:
+            elif (revocation := layout.number_in(layout.REVOCATION, key)) is not None:
                 reading_end = read_one(self._objects, run_id, revocation)
                 is_new = state is None or revocation > state.run.last_revocation_number
                 await self._check_record(key, reading_end, blocks=open_run and is_new)

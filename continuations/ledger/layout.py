@@ -148,31 +148,27 @@ def decided_wait_id(key: str, run_id: str) -> str | None:
     return None  # this library did not write the key
 
 
-def inbox_message_key(run_id: str, number: int) -> str:
-    """Return the key of an inbox message."""
-    return f"{arrivals_prefix(run_id)}m-{number:010d}"
-
-
-def inbox_message_number(key: str) -> int | None:
-    """Return the number of an inbox message's key, or `None` for another key."""
-    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
-    return int(number) if prefix == "m" and _NUMBER.match(number) else None
-
-
 def signals_prefix(run_id: str) -> str:
     """Return the prefix of the signals of a run."""
     return f"{arrivals_prefix(run_id)}e-"
 
 
-def signal_key(run_id: str, number: int) -> str:
-    """Return the key of a signal."""
-    return f"{signals_prefix(run_id)}{number:010d}"
+# The letters of the arrivals that are numbered from 1 on, without gaps.
+MESSAGE = "m"
+SIGNAL = "e"
+OPERATOR_REQUEST = "o"
+REVOCATION = "g"
 
 
-def signal_number(key: str) -> int | None:
-    """Return the number of a signal's key, or `None` for another key."""
+def numbered_key(letter: str, run_id: str, number: int) -> str:
+    """Return the key of a numbered arrival."""
+    return f"{arrivals_prefix(run_id)}{letter}-{number:010d}"
+
+
+def number_in(letter: str, key: str) -> int | None:
+    """Return the number in the key of an arrival, or `None` for another key."""
     prefix, _, number = key.rsplit("/", 1)[1].partition("-")
-    return int(number) if prefix == "e" and _NUMBER.match(number) else None
+    return int(number) if prefix == letter and _NUMBER.match(number) else None
 
 
 def slots_prefix(wait_id: str) -> str:
@@ -197,28 +193,6 @@ def parse_slot_key(key: str, run_id: str) -> tuple[str, int] | None:
         parse_wait_id(wait_id)
         return wait_id, int(number)
     return None  # this library did not write the key
-
-
-def operator_request_key(run_id: str, number: int) -> str:
-    """Return the key of a request of an operator."""
-    return f"{arrivals_prefix(run_id)}o-{number:010d}"
-
-
-def operator_request_number(key: str) -> int | None:
-    """Return the number of the key of an operator's request, or `None` for another."""
-    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
-    return int(number) if prefix == "o" and _NUMBER.match(number) else None
-
-
-def revocation_key(run_id: str, number: int) -> str:
-    """Return the key of a revocation of a grant."""
-    return f"{arrivals_prefix(run_id)}g-{number:010d}"
-
-
-def revocation_number(key: str) -> int | None:
-    """Return the number of a revocation's key, or `None` for another key."""
-    prefix, _, number = key.rsplit("/", 1)[1].partition("-")
-    return int(number) if prefix == "g" and _NUMBER.match(number) else None
 
 
 def cancel_request_key(run_id: str) -> str:

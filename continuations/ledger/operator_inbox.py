@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 async def read_request(objects: Objects, run_id: str, number: int) -> OperatorRequest:
     """Return a request; raises `NotFound` or `Corrupt`."""
-    key = layout.operator_request_key(run_id, number)
+    key = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number)
     request = decode_operator_request(await objects.read(key), key, run_id)
     if request.number != number:
         msg = (
@@ -39,7 +39,7 @@ async def read_listed_request(
     try:
         return await read_request(objects, run_id, number)
     except NotFound:
-        key = layout.operator_request_key(run_id, number)
+        key = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number)
         msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None
 
@@ -79,7 +79,7 @@ async def post(
         )
         try:
             await objects.create(
-                layout.operator_request_key(run_id, number),
+                layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number),
                 encode_operator_request(posted, run_id),
             )
         except AlreadyExists:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 async def list_numbers(objects: Objects, run_id: str) -> list[int]:
     """Return the numbers of all revocations of a run."""
-    prefix = layout.revocation_key(run_id, 0).removesuffix("0" * 10)
+    prefix = layout.numbered_key(layout.REVOCATION, run_id, 0).removesuffix("0" * 10)
     keys = objects.all_keys(prefix)
-    numbers = [layout.revocation_number(key) async for key in keys]
+    numbers = [layout.number_in(layout.REVOCATION, key) async for key in keys]
     return [number for number in numbers if number is not None]
 
 
 async def read_one(objects: Objects, run_id: str, number: int) -> Revocation:
     """Return a revocation; raises `NotFound` or `Corrupt`."""
-    key = layout.revocation_key(run_id, number)
+    key = layout.numbered_key(layout.REVOCATION, run_id, number)
     revocation = decode_revocation(await objects.read(key), key, run_id)
     if revocation.number != number:
         msg = (
@@ -39,6 +39,6 @@ async def read_listed(objects: Objects, run_id: str, number: int) -> Revocation:
     try:
         return await read_one(objects, run_id, number)
     except NotFound:
-        key = layout.revocation_key(run_id, number)
+        key = layout.numbered_key(layout.REVOCATION, run_id, number)
         msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None

@@ -70,7 +70,7 @@ async def read_progress(
 
     A worker has taken in the requests of operators up to `last_operator_number`.
     """
-    after = layout.operator_request_key(run_id, last_operator_number)
+    after = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, last_operator_number)
     page = await objects.keys(layout.run_prefix(run_id), after, limit=2)
     newest = layout.newest_version_number(page, run_id)
     if newest == 0:
@@ -81,7 +81,7 @@ async def read_progress(
             newest_number=newest, may_be_cancelled=True, has_requests=True
         )
     cancelled = layout.cancel_request_key(run_id) in page
-    has_requests = any(map(layout.operator_request_number, page))
+    has_requests = any(layout.number_in(layout.OPERATOR_REQUEST, key) for key in page)
     return RunProgress(
         newest_number=newest, may_be_cancelled=cancelled, has_requests=has_requests
     )

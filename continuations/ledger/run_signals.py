@@ -37,7 +37,9 @@ async def post(
     """
     run_id = run.id
     prefix = layout.signals_prefix(run_id)
-    listed = [layout.signal_number(key) async for key in objects.all_keys(prefix)]
+    listed = [
+        layout.number_in(layout.SIGNAL, key) async for key in objects.all_keys(prefix)
+    ]
     numbers = [number for number in listed if number is not None]
     if may_repeat:
         reads = (read_kept_signal(objects, run_id, number) for number in numbers)
@@ -60,7 +62,8 @@ async def post(
         )
         try:
             await objects.create(
-                layout.signal_key(run_id, number), encode_signal(posted, run_id)
+                layout.numbered_key(layout.SIGNAL, run_id, number),
+                encode_signal(posted, run_id),
             )
         except AlreadyExists:
             existing = await _read_existing(objects, run_id, number, marker.key)

@@ -6,6 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.call_events import (
+    ApprovalRequested,
+    CallAccepted,
+    CallInvalid,
+    CallParked,
+    CallReturned,
+    CallStarted,
+    OutcomeUnknown,
+    SubAgentStarted,
+)
 from continuations.core.calls import (
     CallRow,
     CallState,
@@ -21,18 +31,7 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.decisions import Decision, DecisionKind
-from continuations.core.events import (
-    ApprovalRequested,
-    CallAccepted,
-    CallInvalid,
-    CallParked,
-    CallReturned,
-    CallStarted,
-    Event,
-    ModelReplied,
-    OutcomeUnknown,
-    SubAgentStarted,
-)
+from continuations.core.events import Event, ModelReplied
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import Message, user_message
 from continuations.core.reducer import advance

@@ -20,8 +20,7 @@ from continuations.core.actions import (
     RecordStart,
     VerifyOutcome,
 )
-from continuations.core.calls import Unknown
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     ApprovalRequested,
     Approved,
@@ -31,17 +30,15 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
-    Event,
     Expired,
-    ModelReplied,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
-    RunStopped,
     SubAgentStarted,
     Unverified,
-    UserMessageAdded,
 )
+from continuations.core.calls import Unknown
+from continuations.core.events import Event, ModelReplied, RunStopped, UserMessageAdded
 from continuations.core.messages import system_message, user_message
 from continuations.core.plan import plan
 from continuations.core.reducer import advance

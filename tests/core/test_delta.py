@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations.core.call_events import CallReturned, CallStarted
 from continuations.core.calls import Ready
 from continuations.core.delta import DeltaMismatch, LogDelta, apply_delta, diff
 from continuations.core.draft import Draft
-from continuations.core.events import CallReturned, CallStarted
 from continuations.core.frames import MessageLog
 from continuations.core.messages import user_message
 from continuations.core.state import ROOT_FRAME_ID

@@ -7,8 +7,7 @@ from itertools import permutations
 import pytest
 
 from continuations.core import invariants
-from continuations.core.calls import Ready, Waiting
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     Approved,
     CallEvent,
@@ -16,13 +15,13 @@ from continuations.core.events import (
     CallReturned,
     CallStarted,
     Denied,
-    Event,
     Expired,
     OutcomeUnknown,
     RepeatAllowed,
-    RunStopped,
     Unverified,
 )
+from continuations.core.calls import Ready, Waiting
+from continuations.core.events import Event, RunStopped
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
 from continuations.core.state import ROOT_FRAME_ID

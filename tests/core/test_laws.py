@@ -9,6 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import invariants, transcript
+from continuations.core.call_events import (
+    Answered,
+    ApprovalRequested,
+    CallInvalid,
+    CallRaised,
+    CallReturned,
+    Denied,
+    Expired,
+    OutcomeUnknown,
+    Reopened,
+)
 from continuations.core.calls import (
     CLOSED_STATES,
     CallState,
@@ -18,19 +29,7 @@ from continuations.core.calls import (
     Started,
     Unknown,
 )
-from continuations.core.events import (
-    Answered,
-    ApprovalRequested,
-    CallInvalid,
-    CallRaised,
-    CallReturned,
-    Denied,
-    Event,
-    Expired,
-    OutcomeUnknown,
-    Reopened,
-    RunStopped,
-)
+from continuations.core.events import Event, RunStopped
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES

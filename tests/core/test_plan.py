@@ -12,6 +12,13 @@ from continuations.core.actions import (
     RunTool,
     VerifyOutcome,
 )
+from continuations.core.call_events import (
+    CallAccepted,
+    CallReturned,
+    CallStarted,
+    OutcomeUnknown,
+    Unverified,
+)
 from continuations.core.calls import (
     CallState,
     Nested,
@@ -21,13 +28,6 @@ from continuations.core.calls import (
     Started,
     Unknown,
     Waiting,
-)
-from continuations.core.events import (
-    CallAccepted,
-    CallReturned,
-    CallStarted,
-    OutcomeUnknown,
-    Unverified,
 )
 from continuations.core.plan import plan
 from tests.core.rows import (

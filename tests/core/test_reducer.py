@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.core import invariants, transcript
-from continuations.core.calls import Nested, Proposed, Ready, Returned, Waiting
-from continuations.core.events import (
+from continuations.core.call_events import (
     Approved,
     CallInvalid,
     CallReturned,
     CallStarted,
     Denied,
-    Event,
     Expired,
-    ModelFailed,
-    ModelReplied,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
+    SubAgentStarted,
+)
+from continuations.core.calls import Nested, Proposed, Ready, Returned, Waiting
+from continuations.core.events import (
+    Event,
+    ModelFailed,
+    ModelReplied,
     ReplyConfirmed,
     RunStopped,
-    SubAgentStarted,
     UserMessageAdded,
 )
 from continuations.core.messages import (

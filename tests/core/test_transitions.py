@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from continuations.core import events, invariants
-from continuations.core.calls import (
-    CLOSED_STATES,
-    STATE_NAMES,
-    STATE_TYPES,
-    WAITING_STATES,
-    CallState,
-    Nested,
-    Parked,
-    Ready,
-    Refused,
-    Returned,
-    Started,
-    Unknown,
-    Waiting,
-)
-from continuations.core.events import (
+from continuations.core.call_events import (
     Answered,
     AnswerReceived,
     Approved,
@@ -39,6 +24,21 @@ from continuations.core.events import (
     Reopened,
     RepeatAllowed,
     Unverified,
+)
+from continuations.core.calls import (
+    CLOSED_STATES,
+    STATE_NAMES,
+    STATE_TYPES,
+    WAITING_STATES,
+    CallState,
+    Nested,
+    Parked,
+    Ready,
+    Refused,
+    Returned,
+    Started,
+    Unknown,
+    Waiting,
 )
 from continuations.core.reducer import advance
 from continuations.core.transitions import TRANSITIONS, next_state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from continuations.core.call_events import Approved, CallInvalid
 from continuations.core.calls import (
     STATE_NAMES,
     WAITING_STATES,
@@ -11,7 +12,6 @@ from continuations.core.calls import (
     Nested,
     Waiting,
 )
-from continuations.core.events import Approved, CallInvalid
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Call, Frame
 from tests.core.rows import (

@@ -169,7 +169,10 @@ class LastLook(FaultyStore):
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
         """List keys; the look lists what follows the last message that was read."""
-        if after == layout.inbox_message_key("r1", 0) and not self.began.is_set():
+        if (
+            after == layout.numbered_key(layout.MESSAGE, "r1", 0)
+            and not self.began.is_set()
+        ):
             self.began.set()
             if self._error is not None:
                 raise self._error(prefix)

@@ -113,7 +113,11 @@ def test_unreadable_cancel_request_does_not_fail_a_commit(
     error: type[Denied], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The key of the next request of an operator is read beside each commit."""
-    unreadable = on("read", refused(error), prefix=layout.operator_request_key("r1", 1))
+    unreadable = on(
+        "read",
+        refused(error),
+        prefix=layout.numbered_key(layout.OPERATOR_REQUEST, "r1", 1),
+    )
     outage = Outage(refused(), seconds=0)
     outage.store.plan = unreadable
 

@@ -257,7 +257,7 @@ def test_inbox_message_deleted_before_reading_names_the_run() -> None:
         inner = MemoryStore()
         loaded = await store_suspended_run(Objects(inner), make_wait())
         await post(Objects(inner), RUN, make_inbox_message(1))
-        gone = partial(inner.delete, layout.inbox_message_key(RUN, 1))
+        gone = partial(inner.delete, layout.numbered_key(layout.MESSAGE, RUN, 1))
         visits = InterleavingStore(inner, 2, gone)
 
         with pytest.raises(
@@ -346,7 +346,9 @@ def test_inbox_message_of_another_run_or_number_is_corrupt(
         loaded = await store_suspended_run(objects)
         await post(objects, source[0], make_inbox_message(1))
         await copy_object(
-            store, layout.inbox_message_key(*source), layout.inbox_message_key(*target)
+            store,
+            layout.numbered_key(layout.MESSAGE, *source),
+            layout.numbered_key(layout.MESSAGE, *target),
         )
 
         with pytest.raises(Corrupt):
@@ -363,7 +365,7 @@ def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
         for place_of in (
             layout.decision_key(make_wait().id),
             layout.cancel_request_key(RUN),
-            layout.inbox_message_key(RUN, 1),
+            layout.numbered_key(layout.MESSAGE, RUN, 1),
         ):
             objects = make_objects()
             loaded = await store_suspended_run(objects, make_wait())

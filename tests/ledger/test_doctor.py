@@ -648,7 +648,7 @@ def test_wait_with_damaged_objects_gets_a_new_id(what: str, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [layout.cancel_request_key(RUN), layout.inbox_message_key(RUN, 1)]
+    "key", [layout.cancel_request_key(RUN), layout.numbered_key(layout.MESSAGE, RUN, 1)]
 )
 def test_repair_refuses_a_damaged_cancel_request_or_message(key: str) -> None:
     """A repair must not ignore either of them."""

@@ -117,7 +117,7 @@ def test_marker_is_created_before_the_message() -> None:
         posted = await post(Objects(store), RUN, make_inbox_message(1))
 
         made = [each.key for each in store.operations if each.verb == "create"]
-        assert [posted.marker, layout.inbox_message_key(RUN, 1)] == made
+        assert [posted.marker, layout.numbered_key(layout.MESSAGE, RUN, 1)] == made
         assert 3 == len(store.operations)
 
     run_async(scenario())
@@ -163,7 +163,7 @@ def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStor
     run before it can be read.
     """
     inner = MemoryStore()
-    key = layout.inbox_message_key(RUN, 1)
+    key = layout.numbered_key(layout.MESSAGE, RUN, 1)
 
     async def post_rival() -> None:
         await inner.create(key, rival or b"")
@@ -187,8 +187,10 @@ def test_post_does_not_overwrite_a_damaged_message() -> None:
             await post(Objects(visits), RUN, make_inbox_message(1))
 
         objects = Objects(inner)
-        assert [layout.inbox_message_key(RUN, 1)] == await all_keys(objects)
-        assert b"damaged" == await inner.read(layout.inbox_message_key(RUN, 1))
+        assert [layout.numbered_key(layout.MESSAGE, RUN, 1)] == await all_keys(objects)
+        assert b"damaged" == await inner.read(
+            layout.numbered_key(layout.MESSAGE, RUN, 1)
+        )
         # The next one gets the next number.
         assert 2 == (await post(objects, RUN, make_inbox_message(1))).number
 

@@ -76,7 +76,7 @@ def one_key_of_each_kind(run_id: str) -> list[str]:
         layout.version_key(run_id, 1),
         layout.version_key(run_id, most - 1),
         layout.decision_key(approval),
-        layout.inbox_message_key(run_id, most),
+        layout.numbered_key(layout.MESSAGE, run_id, most),
         layout.cancel_request_key(run_id),
         layout.wait_key(approval),
         layout.wait_key(layout.build_wait_id("unknown", ULID, run_id)),
@@ -136,11 +136,11 @@ def test_newer_version_sorts_first(one: int, two: int) -> None:
 @SETTINGS
 def test_inbox_keys_sort_by_number(one: int, two: int) -> None:
     first, second = (
-        layout.inbox_message_key("jane", one),
-        layout.inbox_message_key("jane", two),
+        layout.numbered_key(layout.MESSAGE, "jane", one),
+        layout.numbered_key(layout.MESSAGE, "jane", two),
     )
 
-    assert one == layout.inbox_message_number(first)
+    assert one == layout.number_in(layout.MESSAGE, first)
     assert (one < two) == (first < second)
 
 
@@ -148,7 +148,7 @@ def test_inbox_keys_sort_by_number(one: int, two: int) -> None:
     "name", ["cancel", "d-approval-" + ULID, "m-", "m-x", "m-1", "m-00000000001", "M-1"]
 )
 def test_other_keys_are_no_inbox_messages(name: str) -> None:
-    assert layout.inbox_message_number(f"runs/jane/in/{name}") is None
+    assert layout.number_in(layout.MESSAGE, f"runs/jane/in/{name}") is None
 
 
 # Waits -----------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_decision_key_has_the_wait_id(kind: str, run_id: str) -> None:
     "key",
     [
         layout.cancel_request_key("jane"),
-        layout.inbox_message_key("jane", 1),
+        layout.numbered_key(layout.MESSAGE, "jane", 1),
         "runs/jane/in/.DS_Store",
     ],
 )

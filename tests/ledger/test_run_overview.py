@@ -62,7 +62,9 @@ def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
     async def scenario() -> None:
         store = TimedListingStore()
         for number in range(came):
-            await store.create(layout.inbox_message_key(RUN, number + 1), b"")
+            await store.create(
+                layout.numbered_key(layout.MESSAGE, RUN, number + 1), b""
+            )
 
         seen = await read_overview(Objects(store), RUN)
 
@@ -83,12 +85,15 @@ def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
         store = TimedListingStore()
         objects = Objects(store)
         await store_suspended_run(objects, make_wait())
-        messages = [layout.inbox_message_key(RUN, number + 1) for number in range(came)]
+        messages = [
+            layout.numbered_key(layout.MESSAGE, RUN, number + 1)
+            for number in range(came)
+        ]
         for key in messages:
             await store.create(key, b"")
         # Runs whose ids sort before and after
         for other in (f"{RUN}-", f"{RUN}.x", f"{RUN}0"):
-            await store.create(layout.inbox_message_key(other, 1), b"")
+            await store.create(layout.numbered_key(layout.MESSAGE, other, 1), b"")
             await store.create(layout.version_key(other, 9), b"")
         store.listings = 0
 
@@ -117,7 +122,7 @@ def test_overview_after_claim_holds_cancel_request_and_newest_version(
         store = TimedListingStore()
         objects = Objects(store)
         await store_suspended_run(objects, make_wait())
-        await store.create(layout.inbox_message_key(RUN, 1), b"")
+        await store.create(layout.numbered_key(layout.MESSAGE, RUN, 1), b"")
         await store.create(layout.version_key(RUN, 7), b"")
         if cancelled:
             await record_cancel_request(objects, RUN, make_cancel_request())

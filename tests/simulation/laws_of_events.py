@@ -196,7 +196,7 @@ def no_signal_waits_beside_its_wait(evidence: Evidence) -> str | None:
     for wait in _open_event_waits(evidence):
         history = evidence.runs[wait.run_id]
         for number in _unused_signals(evidence, history):
-            key = layout.signal_key(wait.run_id, number)
+            key = layout.numbered_key(layout.SIGNAL, wait.run_id, number)
             signal = decode_signal(evidence.created[key][0].body, key, wait.run_id)
             in_time = wait.deadline is None or signal.at <= wait.deadline
             if signal.name == wait.event and in_time:
@@ -209,7 +209,7 @@ def _unused_signals(evidence: Evidence, history: RunHistory) -> Iterator[int]:
     yield from (signal.number for signal in run.signals)
     for key in evidence.created:
         if key.startswith(layout.signals_prefix(run.id)):
-            number = layout.signal_number(key) or 0
+            number = layout.number_in(layout.SIGNAL, key) or 0
             if number > run.last_signal_number:
                 yield number
 

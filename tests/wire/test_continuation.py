@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 
+from continuations.core.call_events import Approved, CallReturned, CallStarted
 from continuations.core.calls import Ready, Waiting
-from continuations.core.events import (
-    Approved,
-    CallReturned,
-    CallStarted,
-    ModelReplied,
-)
+from continuations.core.events import ModelReplied
 from continuations.core.frames import MessageLog
 from continuations.core.messages import Message, user_message
 from continuations.core.state import ROOT_FRAME_ID, RunState

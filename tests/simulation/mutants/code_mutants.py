@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.events import Answered, CallRaised, RepeatAllowed
+from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.performer import Performer
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow, Unknown
-    from continuations.core.decisions import Decision
-    from continuations.core.events import (
+    from continuations.core.call_events import (
         ApprovalRequested,
-        Event,
         OutcomeUnknown,
         Reopened,
     )
+    from continuations.core.calls import CallRow, Unknown
+    from continuations.core.decisions import Decision
+    from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from tests.simulation.mutants.mutant import Patches

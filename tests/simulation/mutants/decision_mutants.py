@@ -11,14 +11,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Started
-from continuations.core.events import (
+from continuations.core.call_events import (
     ApprovalRequested,
     Approved,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
 )
+from continuations.core.calls import Started
 from continuations.core.reducer import advance
 from continuations.core.waits import Wait
 from continuations.engine import arrival_reducer, call_waits, deadlines

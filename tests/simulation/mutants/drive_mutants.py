@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core import reducer, run_events
 from continuations.core.actions import AskModel, RunTool
+from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
 from continuations.core.calls import Started
-from continuations.core.events import (
-    CallRaised,
-    CallReturned,
-    ModelReplied,
-    RepeatAllowed,
-    UserMessageAdded,
-)
+from continuations.core.events import ModelReplied, UserMessageAdded
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.core import call_rows, consequences, jsontext
+from continuations.core.call_events import AnswerReceived, RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.decisions import Answer, Deny, Fail
-from continuations.core.events import AnswerReceived, RepeatAllowed
 from continuations.core.reducer import advance
 from continuations.engine import call_waits, deadlines, parked_calls, tool_contexts
 from continuations.engine.arrival_reducer import ArrivalReducer
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
+    from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
-    from continuations.core.events import CallEvent
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait

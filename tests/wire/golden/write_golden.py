@@ -17,6 +17,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from continuations.core.call_display import CallDisplay
+from continuations.core.call_events import (
+    AnswerReceived,
+    Approved,
+    CallParked,
+    CallRaised,
+    CallReturned,
+    CallStarted,
+    Denied,
+    OutcomeUnknown,
+)
 from continuations.core.calls import (
     CallRow,
     Nested,
@@ -29,19 +39,11 @@ from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
 from continuations.core.draft import Draft
 from continuations.core.events import (
-    AnswerReceived,
-    Approved,
-    CallParked,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
     FrameWatched,
     GrantGiven,
     GrantsRevoked,
     ModelDelayed,
     ModelReplied,
-    OutcomeUnknown,
     RunStopped,
     SuspensionBegan,
     SuspensionEnded,
