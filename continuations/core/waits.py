@@ -59,8 +59,7 @@ class Wait:
         denial_stops: Whether a denial ends the run instead of only the call.
         expiry_stops: Whether an expiry ends the run instead of only the call.
         note: Reason why the wait was opened, where the kind does not say it all.
-        approve_after: Time before which `Approve` is refused, because the call may
-            still be running, or `None` for no such time.
+        approve_after: Time before which `Approve` is refused: the call may still run.
         question: The question of the tool, or the name of its job.
         answer_schema_json: JSON Schema of the value of an `Answer`, as JSON text, or
             `None` if the value is the text of a result.
@@ -70,10 +69,8 @@ class Wait:
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).
-        cancels: Whether a function of the tool is called when the wait is cancelled
-            (`on_cancel`).
-        display: Words for people about the call, besides its arguments, or `None` if
-            its tool declares nothing.
+        cancels: Whether the tool has a function for a cancelled wait (`on_cancel`).
+        display: Words for people about the call, or `None` if its tool declares none.
         events_taken: Ids of published events that the run took before the wait was
             opened. The wait does not take them again.
         quorum: The rule who may decide, and how many must agree, or `None`.
