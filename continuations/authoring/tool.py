@@ -337,8 +337,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         verify: A plain or async function that finds out if an interrupted call took
             effect. It declares any of the tool's parameters. It returns
             `Answer(result)` if the call took effect, `Approve()` to run the call,
-            `Deny()` to skip the call, the wait of the tool if its job has begun, or
-            `None` if it cannot tell. Return `Approve()` only if the call cannot take
+            `Deny()` to skip the call, or `None` if it cannot tell. If a job has begun,
+            it returns the wait of the tool. Return `Approve()` only if the call cannot take
             effect any more: a plain function whose worker was replaced may still be
             running.
         version: The version of the contract. Change it if the tool does something

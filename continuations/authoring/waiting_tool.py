@@ -94,7 +94,7 @@ class WaitingTool(BaseTool):
         return self._cancel_function is not None
 
     def on_cancel(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Declare the function that stops a job that nobody waits for any more.
+        """Declare the function that stops a job that is not needed any more.
 
         It is called when a call that waits is cancelled, and when the deadline of
         `external(...)` passes. A crash may repeat it, and a failure is tried again

@@ -163,7 +163,7 @@ class CallRow:
         stage: 0 for the tool's function, 1 for its `on_answer` function.
         answer: Value that the `on_answer` function gets, as JSON text.
         secrets: Paths of the arguments that people must not read.
-        quorum: Who may decide the approval of the call, `None` for no such rule. A wait
+        quorum: The rule who may decide the approval of the call, or `None`. A wait
             about its unknown outcome has the same rule.
         cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
             after the calls that run in it.

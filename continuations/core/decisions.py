@@ -171,7 +171,7 @@ class Decision:
 
         Returns:
             True if wait, kind, `by`, `reason`, arguments, value and grant are equal.
-            What the door recorded is not compared.
+            The door and its words are not compared.
         """
         if _content(self) != _content(other):
             return False

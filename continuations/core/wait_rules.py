@@ -49,7 +49,7 @@ class WaitRules:
     """The rules of one kind of wait, and its words for people.
 
     Attributes:
-        subjects: What a wait of this kind may suspend.
+        subjects: The parts of a run that a wait of this kind may suspend.
         call_state: Name of the state that the waiting call has (`calls.STATE_TYPES`);
             empty if no call waits.
         verdicts: Verdicts that end the wait, in the order in which they are offered.

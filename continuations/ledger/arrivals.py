@@ -147,11 +147,8 @@ async def read_arrivals(
         ),
     )
     _check_quorums(state, decisions)
-    ended = [
-        each
-        for each in waits
-        if isinstance(each, Decision) and each.wait_id in undecided
-    ]
+    made = (each for each in waits if isinstance(each, Decision))
+    ended = [each for each in made if each.wait_id in undecided]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},

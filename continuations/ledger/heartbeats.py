@@ -19,7 +19,7 @@ from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
@@ -78,22 +78,28 @@ async def extend_deadline(
             raise late_error(current, _FAILURE)
         if deadline < current.deadline + extend / _LEAST_PART:
             return current
-        slot = Slot(
-            id=new_ulid(),
-            wait_id=wait_id,
-            number=0,
-            kind="extend",
-            at=now,
-            digest=opened.digest,
-            deadline=deadline,
-            by=by,
-        )
+        slot = _extension(opened, new_ulid(), now=now, deadline=deadline, by=by)
         after = await wait_slots.move_deadline(objects, current, slot)
         if not isinstance(after, Decision) and after.deadline == deadline:
             await wait_slots.delete_marker_of(objects, current)
         current = after
     recorded = await decisions.record_decision(objects, current)
     raise closed_wait_error(recorded, _FAILURE)
+
+
+def _extension(
+    wait: Wait, slot_id: str, *, now: datetime, deadline: datetime, by: str | None
+) -> Slot:
+    return Slot(
+        id=slot_id,
+        wait_id=wait.id,
+        number=0,
+        kind="extend",
+        at=now,
+        digest=wait.digest,
+        deadline=deadline,
+        by=by,
+    )
 
 
 async def _observe_time(objects: Objects, wait: Wait, clock: StoreClock) -> None:

@@ -134,11 +134,9 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     Args:
         store: The store of the runs, as for `AsyncRunner`.
         agents: `"module:name"` of an agent or a list of agents, or a function that
-            returns them. Without agents the function only lists, shows, decides and
-            cancels.
+            returns them. Without agents, the function works on no run.
         context: The application's object for its tools, in the same two ways.
-        verify: Returns the identity of an HTTP request; see `HttpApi`. Without it,
-            only `/healthz` and signed links are served.
+        verify: Returns the identity of an HTTP request; see `HttpApi`.
         links: Makes signed links and callback URLs work; see `HttpApi`.
         webhooks: Receivers of the webhooks of other systems; see `HttpApi`.
         wake: How a run is resumed after a decision, or after a pause:
@@ -149,8 +147,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
             - a `Dispatcher` of your own.
         margin: The time before the end of an invocation in which nothing new begins,
             in seconds.
-        base_path: The base path of a custom domain, which is removed from every path;
-            see `HttpApi`.
+        base_path: The base path of a custom domain; see `HttpApi`.
         **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
             `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
             is `links.callback_url`.

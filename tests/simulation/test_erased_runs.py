@@ -87,7 +87,7 @@ def _is_tombstone(body: bytes, key: str) -> bool:
 
 
 def test_nothing_of_an_erased_run_is_left_after_sweeps() -> None:
-    """Whatever froze, died or was repeated meanwhile."""
+    """Processes freeze, die and repeat requests meanwhile."""
     total = 0
     for seed in range(SEEDS):
         erased, left = left_of_erased_runs(run_with_eraser(seed))
