@@ -338,9 +338,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             effect. It declares any of the tool's parameters. It returns
             `Answer(result)` if the call took effect, `Approve()` to run the call,
             `Deny()` to skip the call, or `None` if it cannot tell. If a job has begun,
-            it returns the wait of the tool. Return `Approve()` only if the call cannot take
-            effect any more: a plain function whose worker was replaced may still be
-            running.
+            it returns the wait of the tool. Return `Approve()` only if the call cannot
+            take effect any more: a plain function whose worker was replaced may still
+            be running.
         version: The version of the contract. Change it if the tool does something
             else under the same signature; approvals of the old version then no
             longer count.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
-from continuations.core.operator_waits import operator_reasons
 from continuations.core.withheld_waits import withheld
 from continuations.wire import report
 from continuations.wire.report import utc_text
@@ -245,6 +244,9 @@ def run_json(
         wait_json(wait, now=now) for wait in run.waits if wait.id not in decided
     ]
     form["decided"] = [wait.id for wait in run.waits if wait.id in decided]
+    # A process that only decides describes no run.
+    from continuations.core.operator_waits import operator_reasons  # noqa: PLC0415
+
     form["reasons"] = list(operator_reasons(run.waits))
     if with_stack:
         from continuations.wire import stack_report  # noqa: PLC0415 - decisions need no stack

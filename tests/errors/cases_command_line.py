@@ -16,6 +16,20 @@ STARTED = f"""{_APP}
     {_START}
     wait_id = cli("waiting", "--ids").strip()
 """
+_VOTING = """
+    (folder / "voting.py").write_text(
+        "from continuations import Agent, ApprovalPolicy, Runner, tool\\n"
+        "from continuations.models.scripted import ScriptedModel, ToolCall\\n"
+        "@tool(approval=ApprovalPolicy(approvers=['group:finance']))\\n"
+        "def pay(cents: int) -> str:\\n"
+        "    'Pay.'\\n"
+        "    return 'paid'\\n"
+        "model = ScriptedModel([ToolCall('pay', {'cents': 5}), 'done'])\\n"
+        "agent = Agent('boss', tools=[pay], model=model)\\n"
+        f"runner = Runner(agent, store='file:{folder}/runs', groups=lambda name: ['finance'])\\n")
+    cli("start", TASK, "--run-id", "jane-1", "--app", "voting:runner")
+    wait_id = cli("waiting", "--ids").strip()
+"""
 _UNKNOWN = """
     store = open_store(f"file:{folder}/runs")
     dying = faults.FaultyStore(store)
@@ -43,6 +57,14 @@ USAGE = Area(
             _START,
             setup=_APP,
             names=("--app", "MODULE:NAME"),
+        ),
+        Case(
+            "cli-groups",
+            _USAGE,
+            'cli("approve", wait_id, "--app", "voting:agent")',
+            'cli("approve", wait_id, "--app", "voting:runner")',
+            setup=_VOTING,
+            names=("--app", "groups"),
         ),
         Case(
             "cli-context-form",
