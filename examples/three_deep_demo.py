@@ -28,6 +28,7 @@ OBJECT_KINDS = {
     "in": "decisions",
     "waits": "open waits",
     "markers": "markers",
+    "index": "list of runs",
     "probe": "probe of the store",
 }
 

@@ -246,6 +246,8 @@ class OwnTool:
         self.check_answer = inner.check_answer
         self.receive_answer = inner.receive_answer
         self.verify_call = inner.verify_call
+        self.display_call = inner.display_call
+        self.secrets = inner.secrets
 
 
 def test_own_implementation_of_the_protocol_waits_and_runs(

@@ -24,7 +24,14 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from continuations import Approve, Continuation, ContinuationsError, FormatError, resume
+from continuations import (
+    Approve,
+    Continuation,
+    ContinuationsError,
+    FormatError,
+    RunErased,
+    resume,
+)
 from continuations.core.plan import plan
 from continuations.core.transcript import find_violation
 from continuations.wire.operator_records import decode_operator_request
@@ -102,13 +109,13 @@ READERS: dict[str, Callable[[bytes], object]] = {
 def read_with_all_readers(data: bytes) -> list[str]:
     """Read bytes with every reader; returns the names of those that accept them.
 
-    Raises every error that is not a `FormatError`, and `AssertionError` if a reader
-    is too slow.
+    Raises every error that is no `FormatError` and no `RunErased`, and `AssertionError`
+    if a reader is too slow.
     """
     accepted_by: list[str] = []
     for name, read in READERS.items():
         began = time.process_time()
-        with suppress(FormatError):
+        with suppress(FormatError, RunErased):
             read(data)
             accepted_by.append(name)
         spent = time.process_time() - began

@@ -149,13 +149,16 @@ def check_refused_if_needed(operation: str, way: str, key: str, runner: Runner) 
     )
 
 
+_DELETABLE = ("index/", "waits/", "markers/")
+
+
 def check_nothing_overwritten(
     before: dict[str, bytes], after: dict[str, bytes]
 ) -> None:
-    """No object is overwritten; only markers and wait objects may be deleted."""
+    """No object is overwritten; only keys that can be made again may be deleted."""
     for other, body in before.items():
         assert body == after.get(other, body)
-        assert other in after or other.startswith(("waits/", "markers/"))
+        assert other in after or other.startswith(_DELETABLE)
 
 
 def test_the_template_has_an_object_of_every_kind() -> None:
@@ -163,7 +166,7 @@ def test_the_template_has_an_object_of_every_kind() -> None:
     roles = {template_contents().role_of(key) for key in template_contents().objects}
 
     assert {"version", "old version", "decision", "message", "wait", ""} == roles
-    assert {"waits", "markers", "probe", "runs"} == {
+    assert {"index", "waits", "markers", "probe", "runs"} == {
         key.partition("/")[0] for key in template_contents().objects
     }
 
@@ -242,7 +245,7 @@ def test_damage_of_one_run_blocks_no_other_run(way: str, tmp_path: Path) -> None
         # missing and a marker came due, the sweep continued from the version before.
         path = folder / key
         was_continued = way == "missing" and key in versions and path.exists()
-        is_needed = path.exists() or not key.startswith(("waits/", "markers/"))
+        is_needed = path.exists() or not key.startswith(_DELETABLE)
         if is_needed and not was_continued:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(template_contents().objects[key])
@@ -340,7 +343,7 @@ def test_object_replaced_by_link_folder_or_pipe_raises_typed_error(
 
         # Then it still exists, unless it may always be deleted, and so do all others
         deleted = not os.path.lexists(folder / key)
-        assert key.startswith(("waits/", "markers/")) or not deleted
+        assert key.startswith(_DELETABLE) or not deleted
         assert deleted or inode == os.lstat(folder / key).st_ino
         check_nothing_overwritten(before, sample_store.store_bodies(folder))
     assert passwd.st_mtime_ns == os.stat("/etc/passwd").st_mtime_ns  # noqa: PTH116

@@ -29,7 +29,7 @@ def test_schedules_contain_old_approvals() -> None:
     """Calls wait again, and repeats become unknown outcomes, in enough schedules."""
     kinds = [
         wait.kind
-        for seed in range(60)
+        for seed in range(SEEDS)
         for wait in run_with_short_approvals(seed).environment.known_waits.values()
         if "valid until" in str(wait.note)
     ]

@@ -15,6 +15,7 @@ from tests.simulation.mutants import (
     drive_mutants,
     event_mutants,
     index_mutants,
+    job_mutants,
     marker_mutants,
     model_mutants,
     operator_mutants,
@@ -43,6 +44,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     model_mutants.MUTANTS,
     operator_mutants.MUTANTS,
     event_mutants.MUTANTS,
+    job_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

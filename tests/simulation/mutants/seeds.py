@@ -176,4 +176,6 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_used_signal_is_kept": (3000002, "each_signal_ends_one_wait"),
     "a_signal_before_its_wait_is_dropped": (3000020, "each_signal_ends_one_wait"),
     "a_kept_signal_is_not_offered": (3000020, "no_signal_waits_beside_its_wait"),
+    "a_cancelled_job_is_not_stopped": (4000002, "stopped_before_its_end"),
+    "every_decision_stops_its_job": (4000000, "job_with_a_result_is_not_stopped"),
 }

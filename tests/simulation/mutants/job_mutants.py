@@ -1,0 +1,51 @@
+"""Mutants of jobs of other systems: who stops them, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.engine.job_cancellation import JobCanceller
+from tests.simulation.families import JOBS
+from tests.simulation.laws_of_jobs import (
+    job_with_a_result_is_not_stopped,
+    stopped_before_its_end,
+)
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations.core.decisions import Decision
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A cancelled job is not stopped.", breaks=(stopped_before_its_end,), family=JOBS
+)
+def a_cancelled_job_is_not_stopped() -> Patches:
+    async def cancel(self: JobCanceller, state: RunState, jobs: Iterable[Wait]) -> None:
+        del self, state, jobs
+
+    yield patch(JobCanceller.cancel, cancel)
+
+
+@mutant(
+    "Every decision stops its job, also a result.",
+    breaks=(job_with_a_result_is_not_stopped,),
+    family=JOBS,
+)
+def every_decision_stops_its_job() -> Patches:
+    async def cancel_expired(
+        self: JobCanceller, state: RunState, decisions: Mapping[str, Decision]
+    ) -> None:
+        waits = state.waits.values()
+        jobs = [wait for wait in waits if wait.cancels and wait.id in decisions]
+        await self.prepare(state, jobs)
+        await self.cancel(state, jobs)
+
+    yield patch(JobCanceller.cancel_expired, cancel_expired)
+
+
+MUTANTS = mutants_in(globals())
