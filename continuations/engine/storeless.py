@@ -241,19 +241,20 @@ async def resume_async(
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
-    state = with_escalated_waits(state, ports.clock.now())
+    # Read once: a deadline that passes meanwhile would expire instead of escalate.
+    now = ports.clock.now()
+    state = with_escalated_waits(state, now)
     decisions = decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
     if state.run.status not in ENDED_STATUSES:
-        now = ports.clock.now()
         expiries = deadlines.expiries_of(state.waits.values(), ports, now)
         await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
         reducer = ArrivalReducer(stack_binding, ports)
         state = reducer.with_interrupted_calls(state)
         state = reducer.with_decisions(state, {**decisions, **expiries})
     if unpause and state.run.status not in ENDED_STATUSES:
-        state = with_confirmed_reply(without_operator_waits(state, ports.clock.now()))
+        state = with_confirmed_reply(without_operator_waits(state, now))
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)

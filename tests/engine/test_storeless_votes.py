@@ -26,6 +26,8 @@ from tests.engine.agent_builders import make_boss
 from tests.scripts import call
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations import Agent, Wait
     from tests.run_environment import RunEnvironment
 
@@ -108,3 +110,30 @@ def test_escalation_changes_the_approvers(
     end = resume(data, agent, answers={wait.id: Approve(by="cfo")}, clock=clock)
     assert isinstance(end, Finished)
     assert ["pay 5"] == environment.effect_names()
+
+
+class _TickingClock(ManualClock):
+    """A clock that moves on by a second each time it is read."""
+
+    def now(self) -> datetime:
+        """Return the time, and move on."""
+        self.seconds += 1
+        return super().now()
+
+
+def test_deadline_that_passes_during_a_resume_escalates(
+    environment: RunEnvironment,
+) -> None:
+    """The deadline lies between two readings of the clock."""
+    action = escalate(to=["cfo"], within=DAY)
+    agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
+    opened = ManualClock()
+    data, wait = suspend(agent, opened)
+
+    for seconds in range(-4, 2):
+        clock = _TickingClock(opened.seconds + DAY.total_seconds() + seconds)
+        outcome = resume(data, agent, clock=clock)
+        assert isinstance(outcome, Suspended)
+        assert wait.id == outcome.waits[0].id
+
+    assert [] == environment.effect_names()
