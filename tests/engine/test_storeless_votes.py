@@ -14,6 +14,7 @@ from continuations import (
     Deny,
     Finished,
     Identity,
+    InvalidInput,
     Suspended,
     escalate,
     resume,
@@ -137,3 +138,28 @@ def test_deadline_that_passes_during_a_resume_escalates(
         assert wait.id == outcome.waits[0].id
 
     assert [] == environment.effect_names()
+
+
+@pytest.mark.parametrize("requester", ["jane", Identity("jane")])
+def test_the_requester_does_not_decide(
+    environment: RunEnvironment, requester: Any
+) -> None:
+    """The continuation keeps the requester, so another person can decide."""
+    agent = make_agent(not_requester=True)
+    outcome = run(agent, "go", by=requester)
+    assert isinstance(outcome, Suspended)
+    data, wait = outcome.continuation.to_bytes(), outcome.waits[0]
+
+    with pytest.raises(DecisionRefused, match="jane requested the run"):
+        resume(data, agent, answers={wait.id: Approve(by="jane")})
+    end = resume(data, agent, answers={wait.id: Approve(by="kim")})
+
+    assert isinstance(end, Finished)
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_an_invalid_requester_starts_nothing() -> None:
+    by: Any = 7
+
+    with pytest.raises(InvalidInput, match="by must be one line"):
+        run(make_agent(), "go", by=by)
