@@ -53,6 +53,9 @@ def checked_approvers(label: str, names: object) -> tuple[str, ...]:
     """Return names of approvers; raises `InvalidInput`."""
     if isinstance(names, list | tuple | set | frozenset):
         given = [*cast("Collection[object]", names)]
+        if isinstance(names, set | frozenset) and all(type(n) is str for n in given):
+            # Each process has another order of a set, and the policy's digest has one.
+            given = sorted(given, key=str)
         if len(given) <= _MAX_APPROVERS and all(map(_is_approver, given)):
             return tuple(dict.fromkeys(cast("list[str]", given)))
     msg = (

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.messages import Message
+    from continuations.core.quorum import Quorum
     from continuations.core.run import Failure
     from continuations.core.waits import Wait
 
@@ -21,7 +22,8 @@ class CallAccepted:
     """The call is valid and needs no approval of a person.
 
     If a grant approved it, `approved_digest` and `approved_until` are as in `Approved`,
-    and `grant` is its id.
+    and `grant` is its id. If a rule approved it, `quorum` says who decides an unknown
+    outcome.
     """
 
     call_id: str
@@ -33,6 +35,7 @@ class CallAccepted:
     approved_digest: str | None = None
     approved_until: datetime | None = None
     grant: str | None = None
+    quorum: Quorum | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -54,6 +54,7 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
                 approved_digest=event.approved_digest,
                 approved_until=event.approved_until,
                 grant=event.grant,
+                quorum=event.quorum,
             )
         case ApprovalRequested():
             return replace(_examined(row, event), quorum=event.wait.quorum)

@@ -182,9 +182,11 @@ def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
     objection = (wait.quorum or _ANYBODY).objection(cast_vote.by, cast_vote.groups)
     if objection is not None:
         return objection
-    if any(vote.by == cast_vote.by for vote in wait.votes):
+    has_voted = any(vote.by == cast_vote.by for vote in wait.votes)
+    # Persons who disagree can still end the wait, so that nothing runs.
+    if has_voted and cast_vote.kind not in _ENDING_ALONE:
         why = f"{cast_vote.by} has voted already, and the first vote of a person counts"
-        return Objection(why, "Let another person decide.")
+        return Objection(why, "Let another person decide, or deny.")
     return None
 
 

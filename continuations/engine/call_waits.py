@@ -115,7 +115,7 @@ def new_wait(
         stage=call.stage,
         display=display,
         on_deadline_json=policy.deadline_action_json if policy else None,
-        quorum=_quorum(state, call, policy) if follows_policy else call.quorum,
+        quorum=quorum_of(state, call, policy) if follows_policy else call.quorum,
         remind_after=policy.reminder_seconds if policy else 0,
         editable_json=None
         if policy is None or policy.editable is None
@@ -123,7 +123,7 @@ def new_wait(
     )
 
 
-def _quorum(
+def quorum_of(
     state: RunState, call: CallRow, policy: ApprovalPolicy | None
 ) -> Quorum | None:
     """Return who may approve a call.

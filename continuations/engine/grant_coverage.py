@@ -2,7 +2,8 @@
 
 A grant is read when a call is examined, and again before the call begins. It covers a
 call of the same tool at the same place of the same run. The tool must have the same
-contract, the arguments must match the schema, and the time must not be over.
+contract and approvers, the arguments must match the schema, and the time must not be
+over.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
+    from continuations.core.quorum import Quorum
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.wire.revocations import Revocation
@@ -44,7 +46,7 @@ def given_grants(
         id=decision.id,
         tool=wait.tool,
         path=wait.path,
-        contract=approved_contract_digest(tool),
+        contract=_grant_contract(tool, wait.quorum),
         arguments_json=None if schema is None else jsontext.canonical(dict(schema)),
         until=given.until,
         by=decision.by,
@@ -66,12 +68,23 @@ def covering_grant(
     if not grants:
         return None
     path = (*frame_path(state, call.frame_id), call.tool)
-    contract = approved_contract_digest(tool)
+    policy = tool.approval
+    contract = _grant_contract(tool, policy.quorum if policy is not None else None)
     for grant in reversed(grants):
         is_same_tool = (grant.path, grant.contract) == (path, contract)
         if is_same_tool and not has_ended(grant, now) and _matches(grant, arguments):
             return grant
     return None
+
+
+def _grant_contract(tool: ToolProtocol, quorum: Quorum | None) -> str:
+    """Return the digest that a grant is bound to: the contract and who may approve."""
+    contract = approved_contract_digest(tool)
+    if quorum is None:
+        return contract
+    # The order of the approvers means nothing.
+    parts = [sorted(quorum.approvers), quorum.votes, quorum.not_requester]
+    return jsontext.digest(contract, jsontext.canonical(parts))
 
 
 def _matches(grant: KeptGrant, arguments: str) -> bool:

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict
 from continuations.core.call_events import CallAccepted, Denied
 from continuations.core.decisions import Approve, Decision, Deny
 from continuations.core.run import Failure
-from continuations.engine.call_waits import approval_digest, approved_contract_digest
+from continuations.engine.call_waits import (
+    approval_digest,
+    approved_contract_digest,
+    quorum_of,
+)
 from continuations.engine.grant_coverage import covering_grant
 from continuations.errors import StoreError
 
@@ -103,6 +107,7 @@ class RuleApprovals:
             approved_digest=digest,
             approved_until=min((end for end in ends if end is not None), default=None),
             grant=grant.id if grant is not None else None,
+            quorum=quorum_of(state, call, policy),
         )
 
 

@@ -44,11 +44,13 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.decisions import Decision
+    from continuations.core.identity import Identity
     from continuations.core.output_type import Output
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
+    from continuations.engine.run_description import RunDescription
     from continuations.engine.storeless_answers import Answers
     from continuations.ledger.claims import Clock
 
@@ -61,6 +63,7 @@ def run(
     max_depth: int | None = None,
     budget: Budget | None = None,
     clock: Clock | None = None,
+    by: str | Identity | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
@@ -75,13 +78,14 @@ def run(
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         budget: Limits for the model usage of the whole run.
         clock: The clocks of this machine, for tests.
+        by: The requester: a name or an `Identity`, whose name is stored.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
-            is invalid, or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock` or
+            `by` is invalid, or the agent's instructions function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     running = run_async(
@@ -91,6 +95,7 @@ def run(
         max_depth=max_depth,
         budget=budget,
         clock=clock,
+        by=by,
     )
     return portal.run_until_complete(running)
 
@@ -157,6 +162,7 @@ async def run_async(
     max_depth: int | None = None,
     budget: Budget | None = None,
     clock: Clock | None = None,
+    by: str | Identity | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
@@ -167,18 +173,20 @@ async def run_async(
         max_depth: Maximum number of levels of agents, or `None` for no limit.
         budget: Limits for the model usage of the whole run.
         clock: The clocks of this machine, for tests.
+        by: The requester: a name or an `Identity`, whose name is stored.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget` or `clock`
-            is invalid, or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock` or
+            `by` is invalid, or the agent's instructions function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     _check_agent(agent)
     check_context(context, agent)
     max_depth = check_max_depth(max_depth)
+    description = None if by is None else _description(by)
     messages = new_run.parse_input(input)
     instructions = await new_run.root_instructions(agent, input, context)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
@@ -194,6 +202,7 @@ async def run_async(
         now=now,
         budget=budget,
     )
+    state = description.describe(state) if description is not None else state
     options = RunOptions(context=context)
     return await _run_loop(state, agent, ports, options, max_depth, ())
 
@@ -241,19 +250,19 @@ async def resume_async(
     state = continuation.run_state
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
-    state = with_escalated_waits(state, ports.clock.now())
+    now = ports.clock.now()  # once: a deadline may pass between two readings
+    state = with_escalated_waits(state, now)
     decisions = decisions_from_answers(state, answers or {}, ports)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
     if state.run.status not in ENDED_STATUSES:
-        now = ports.clock.now()
         expiries = deadlines.expiries_of(state.waits.values(), ports, now)
         await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
         reducer = ArrivalReducer(stack_binding, ports)
         state = reducer.with_interrupted_calls(state)
         state = reducer.with_decisions(state, {**decisions, **expiries})
     if unpause and state.run.status not in ENDED_STATUSES:
-        state = with_confirmed_reply(without_operator_waits(state, ports.clock.now()))
+        state = with_confirmed_reply(without_operator_waits(state, now))
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
@@ -294,6 +303,14 @@ def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         msg = f"agent must be an Agent, got {type(agent).__name__}."
         raise InvalidInput(msg)
+
+
+def _description(by: str | Identity) -> RunDescription:
+    from continuations.engine.run_description import (  # noqa: PLC0415 - rarely given
+        RunDescription,
+    )
+
+    return RunDescription.from_arguments(labels=None, title=None, by=by)
 
 
 def _check_answers(answers: object) -> None:

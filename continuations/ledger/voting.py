@@ -96,7 +96,9 @@ async def delete_unneeded_markers(
     store cannot delete now.
     """
     deadline = markers.deadline_marker(wait)
-    keys = [deadline.key] if deadline is not None else []
+    # An expiry has no marker, and needs that of the deadline until a worker reads it.
+    is_guarded = recorded.marker is not None
+    keys = [deadline.key] if deadline is not None and is_guarded else []
     if proposed.marker is not None and recorded.marker != proposed.marker:
         keys.append(proposed.marker)
     for key in keys:

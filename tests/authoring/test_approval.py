@@ -276,3 +276,13 @@ def test_period_that_no_clock_can_add_is_refused(option: str, period: Any) -> No
 
     longest: dict[str, Any] = {option: timedelta(days=3650)}
     assert ApprovalPolicy(**longest) is not None
+
+
+def test_order_of_approvers_in_a_set_does_not_change_the_policy() -> None:
+    """Each process has another order of a set."""
+    names = [f"person-{number}" for number in range(50)]
+
+    first = ApprovalPolicy(approvers={*names})  # type: ignore[arg-type]
+
+    assert tuple(sorted(names)) == first.approvers
+    assert ApprovalPolicy(approvers=sorted(names)).digest == first.digest

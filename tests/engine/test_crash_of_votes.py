@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,19 @@ import pytest
 from continuations import (
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     Decision,
     Finished,
     Runner,
     Suspended,
     Vote,
+    WaitExpired,
     escalate,
     tool,
 )
-from continuations_storage import MemoryStore
+from continuations.ledger import layout
+from continuations_storage import MemoryStore, faults
+from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
@@ -27,6 +32,8 @@ from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.scripts import call
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations import Agent, Wait
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
@@ -34,15 +41,15 @@ if TYPE_CHECKING:
 DAY = timedelta(days=1)
 
 
-def make_agent() -> Agent:
+ESCALATION = escalate(to=["cfo"], within=DAY)
+
+
+def make_agent(on_deadline: Any = ESCALATION) -> Agent:
     """Return an agent whose payment two persons approve, and later one other."""
 
     @tool(
         approval=ApprovalPolicy(
-            approvers=["kim", "lee"],
-            votes=2,
-            within=DAY,
-            on_deadline=escalate(to=["cfo"], within=DAY),
+            approvers=["kim", "lee"], votes=2, within=DAY, on_deadline=on_deadline
         )
     )
     def pay(cents: int) -> str:
@@ -56,8 +63,9 @@ def make_agent() -> Agent:
 class Office:
     """A store with a clock, and processes that share them."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_deadline: Any = ESCALATION) -> None:
         self.clock = ManualClock()
+        self.agent = make_agent(on_deadline)
         self.store = MemoryStore(self.clock.now)
         self.told: list[tuple[str, ...]] = []
         outcome = self.process().start("go", run_id="r")
@@ -67,7 +75,7 @@ class Office:
     def process(self, store: Store | None = None) -> Runner:
         """Return the runner of a new process."""
         return Runner(
-            make_agent(),
+            self.agent,
             store=store or self.store,
             clock=self.clock,
             notify=self._tell,
@@ -146,3 +154,42 @@ def test_escalation_survives_a_crash(environment: RunEnvironment, moment: Any) -
         assert before == len(environment.effect_names())
         office.process().decide(office.wait.id, Approve(by="cfo"))
         office.finish()
+
+
+class _SweptBeforeItsSlot(ForwardingStore):
+    """The store of a voter: before its slot, the deadline passes and a sweep dies."""
+
+    def __init__(self, office: Office) -> None:
+        super().__init__(office.store)
+        self._office = office
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Create a key; a sweep comes before the first slot."""
+        office = self._office
+        prefix = layout.slots_prefix(office.wait.id)
+        if key.startswith(prefix) and not await office.store.keys(prefix):
+            office.clock.seconds += DAY.total_seconds() + 1
+            decision = layout.decision_key(office.wait.id)
+            dies = faults.on("create", faults.crashed("before"), prefix=decision)
+            dying = faults.FaultyStore(office.store, dies)
+            runner = AsyncRunner(office.agent, store=dying, clock=office.clock)
+            with suppress(faults.Crash):
+                await runner.sweep()
+        return await super().create(key, body)
+
+
+def test_vote_that_meets_an_expiry_leaves_a_marker(
+    environment: RunEnvironment,
+) -> None:
+    """The voter records the expiry of a sweep that died; a later sweep ends the run."""
+    office = Office(on_deadline=None)
+    store = _SweptBeforeItsSlot(office)
+
+    with pytest.raises(WaitExpired):
+        office.process(store).decide(office.wait.id, Approve(by="kim"))
+
+    office.clock.seconds += 120
+    assert {} == office.process().sweep().errors
+    assert "finished" == office.process().look("r").status
+    assert [] == remaining_keys(office.store)
+    assert [] == environment.effect_names()

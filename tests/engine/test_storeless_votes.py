@@ -14,6 +14,7 @@ from continuations import (
     Deny,
     Finished,
     Identity,
+    InvalidInput,
     Suspended,
     escalate,
     resume,
@@ -26,6 +27,8 @@ from tests.engine.agent_builders import make_boss
 from tests.scripts import call
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations import Agent, Wait
     from tests.run_environment import RunEnvironment
 
@@ -108,3 +111,55 @@ def test_escalation_changes_the_approvers(
     end = resume(data, agent, answers={wait.id: Approve(by="cfo")}, clock=clock)
     assert isinstance(end, Finished)
     assert ["pay 5"] == environment.effect_names()
+
+
+class _TickingClock(ManualClock):
+    """A clock that moves on by a second each time it is read."""
+
+    def now(self) -> datetime:
+        """Return the time, and move on."""
+        self.seconds += 1
+        return super().now()
+
+
+def test_deadline_that_passes_during_a_resume_escalates(
+    environment: RunEnvironment,
+) -> None:
+    """The deadline lies between two readings of the clock."""
+    action = escalate(to=["cfo"], within=DAY)
+    agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
+    opened = ManualClock()
+    data, wait = suspend(agent, opened)
+
+    for seconds in range(-4, 2):
+        clock = _TickingClock(opened.seconds + DAY.total_seconds() + seconds)
+        outcome = resume(data, agent, clock=clock)
+        assert isinstance(outcome, Suspended)
+        assert wait.id == outcome.waits[0].id
+
+    assert [] == environment.effect_names()
+
+
+@pytest.mark.parametrize("requester", ["jane", Identity("jane")])
+def test_the_requester_does_not_decide(
+    environment: RunEnvironment, requester: Any
+) -> None:
+    """The continuation keeps the requester, so another person can decide."""
+    agent = make_agent(not_requester=True)
+    outcome = run(agent, "go", by=requester)
+    assert isinstance(outcome, Suspended)
+    data, wait = outcome.continuation.to_bytes(), outcome.waits[0]
+
+    with pytest.raises(DecisionRefused, match="jane requested the run"):
+        resume(data, agent, answers={wait.id: Approve(by="jane")})
+    end = resume(data, agent, answers={wait.id: Approve(by="kim")})
+
+    assert isinstance(end, Finished)
+    assert ["pay 5"] == environment.effect_names()
+
+
+def test_an_invalid_requester_starts_nothing() -> None:
+    by: Any = 7
+
+    with pytest.raises(InvalidInput, match="by must be one line"):
+        run(make_agent(), "go", by=by)

@@ -103,15 +103,32 @@ def test_one_denial_ends_the_wait(environment: RunEnvironment) -> None:
 
 
 def test_first_vote_of_a_person_counts() -> None:
-    """A repeat is the same vote; another verdict of the same person is refused."""
+    """A repeat is the same vote; another approval of the same person is refused."""
     runner = make_runner(votes=2)
     wait = wait_of(runner)
     first = runner.decide(wait, Approve(by="kim"))
 
     assert first == runner.decide(wait, Approve(by="kim"))
     with pytest.raises(DecisionRefused, match="first vote of a person counts"):
-        runner.decide(wait, Deny(by="kim"))
+        runner.decide(wait, Approve(by="kim", arguments={"cents": 4}))
     assert 1 == len(runner.wait(wait).votes)
+
+
+def test_approvers_who_disagree_about_an_edit_can_deny(
+    environment: RunEnvironment,
+) -> None:
+    """All have voted and no arguments have two votes: one of them ends the wait."""
+    runner = make_runner(approvers=["kim", "lee"], votes=2)
+    wait = wait_of(runner)
+    runner.decide(wait, Approve(by="kim"))
+    runner.decide(wait, Approve(by="lee", arguments={"cents": 4}))
+
+    denial = runner.decide(wait, Deny(by="kim"))
+
+    assert isinstance(denial, Decision)
+    assert ("deny", "kim", ()) == (denial.kind, denial.by, denial.voters)
+    assert isinstance(runner.resume("r"), Finished)
+    assert [] == environment.effect_names()
 
 
 def test_a_voter_who_repeats_after_the_end_gets_the_decision() -> None:

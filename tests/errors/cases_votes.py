@@ -50,7 +50,7 @@ VOTES = Area(
         Case(
             "votes-twice",
             DecisionRefused,
-            'runner.decide(wait.id, Deny(by="kim"))',
+            'runner.decide(wait.id, Answer("later", by="kim"))',
             'runner.decide(wait.id, Deny(by="lee"))',
             setup=_TWO,
             names=("kim",),

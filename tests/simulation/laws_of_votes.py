@@ -90,7 +90,7 @@ class Count:
         if self.approvers and name not in self.approvers:
             self.problem = f"{name} voted, and is no approver"
             return
-        if name in self.ballots:
+        if name in self.ballots and vote.kind != "deny":
             self.problem = f"{name} voted twice"
             return
         arguments = vote.arguments or self.wait.arguments_json
