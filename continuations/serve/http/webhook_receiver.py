@@ -26,6 +26,7 @@ from continuations.errors import (
     AlreadyDecided,
     Cancelled,
     InvalidInput,
+    RunErased,
     WaitExpired,
 )
 from continuations.ledger import layout
@@ -193,7 +194,7 @@ async def receive(context: RequestContext) -> Response:
         return json_response({"status": "ignored", "woken": False})
     try:
         run_id = await _do(context, meaning, name, message_id)
-    except (AlreadyDecided, Cancelled, WaitExpired) as error:
+    except (AlreadyDecided, Cancelled, RunErased, WaitExpired) as error:
         # Senders repeat a message that fails, and stop sending after status 410.
         _log.warning("a message of webhook %s came too late: %s", name, error)
         return json_response({"status": "too_late", "woken": False})

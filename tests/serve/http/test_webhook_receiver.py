@@ -149,6 +149,23 @@ def test_message_is_one_signal_however_often_it_comes() -> None:
     asyncio.run(main())
 
 
+def test_message_for_an_erased_run_comes_too_late() -> None:
+    """Status 410 would make the sender stop all its messages."""
+
+    async def main() -> None:
+        sender = Sender()
+        [wait] = (await sender.scanner.start()).waits
+        await sender.scanner.make_runner([]).erase("r1")
+        for late in (
+            {"type": "scan.done", "wait": wait.id, "pages": 7},
+            {"type": "mail", "run": "r1", "data": 5},
+        ):
+            answer = await sender.send(late)
+            assert (200, "too_late") == (answer.status, json_body(answer)["status"])
+
+    asyncio.run(main())
+
+
 def test_message_that_means_nothing_is_ignored() -> None:
     async def main() -> None:
         response = await Sender().send({"type": "scan.began"})
