@@ -212,7 +212,7 @@ def test_run_fails_after_as_many_failures_as_allowed() -> None:
 
 
 def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> None:
-    """The request failed for less than the patience, so it is no failure that counts."""
+    """Its request failed for less than the patience, so the failure does not count."""
     shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
     agent = Agent("hr", model=limited.model)
     runner = shared.machine(agents=agent, patience=600, max_model_failures=1)
