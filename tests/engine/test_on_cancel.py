@@ -355,6 +355,39 @@ def test_storeless_deadline_tells_the_other_system() -> None:
     assert 1 == len(jobs.told)
 
 
+def test_job_whose_early_answer_is_rejected_is_told_of_a_cancellation() -> None:
+    """The worker died before the tool returned, so only the answer opens the wait."""
+    jobs = Jobs()
+    scan = jobs.scan()
+
+    @scan.on_answer
+    def pages(answer: int) -> str:
+        return f"{answer} pages"
+
+    model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
+    agent = Agent("boss", tools=[scan], model=model)
+
+    def dies_in_the_tool(_: Operation) -> Fault | None:
+        return crashed("before") if jobs.started else None
+
+    with suppress(Crash):
+        dying = FaultyStore(jobs.store, dies_in_the_tool)
+        jobs.runner(dying, agents=agent).start("go", run_id="r1")
+    jobs.runner(agents=[]).decide(jobs.started[0], Answer("many"))
+    jobs.clock.seconds += 60
+    outcome = jobs.runner(agents=agent).resume("r1")
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    assert "The tool rejected the answer: The answer is not valid:" in str(wait.note)
+    assert wait.deadline is None
+
+    jobs.runner(agents=[]).cancel("r1")
+    ended = jobs.runner(agents=agent).resume("r1")
+
+    assert "cancelled" == ended.continuation.status
+    assert [("a", wait.id)] == jobs.told
+
+
 # verify ------------------------------------------------------------------------------
 
 
