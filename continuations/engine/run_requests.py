@@ -107,19 +107,16 @@ class RunRequests:
             door=door.name,
             authentication=door.authentication,
         )
-        if run.status in ENDED_STATUSES:
-            repeated = signal_id and await run_signals.find_repeat(
-                self.objects, run.id, signal
-            )
-            if not repeated:
-                raise _ended_error(run, "signals")
-            return repeated.number
+        if run.status in ENDED_STATUSES and signal_id is not None:
+            repeated = await run_signals.find_repeat(self.objects, run.id, signal)
+            if repeated is not None:
+                return repeated.number
+        _check_accepts_signal(run, 0)
         posted = await run_signals.post(
             self.objects, run, signal, nonce=ulid, may_repeat=signal_id is not None
         )
         run = (await self._versions.load_newest()).state.run
-        if run.status in ENDED_STATUSES and run.last_signal_number < posted.number:
-            raise _ended_error(run, "signals")
+        _check_accepts_signal(run, posted.number)
         return posted.number
 
     async def wake(self, *, by: str | None, door: Door) -> int:
@@ -249,6 +246,13 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
+
+
+def _check_accepts_signal(run: RunRow, signal_number: int) -> None:
+    if run.status in ENDED_STATUSES and (
+        signal_number == 0 or run.last_signal_number < signal_number
+    ):
+        raise _ended_error(run, "signals")
 
 
 def _ended_error(run: RunRow, what: str) -> InvalidInput:
