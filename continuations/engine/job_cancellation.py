@@ -119,7 +119,7 @@ class JobCanceller:
     ) -> None:
         """Raise `AgentChanged` if the job must wait for other code.
 
-        A wait that nobody can end by hand any more does not wait for its function.
+        A wait that cannot be ended by hand any more does not need its function.
         """
         tool = self.stack_binding.tool(state, state.calls[wait.call_id])
         if tool is not None and (

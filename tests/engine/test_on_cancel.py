@@ -330,7 +330,7 @@ def test_process_without_the_function_leaves_the_run_to_others() -> None:
 def test_job_past_its_deadline_does_not_keep_a_run_whose_code_lost_the_function(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nobody can end such a wait with `Fail` any more."""
+    """No person can end such a wait with `Fail` any more."""
     for is_cancelled in (False, True):
         jobs = Jobs(wait=lambda: external("scan", str, within=60))
         jobs.start()
