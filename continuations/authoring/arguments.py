@@ -169,7 +169,7 @@ def describe_validation_error(
 ) -> str:
     """Return a text for the model, with one line for each error."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
-    verb = "is" if subject == "output" else "are"
+    verb = "are" if subject == "arguments" else "is"
     lines = [f"The {subject} {verb} not valid:"]
     lines += [f"- {_describe_error(each, data)}" for each in errors[:_MAX_ERRORS]]
     if len(errors) > _MAX_ERRORS:

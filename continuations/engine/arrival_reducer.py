@@ -241,7 +241,8 @@ class ArrivalReducer:
     ) -> CallParked:
         tool = self.stack_binding.tool(state, call)
         wait = early_answers.early_wait(state, call, wait_id)
-        wait = replace(wait, continues=tool is not None and tool.continues)
+        if tool is not None:
+            wait = replace(wait, continues=tool.continues, cancels=tool.cancels)
         return CallParked(call_id=call.id, wait=wait)
 
 

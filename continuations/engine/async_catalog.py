@@ -126,7 +126,7 @@ class AsyncCatalog(RunnerParts):
         and an error of one run does not stop the others.
 
         Args:
-            older_than: Erase runs that ended at least this long ago.
+            older_than: Erase runs that ended at least this long ago; at most 3650 days.
             dry_run: With True, erase nothing, and return only the ids.
 
         Returns:
@@ -134,7 +134,7 @@ class AsyncCatalog(RunnerParts):
             by run id.
 
         Raises:
-            InvalidInput: `older_than` is not a positive timedelta.
+            InvalidInput: `older_than` is not a positive timedelta, or is too long.
             StoreError: The store failed to list the runs.
         """
         from continuations.ledger.pruning import Pruner

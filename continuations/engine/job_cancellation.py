@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
+from continuations.core.waits import Wait
 from continuations.engine import call_failures
+from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.tool_contexts import make_tool_context
 from continuations.errors import AgentChanged, FormatError
 from continuations.ledger.arrivals import read_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
-    from continuations.core.waits import Wait
     from continuations.engine.journal_protocol import Journal
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
@@ -66,6 +66,7 @@ class JobCanceller:
         ports: Clock, sleep and callback URLs.
         journal: Keeps the claim.
         context: The object of the application.
+        objects: The store, `None` without one. Then only expired jobs are cancelled.
         gives_up: Whether too many workers died here already. Then nothing is called.
     """
 
@@ -73,17 +74,22 @@ class JobCanceller:
     ports: Ports
     journal: Journal
     context: Any = None
+    objects: Objects | None = None
     gives_up: bool = False
     _renewing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def prepare(self, state: RunState, jobs: Iterable[Wait]) -> None:
         """Claim the run, with the calls of the jobs in its version.
 
-        Raises `AgentChanged` before that if this process has no function for a job.
+        Raises `AgentChanged` before that if this process has no function for a job,
+        and its tool is missing or a person can still end its wait.
         """
         jobs = tuple(jobs)
         for wait in jobs:
-            self._tool(state, wait)
+            await self._check_tool(state, wait)
+        await self._claim(state, jobs)
+
+    async def _claim(self, state: RunState, jobs: Sequence[Wait]) -> None:
         if jobs:
             await self.journal.commit(state, progressed=False)
 
@@ -99,17 +105,27 @@ class JobCanceller:
             and wait.id in decisions
             and decisions[wait.id].kind == "expire"
         ]
-        await self.prepare(state, jobs)
+        for wait in jobs:
+            await self._check_tool(state, wait, is_expired=True)
+        await self._claim(state, jobs)
         await self.cancel(state, jobs)
 
     async def cancel(self, state: RunState, jobs: Iterable[Wait]) -> None:
         """Call the function of each job; errors are logged."""
         await asyncio.gather(*(self._cancel_job(state, wait) for wait in jobs))
 
-    def _tool(self, state: RunState, wait: Wait) -> ToolProtocol:
+    async def _check_tool(
+        self, state: RunState, wait: Wait, *, is_expired: bool = False
+    ) -> None:
+        """Raise `AgentChanged` if the job must wait for other code.
+
+        A wait that cannot be ended by hand any more does not need its function.
+        """
         tool = self.stack_binding.tool(state, state.calls[wait.call_id])
-        if tool is not None and tool.cancels:
-            return tool
+        if tool is not None and (
+            tool.cancels or is_expired or not await self._may_be_ended(wait)
+        ):
+            return
         msg = (
             f"run {state.run.id}: call {wait.call_id} must be cancelled, and tool "
             f"{wait.tool!r} has no on_cancel function here. Nothing was done. "
@@ -118,9 +134,29 @@ class JobCanceller:
         )
         raise AgentChanged(msg, run_id=state.run.id, wait_id=wait.id)
 
+    async def _may_be_ended(self, wait: Wait) -> bool:
+        """Return whether a person can still end a wait with `Fail`."""
+        if self.objects is None:
+            return False
+        try:
+            decision = await read_decision(self.objects, wait.id)
+        except FormatError:
+            return True
+        if decision is not None:
+            return False
+        from continuations.ledger import wait_slots  # noqa: PLC0415 - rarely needed
+
+        after = await wait_slots.follow(self.objects, wait) if wait.has_slots else wait
+        return isinstance(after, Wait) and not is_past_deadline(
+            after, self.ports.clock.now()
+        )
+
     async def _cancel_job(self, state: RunState, wait: Wait) -> None:
-        call, tool = state.calls[wait.call_id], self._tool(state, wait)
+        call = state.calls[wait.call_id]
+        tool = self.stack_binding.tool(state, call)
         for number in range(0 if self.gives_up else MAX_TRIES):
+            if tool is None or not tool.cancels:
+                break
             if number:
                 await self.ports.sleep(_PAUSE * number)
             await self._renew(state)

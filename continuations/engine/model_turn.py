@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -83,6 +83,9 @@ class ModelTurn:
         except ModelError as error:
             if not error.retryable:
                 raise
+            if self.run_options.should_pause():
+                # The worker stops before the patience is over: no failure to end a run.
+                delays = replace(delays, max_failures=None)
             return delays.after_error(state, frame, error)
         if isinstance(reply, PendingReply):
             return delays.until_reply(state, frame, reply)

@@ -89,11 +89,12 @@ class RunRequests:
     ) -> int:
         """Record a signal and return its number.
 
-        Raises `InvalidInput` if the run has ended, or keeps too many signals.
+        Raises `InvalidInput` if the run has ended, or keeps too many signals. A repeat
+        of a recorded signal, by its id, is a success also after the end.
         """
         checked_name, data_json = event_name(name), json_text(data)
         by, signal_id = optional_text("by", by), optional_text("id", signal_id)
-        run = await self._run_that_accepts_signals(0)
+        run = (await self._versions.load_newest()).state.run
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         signal = Signal(
@@ -106,10 +107,16 @@ class RunRequests:
             door=door.name,
             authentication=door.authentication,
         )
+        if run.status in ENDED_STATUSES and signal_id is not None:
+            repeated = await run_signals.find_repeat(self.objects, run.id, signal)
+            if repeated is not None:
+                return repeated.number
+        _check_accepts_signal(run, 0)
         posted = await run_signals.post(
             self.objects, run, signal, nonce=ulid, may_repeat=signal_id is not None
         )
-        await self._run_that_accepts_signals(posted.number)
+        run = (await self._versions.load_newest()).state.run
+        _check_accepts_signal(run, posted.number)
         return posted.number
 
     async def wake(self, *, by: str | None, door: Door) -> int:
@@ -142,14 +149,6 @@ class RunRequests:
         )
         if (await record_decision(self.objects, proposed)).id != proposed.id:
             await self.objects.delete(marker.key)
-
-    async def _run_that_accepts_signals(self, signal_number: int) -> RunRow:
-        run = (await self._versions.load_newest()).state.run
-        if run.status in ENDED_STATUSES and (
-            signal_number == 0 or run.last_signal_number < signal_number
-        ):
-            raise _ended_error(run, "signals")
-        return run
 
     async def revoke(
         self, grant: str, *, by: str | None, reason: str | None, door: Door
@@ -247,6 +246,13 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
+
+
+def _check_accepts_signal(run: RunRow, signal_number: int) -> None:
+    if run.status in ENDED_STATUSES and (
+        signal_number == 0 or run.last_signal_number < signal_number
+    ):
+        raise _ended_error(run, "signals")
 
 
 def _ended_error(run: RunRow, what: str) -> InvalidInput:

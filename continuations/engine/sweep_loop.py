@@ -97,20 +97,17 @@ def _woken_by_work(objects: Objects) -> Generator[asyncio.Event]:
     """Yield an event that is set when this process makes work for a worker."""
     has_work = asyncio.Event()
     loop = asyncio.get_running_loop()
-    before = objects.on_work
 
     def wake() -> None:
         # A decision may come from another thread, also while the loop is closed.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(has_work.set)
-        if before is not None:
-            before()
 
-    objects.on_work = wake
+    objects.on_work.add(wake)
     try:
         yield has_work
     finally:
-        objects.on_work = before
+        objects.on_work.discard(wake)
 
 
 async def _first_of(events: tuple[asyncio.Event, ...], seconds: float) -> None:
@@ -133,6 +130,8 @@ class _WorkerPool:
         self._stop = stop
         self._max_concurrent_runs = max_concurrent_runs
         self._tasks_by_run: dict[str, asyncio.Task[None]] = {}
+        # The runs that were due again while their tasks worked.
+        self._skipped: set[str] = set()
 
     async def start_due_runs(self) -> _Look:
         """Start a task for each due run, waiting for a free slot before each.
@@ -147,6 +146,7 @@ class _WorkerPool:
         began_work = False
         for run_id, run_markers in due.markers_by_run.items():
             if run_id in self._tasks_by_run:
+                self._skipped.add(run_id)
                 continue
             await self._wait_for_free_slot()
             if self._stop.is_set():
@@ -192,3 +192,6 @@ class _WorkerPool:
                 _log.warning(text, run_id, report.error, exc_info=cause)
         finally:
             del self._tasks_by_run[run_id]
+            if run_id in self._skipped:
+                self._skipped.remove(run_id)
+                self._sweeper.objects.announce_work()

@@ -113,7 +113,7 @@ class Catalog:
         and an error of one run does not stop the others.
 
         Args:
-            older_than: Erase runs that ended at least this long ago.
+            older_than: Erase runs that ended at least this long ago; at most 3650 days.
             dry_run: With True, erase nothing, and return only the ids.
 
         Returns:
@@ -121,7 +121,7 @@ class Catalog:
             by run id.
 
         Raises:
-            InvalidInput: `older_than` is not a positive timedelta.
+            InvalidInput: `older_than` is not a positive timedelta, or is too long.
             StoreError: The store failed to list the runs.
         """
         return portal.run_until_complete(

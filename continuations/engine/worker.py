@@ -97,6 +97,7 @@ class Worker:
             ports=self.ports,
             journal=journal,
             context=self.run_options.context,
+            objects=self.objects,
             # One worker more than for other code: it ends a run without attempts left.
             gives_up=claims.next_attempt(state.run) > self.options.max_attempts + 1,
         )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from continuations.core.waits import Wait
     from continuations.ledger.layout import Marker
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
@@ -200,15 +201,16 @@ class Eraser:
         if loaded is None or loaded.state.run.history_lost:
             return await self._list_keys_beside()
         state = loaded.state
-        deadlines = filter(None, map(markers.deadline_marker, state.waits.values()))
+        waits = state.waits.values()
         keys = {
             *run_index.keys_of(loaded),
-            *(marker.key for marker in deadlines),
+            *_marker_keys_of(waits),
             *filter(self._is_own_marker, loaded.marker_keys),
         }
         with suppress(FormatError):
             arrived = await read_arrivals(self.objects, state)
             keys.update(filter(self._is_own_marker, arrived.marker_keys))
+            keys |= _marker_keys_of(map(arrived.current, waits))
         return keys
 
     def _is_own_marker(self, key: str) -> bool:
@@ -234,3 +236,8 @@ class Eraser:
         for first in range(0, len(ordered), _PARALLEL_DELETES):
             group = ordered[first : first + _PARALLEL_DELETES]
             await gather(*map(self.objects.delete, group))
+
+
+def _marker_keys_of(waits: Iterable[Wait]) -> set[str]:
+    """Return the keys of the markers of deadlines and reminders."""
+    return {marker.key for wait in waits for marker in markers.last_markers(wait)}

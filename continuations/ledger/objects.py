@@ -126,8 +126,8 @@ class Objects:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.recent_versions = RecentVersions()
-        # Called when this process made work for a worker. It must not raise.
-        self.on_work: Callable[[], None] | None = None
+        # Called when this process made work for a worker. They must not raise.
+        self.on_work: set[Callable[[], None]] = set()
 
     @property
     def time_resolution(self) -> timedelta:
@@ -147,9 +147,10 @@ class Objects:
         return created
 
     def announce_work(self) -> None:
-        """Tell a worker loop of this process that it has work."""
-        if self.on_work is not None:
-            self.on_work()
+        """Tell the worker loops of this process that they have work."""
+        # A copy: a loop in another thread may begin or end meanwhile.
+        for wake in tuple(self.on_work):
+            wake()
 
     async def created_at(self, key: str) -> datetime | None:
         """Return the store's time of the create of a key, if the store can tell it.

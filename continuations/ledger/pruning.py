@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from continuations.ledger.store_clock import StoreClock
 
 _PARALLEL_RUNS = 8
+# A longer time may begin before the first day that `datetime` can represent.
+_MAX_AGE = timedelta(days=3650)
 _PAGE_LIMIT = 100
 
 
@@ -55,9 +57,7 @@ class Pruner:
 
     async def prune(self, older_than: object, *, dry_run: bool) -> PruneResult:
         """Erase the runs that ended some time ago; raises `InvalidInput`."""
-        if not isinstance(older_than, timedelta) or older_than <= timedelta():
-            msg = f"older_than must be a positive timedelta, got {older_than!r:.60}."
-            raise InvalidInput(f"{msg} Pass for example timedelta(days=90).")
+        older_than = _checked_age(older_than)
         run_ids: list[str] = []
         receipts: list[ErasedRun] = []
         errors: dict[str, ContinuationsError] = {}
@@ -108,3 +108,13 @@ class Pruner:
             and header.at <= self.clock.now() - older_than
             and index_layout.ended_key(run_id, header.at) == key
         )
+
+
+def _checked_age(older_than: object) -> timedelta:
+    if isinstance(older_than, timedelta) and timedelta() < older_than <= _MAX_AGE:
+        return older_than
+    msg = (
+        "older_than must be a positive timedelta of at most "
+        f"{_MAX_AGE.days} days, got {older_than!r:.60}."
+    )
+    raise InvalidInput(f"{msg} Pass for example timedelta(days=90).")

@@ -5,17 +5,20 @@ Few people list them, so an attempt of a model costs no create and delete for a 
 
 from __future__ import annotations
 
+import logging
 from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.wait_rules import WAIT_RULES
-from continuations.errors import RunNotFound
+from continuations.errors import FormatError, RunErased, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
+
+_log = logging.getLogger("continuations")
 
 KINDS = frozenset(kind for kind in WAIT_RULES if not WAIT_RULES[kind].has_object)
 _PARALLEL_LOADS = 20
@@ -25,7 +28,7 @@ async def read_all(objects: Objects, after: str, kinds: frozenset[str]) -> list[
     """Return the open waits of some kinds that have no object, sorted by id.
 
     The markers of their deadlines name the runs, and each run is loaded. A wait without
-    a deadline is not found.
+    a deadline is not found. A run that cannot be read hides no waits of other runs.
 
     Args:
         objects: The store.
@@ -52,6 +55,9 @@ async def _runs_with_deadlines(objects: Objects) -> set[str]:
 async def _waits_of(objects: Objects, run_id: str) -> list[Wait]:
     try:
         newest = await Versions(objects, run_id).load_newest()
-    except RunNotFound:
-        return []  # the marker is left of a run that was never stored
+    except (RunErased, RunNotFound):
+        return []  # the marker is left of a run that was erased or never stored
+    except FormatError as error:
+        _log.warning("the waits of run %s are not listed: %s", run_id, error)
+        return []
     return list(newest.state.waits.values())

@@ -36,16 +36,11 @@ async def post(
         StoreError: The signal may or may not be posted.
     """
     run_id = run.id
-    prefix = layout.signals_prefix(run_id)
-    listed = [
-        layout.number_in(layout.SIGNAL, key) async for key in objects.all_keys(prefix)
-    ]
-    numbers = [number for number in listed if number is not None]
+    numbers = await _numbers(objects, run_id)
     if may_repeat:
-        reads = (read_kept_signal(objects, run_id, number) for number in numbers)
-        for existing in await gather(*reads):
-            if existing.id == signal.id:
-                return _checked_repeat(existing, signal, run_id)
+        repeated = await _find_among(numbers, objects, run_id, signal)
+        if repeated is not None:
+            return repeated
     number = max(numbers, default=0) + 1
     not_taken = len(run.signals) + number - 1 - run.last_signal_number
     if not_taken >= MAX_KEPT_SIGNALS:
@@ -75,6 +70,33 @@ async def post(
             number += 1
         else:
             return posted
+
+
+async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal | None:
+    """Return the recorded signal with the id of a signal, or `None`.
+
+    Raises:
+        InvalidInput: It has another name or other data.
+        Corrupt, FormatError: A signal cannot be read.
+    """
+    numbers = await _numbers(objects, run_id)
+    return await _find_among(numbers, objects, run_id, signal)
+
+
+async def _numbers(objects: Objects, run_id: str) -> list[int]:
+    keys = objects.all_keys(layout.signals_prefix(run_id))
+    listed = [layout.number_in(layout.SIGNAL, key) async for key in keys]
+    return [number for number in listed if number is not None]
+
+
+async def _find_among(
+    numbers: list[int], objects: Objects, run_id: str, signal: Signal
+) -> Signal | None:
+    reads = (read_kept_signal(objects, run_id, number) for number in numbers)
+    for existing in await gather(*reads):
+        if existing.id == signal.id:
+            return _checked_repeat(existing, signal, run_id)
+    return None
 
 
 def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:

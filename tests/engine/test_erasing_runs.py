@@ -410,7 +410,10 @@ def test_prune_goes_on_after_the_error_of_one_run(
     assert ["b"] == list(pruned.errors)
 
 
-@pytest.mark.parametrize("older_than", [timedelta(), timedelta(days=-1), 90, None])
+@pytest.mark.parametrize(
+    "older_than",
+    [timedelta(), timedelta(days=-1), timedelta(days=999_999), 90, None],
+)
 def test_prune_needs_a_positive_timedelta(
     store: MemoryStore, clock: ManualClock, older_than: Any
 ) -> None:

@@ -241,3 +241,20 @@ def test_crash_at_any_operation_leaves_a_deadline_that_is_kept() -> None:
         job.clock.seconds += 600
         job.runner().sweep()
         assert [] == asyncio.run(job.store.keys("markers/"))
+
+
+# Erasing ------------------------------------------------------------------------------
+
+
+def test_erase_deletes_the_marker_of_a_moved_deadline() -> None:
+    job = Job()
+    job.start()
+    job.clock.seconds += 30
+    job.beat()
+    runner = job.runner(agents=[])
+
+    runner.erase("r1")
+
+    # Only the later look of the erasure itself is left
+    [marker] = asyncio.run(job.store.keys("markers/"))
+    assert "-g-" in marker

@@ -211,6 +211,23 @@ def test_run_fails_after_as_many_failures_as_allowed() -> None:
     assert 3 == len(limited.requests)
 
 
+def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> None:
+    """Its request failed for less than the patience, so the failure does not count."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    agent = Agent("hr", model=limited.model)
+    runner = shared.machine(agents=agent, patience=600, max_model_failures=1)
+
+    outcome = runner.start(
+        "go", run_id="r", should_pause=lambda: bool(limited.requests)
+    )
+
+    only_wait(outcome)
+    assert 1 == len(limited.requests)
+    limited.limited.clear()
+    shared.clock.seconds += 76
+    assert isinstance(runner.resume("r"), Finished)
+
+
 def test_terminal_error_is_raised_as_before() -> None:
     shared = SharedStore()
     model = ScriptedModel([ModelError("status 401", status=401)])

@@ -327,6 +327,63 @@ def test_process_without_the_function_leaves_the_run_to_others() -> None:
     assert [] == jobs.told
 
 
+def test_job_past_its_deadline_does_not_keep_a_run_whose_code_lost_the_function(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No person can end such a wait with `Fail` any more."""
+    for is_cancelled in (False, True):
+        jobs = Jobs(wait=lambda: external("scan", str, within=60))
+        jobs.start()
+        jobs.clock.seconds += 61
+        if is_cancelled:
+            jobs.runner(agents=[]).cancel("r1")
+
+        ended = jobs.runner(agents=jobs.boss(cancels=False)).resume("r1")
+
+        expected = "cancelled" if is_cancelled else "finished"
+        assert expected == ended.continuation.status
+        assert [] == jobs.told
+        assert "is given up; its job may still run" in caplog.messages[-1]
+        assert [] == asyncio.run(jobs.store.keys("markers/"))
+
+
+def test_job_with_a_moved_deadline_keeps_its_run_until_that_time() -> None:
+    jobs = Jobs(wait=lambda: external("scan", str, within=60))
+    [wait] = jobs.start().waits
+    jobs.runner(agents=[]).heartbeat(wait.id, extend=600)
+    jobs.clock.seconds += 61
+    jobs.runner(agents=[]).cancel("r1")
+    other = jobs.runner(agents=jobs.boss(cancels=False))
+
+    with pytest.raises(AgentChanged, match="has no on_cancel function here"):
+        other.resume("r1")
+
+    jobs.clock.seconds += 600
+    assert "cancelled" == other.resume("r1").continuation.status
+
+
+def test_crash_while_a_job_is_cancelled_leaves_a_run_that_other_code_can_end() -> None:
+    """If it raises `AgentChanged`, its advice works."""
+    refused = 0
+    for point in every_crash("before", "after", more_than=5):
+        jobs = Jobs()
+        [wait] = jobs.start().waits
+        jobs.runner(agents=[]).cancel("r1")
+        with point.process(jobs.store) as dying:
+            jobs.runner(dying).resume("r1")
+        jobs.clock.seconds += 60
+        other = jobs.runner(agents=jobs.boss(cancels=False))
+        try:
+            ended = other.resume("r1")
+        except AgentChanged:
+            refused += 1
+            other.decide(wait.id, Fail("stopped by hand"))
+            ended = other.resume("r1")
+
+        assert "cancelled" == ended.continuation.status
+    assert refused > 0
+
+
 def _stop_page(page: int) -> int:
     return page
 
@@ -353,6 +410,39 @@ def test_storeless_deadline_tells_the_other_system() -> None:
 
     assert isinstance(ended, Finished)
     assert 1 == len(jobs.told)
+
+
+def test_job_whose_early_answer_is_rejected_is_told_of_a_cancellation() -> None:
+    """The worker died before the tool returned, so only the answer opens the wait."""
+    jobs = Jobs()
+    scan = jobs.scan()
+
+    @scan.on_answer
+    def pages(answer: int) -> str:
+        return f"{answer} pages"
+
+    model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
+    agent = Agent("boss", tools=[scan], model=model)
+
+    def dies_in_the_tool(_: Operation) -> Fault | None:
+        return crashed("before") if jobs.started else None
+
+    with suppress(Crash):
+        dying = FaultyStore(jobs.store, dies_in_the_tool)
+        jobs.runner(dying, agents=agent).start("go", run_id="r1")
+    jobs.runner(agents=[]).decide(jobs.started[0], Answer("many"))
+    jobs.clock.seconds += 60
+    outcome = jobs.runner(agents=agent).resume("r1")
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    assert "The tool rejected the answer: The answer is not valid:" in str(wait.note)
+    assert wait.deadline is None
+
+    jobs.runner(agents=[]).cancel("r1")
+    ended = jobs.runner(agents=agent).resume("r1")
+
+    assert "cancelled" == ended.continuation.status
+    assert [("a", wait.id)] == jobs.told
 
 
 # verify ------------------------------------------------------------------------------

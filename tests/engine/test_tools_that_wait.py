@@ -319,7 +319,7 @@ def test_timer_is_a_row_and_a_marker_only() -> None:
     assert {"runs", "markers", "index", "probe"} >= {
         key.split("/")[0] for key in keys_of(store)
     }
-    assert not list(runner.waiting(kinds=["timer"]))
+    assert not list(runner.waiting())
     clock.seconds = HOUR + 1
 
     [ended] = runner.sweep().resumed
@@ -394,6 +394,28 @@ def test_only_peoples_waits_are_listed_and_notified() -> None:
     assert ["event", "external"] == others
     with pytest.raises(InvalidInput, match="kinds must be a list of kinds of waits"):
         runner.waiting(kinds=["mail"])
+
+
+def test_run_that_cannot_be_read_hides_no_timer_of_another_run() -> None:
+    clock, store = ManualClock(), MemoryStore()
+    runner = Runner(
+        make_boss({"go": [[call("nap")], "end"]}, _waiting_tool("nap", sleep(HOUR))),
+        store=store,
+        clock=clock,
+    )
+    for run_id in ("damaged", "erased", "r1"):
+        runner.start("go", run_id=run_id)
+    left = [key for key in asyncio.run(store.keys("markers/")) if "@erased" in key]
+    runner.erase("erased")
+    for key in left:  # a process that was frozen creates it under the tombstone
+        asyncio.run(store.create(key, b""))
+    for key in asyncio.run(store.keys("runs/damaged/v/")):
+        asyncio.run(store.delete(key))
+        asyncio.run(store.create(key, b"junk"))
+
+    other = Runner([], store=store, clock=clock)
+
+    assert ["r1"] == [wait.run_id for wait in other.waiting(kinds=["timer"])]
 
 
 def _waiting_tool(name: str, wait: ToolWait[Any]) -> Tool[..., Any]:

@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from continuations import (
     Agent,
     Answer,
@@ -17,6 +19,7 @@ from continuations import (
     sleep_until,
     tool,
 )
+from continuations.engine.sweeping import Sweeper
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.sampling import RUNS_ALL_CASES
@@ -180,6 +183,60 @@ def test_decision_by_the_same_runner_is_noticed_at_once() -> None:
     world.run(scenario())
 
     assert world.ended_at("r1") < 1000 + 20 * LATENCY
+
+
+def test_decision_is_noticed_at_once_after_another_loop_of_the_runner_ended() -> None:
+    world = World(make_agent(call("question")))
+
+    async def scenario() -> None:
+        outcome = await world.runner.start("go", run_id="r1")
+        assert isinstance(outcome, Suspended)
+        first_stop, second_stop = asyncio.Event(), asyncio.Event()
+        first = asyncio.ensure_future(world.runner.serve_forever(stop=first_stop))
+        await asyncio.sleep(1)
+        second = asyncio.ensure_future(world.runner.serve_forever(stop=second_stop))
+        await asyncio.sleep(1)
+        first_stop.set()
+        await first
+        world.stop.set()
+        await asyncio.sleep(1000 - world.loop.time())
+        await world.runner.decide(outcome.waits[0].id, Answer("blue"))
+        await asyncio.sleep(20)
+        assert await world.is_finished("r1")
+        second_stop.set()
+        await second
+
+    world.run(scenario())
+
+    assert world.ended_at("r1") < 1000 + 20 * LATENCY
+
+
+def test_decision_while_the_task_of_its_run_ends_is_noticed_at_once() -> None:
+    """The loop sees its marker while the run has a task, and looks again after it."""
+    world = World(make_agent(call("question")))
+    try_run = Sweeper.try_run
+    decided = asyncio.Event()
+
+    async def slow_to_end(self: Any, run_id: str, due: Any) -> Any:
+        report = await try_run(self, run_id, due)
+        if not decided.is_set():
+            decided.set()
+            [wait] = (await world.runner.look("r1")).waits
+            await world.runner.decide(wait.id, Answer("blue"))
+            await asyncio.sleep(3 * LATENCY)
+        return report
+
+    async def scenario() -> None:
+        await asyncio.sleep(1000)
+        await world.runner.start("go", run_id="r1", work=False)
+        await asyncio.sleep(20)
+        assert await world.is_finished("r1")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sweeper, "try_run", slow_to_end)
+        world.run(scenario())
+
+    assert world.ended_at("r1") < 1000 + 40 * LATENCY
 
 
 def test_decision_by_another_process_is_found_within_the_interval() -> None:

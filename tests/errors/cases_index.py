@@ -96,6 +96,13 @@ FINDING = Area(
             names=("older_than",),
         ),
         Case(
+            "prune-age-too-long",
+            InvalidInput,
+            "runner.prune(older_than=timedelta(days=999_999))",
+            "runner.prune(older_than=timedelta(days=3650))",
+            names=("older_than", "3650"),
+        ),
+        Case(
             "cli-erase-unconfirmed",
             "exit 2",
             'cli("erase", "jane-1")',

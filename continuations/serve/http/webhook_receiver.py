@@ -22,10 +22,12 @@ from continuations.authoring import callables
 from continuations.core import jsontext
 from continuations.core.decisions import VERDICT_KINDS
 from continuations.core.doors import Door
+from continuations.core.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
     InvalidInput,
+    RunErased,
     WaitExpired,
 )
 from continuations.ledger import layout
@@ -193,12 +195,24 @@ async def receive(context: RequestContext) -> Response:
         return json_response({"status": "ignored", "woken": False})
     try:
         run_id = await _do(context, meaning, name, message_id)
-    except (AlreadyDecided, Cancelled, WaitExpired) as error:
-        # Senders repeat a message that fails, and stop sending after status 410.
-        _log.warning("a message of webhook %s came too late: %s", name, error)
-        return json_response({"status": "too_late", "woken": False})
+    except (AlreadyDecided, Cancelled, RunErased, WaitExpired) as error:
+        return _too_late(name, error)
+    except InvalidInput as error:
+        if isinstance(meaning, Decide) or not await _has_ended(context, meaning.run_id):
+            raise
+        return _too_late(name, error)
     woken = await context.wake(run_id)
     return json_response({"status": "recorded", "woken": woken})
+
+
+def _too_late(name: str, error: Exception) -> Response:
+    """Senders repeat a message that fails, and stop sending after status 410."""
+    _log.warning("a message of webhook %s came too late: %s", name, error)
+    return json_response({"status": "too_late", "woken": False})
+
+
+async def _has_ended(context: RequestContext, run_id: str) -> bool:
+    return (await context.runner.look(run_id)).status in ENDED_STATUSES
 
 
 async def _do(

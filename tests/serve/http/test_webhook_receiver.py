@@ -149,6 +149,45 @@ def test_message_is_one_signal_however_often_it_comes() -> None:
     asyncio.run(main())
 
 
+def test_message_after_the_end_of_its_run_is_no_error() -> None:
+    """A repeat of a recorded one is recorded; a new one comes too late."""
+
+    async def main() -> None:
+        sender = Sender()
+        await sender.scanner.start()
+        mail = {"type": "mail", "run": "r1", "data": 5}
+        assert 200 == (await sender.send(mail)).status
+        runner = sender.scanner.make_runner([])
+        assert "cancelled" == (await runner.cancel("r1")).status
+
+        again = await sender.send(mail)
+        late = await sender.send({**mail, "data": 6})
+
+        assert (200, "recorded") == (again.status, json_body(again)["status"])
+        assert (200, "too_late") == (late.status, json_body(late)["status"])
+        with pytest.raises(InvalidInput, match="does not accept signals"):
+            await runner.signal("r1", "mail", 5, id="another")
+
+    asyncio.run(main())
+
+
+def test_message_for_an_erased_run_comes_too_late() -> None:
+    """Status 410 would make the sender stop all its messages."""
+
+    async def main() -> None:
+        sender = Sender()
+        [wait] = (await sender.scanner.start()).waits
+        await sender.scanner.make_runner([]).erase("r1")
+        for late in (
+            {"type": "scan.done", "wait": wait.id, "pages": 7},
+            {"type": "mail", "run": "r1", "data": 5},
+        ):
+            answer = await sender.send(late)
+            assert (200, "too_late") == (answer.status, json_body(answer)["status"])
+
+    asyncio.run(main())
+
+
 def test_message_that_means_nothing_is_ignored() -> None:
     async def main() -> None:
         response = await Sender().send({"type": "scan.began"})
