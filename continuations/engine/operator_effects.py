@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.call_cancellation import open_calls_below
+from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started, Unknown
 from continuations.core.operator_waits import with_operator_requests
+from continuations.core.reducer import advance
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations.core.actions import Action
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
@@ -33,18 +37,21 @@ class OperatorEffects:
         A tool that was called returns, and a model that was asked replies, unless its
         frame has ended. The waits of cancelled calls are closed before this returns, so
         before the version without them.
+
+        If a job with `on_cancel` is cancelled, no request is taken in. Then the caller
+        begins nothing more, and the cancelled calls that have not begun are ready.
         """
         if all(each.number <= state.run.last_operator_number for each in requests):
             return state
-        after = with_operator_requests(
-            state, requests, self._not_begun(state, requests)
-        )
+        not_begun = self._not_begun(state, requests)
+        after = with_operator_requests(state, requests, not_begun)
         ended = (wait for key, wait in state.waits.items() if key not in after.waits)
         if any(wait.cancels for wait in ended):
             # `on_cancel` would hold up the renewal of the claim. It is called when the
             # loop has ended: an open call keeps the run from its end.
-            return state
-        await self.journal.close_waits_of_cancelled_calls(state, after)
+            after = _with_starts_taken_back(state, not_begun)
+        else:
+            await self.journal.close_waits_of_cancelled_calls(state, after)
         await self.actions.drop(
             [each for each in self.actions if _is_void(after, each)]
         )
@@ -66,6 +73,12 @@ class OperatorEffects:
             if isinstance(state.calls[call_id].state, Started)
             and not self.actions.has_begun_or_closes(RunTool(call_id))
         )
+
+
+def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunState:
+    for call_id in sorted(call_ids):
+        state = advance(state, RepeatAllowed(call_id=call_id, never_began=True))
+    return state
 
 
 def _is_void(state: RunState, action: Action) -> bool:

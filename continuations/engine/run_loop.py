@@ -168,14 +168,14 @@ class RunLoop:
         requests = self.late_arrivals.operator_requests
         before = self.state
         self.state = await self._operator.apply(before, requests)
-        if self.state is before:
-            return
-        self._last_event_to_save += 1
-        self._progress += 1
-        # After `unpause`, the worker begins anew: a reply may wait for the end.
-        self._paused = self._paused or any(
-            request.action == "pause" for request in requests
-        )
+        # Without the requests, the worker begins anew, and takes them in at its start.
+        # After `unpause` it begins anew too: a reply may wait for the end.
+        left = any(r.number > self.state.run.last_operator_number for r in requests)
+        paused = any(each.action == "pause" for each in requests)
+        self._paused = self._paused or left or paused
+        if self.state is not before:
+            self._last_event_to_save += 1
+            self._progress += 1
 
     async def _apply_local_actions(self) -> None:
         """Examine new calls, and record the start of ready ones.

@@ -219,7 +219,8 @@ class Worker:
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed
             state = loaded.state
-            if paused or not arrivals_unblock(state, arrived):
+            stays_paused = paused and not arrived.operator_requests
+            if stays_paused or not arrivals_unblock(state, arrived):
                 return self._outcome(loaded, changes, paused=paused)
 
     async def _apply_arrivals(

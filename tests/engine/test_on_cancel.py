@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from continuations import (
     AgentChanged,
     Answer,
     ApprovalPolicy,
+    AsyncRunner,
     Deny,
     Fail,
     Failed,
@@ -38,7 +40,7 @@ from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from continuations_storage import Store
     from continuations_storage.faults import Fault, Operation
@@ -541,7 +543,112 @@ def test_crash_while_a_call_is_cancelled_tells_at_least_once() -> None:
         assert {("a", wait.id)} == set(jobs.told)
 
 
-def test_worker_that_is_busy_tells_a_cancelled_job_after_its_other_calls() -> None:
+def _busy_below_hr(
+    jobs: Jobs, request: Callable[[], Coroutine[Any, Any, None]]
+) -> tuple[Agent, list[str]]:
+    """Return boss > hr > (scan, clerk), and the effects of the clerk.
+
+    The clerk works step by step. Its second model turn makes a request of an operator,
+    when the job waits already.
+    """
+    effects: list[str] = []
+    turns = 0
+
+    @tool
+    def work(step: int) -> str:
+        """Work."""
+        effects.append(f"work {step}")
+        return "worked"
+
+    def next_line(_: object) -> Any:
+        nonlocal turns
+        turns += 1
+        effects.append(f"turn {turns}")
+        if turns == 2:
+            thread = threading.Thread(target=asyncio.run, args=(request(),))
+            thread.start()
+            thread.join()
+        return [ToolCall("work", {"step": turns})] if turns < 4 else "done"
+
+    clerk = Agent("clerk", tools=[work], model=ScriptedModel(next_line))
+    both = [ToolCall("scan", {"document": "a"}), ToolCall("clerk", {"input": "x"})]
+    hr = Agent("hr", tools=[jobs.scan(), clerk], model=ScriptedModel([both, "end"]))
+    return Agent("boss", tools=[hr], model=_calls("hr")), effects
+
+
+def test_call_below_a_cancelled_one_with_a_job_never_begins_in_a_busy_worker() -> None:
+    """Its start is recorded in the version that shows the request."""
+    jobs = Jobs()
+
+    async def cancel() -> None:
+        clerk = AsyncRunner([], store=jobs.store, clock=jobs.clock)
+        state = await clerk.look("r1")
+        assert ["external"] == [wait.kind for wait in state.waits]
+        await clerk.cancel("r1", call="boss/hr")
+
+    agent, effects = _busy_below_hr(jobs, cancel)
+
+    ended = jobs.runner(agents=agent).start("go", run_id="r1")
+
+    assert isinstance(ended, Finished)
+    assert ["turn 1", "work 1", "turn 2"] == effects
+    assert 1 == len(jobs.told)
+    assert [] == asyncio.run(jobs.store.keys("markers/"))
+    assert [] == asyncio.run(jobs.store.keys("waits/"))
+
+
+def test_pause_after_a_cancelled_job_pauses_a_busy_worker() -> None:
+    """`on_cancel` is called; nothing begins until `unpause`."""
+    jobs = Jobs()
+
+    async def cancel_and_pause() -> None:
+        clerk = AsyncRunner([], store=jobs.store, clock=jobs.clock)
+        await clerk.cancel("r1", call="boss/hr")
+        await clerk.pause("r1", reason="audit")
+
+    agent, effects = _busy_below_hr(jobs, cancel_and_pause)
+
+    held = jobs.runner(agents=agent).start("go", run_id="r1")
+
+    assert isinstance(held, Suspended)
+    assert (("audit",), False) == (held.reasons, held.paused)
+    assert ["turn 1", "work 1", "turn 2"] == effects
+    assert 1 == len(jobs.told)
+    assert [] == asyncio.run(jobs.store.keys("markers/"))
+    jobs.runner(agents=[]).unpause("r1")
+    [ended] = jobs.runner(agents=agent).sweep().resumed
+    assert isinstance(ended, Finished)
+    assert ["turn 1", "work 1", "turn 2"] == effects
+
+
+def test_stopped_worker_leaves_a_cancelled_job_to_the_next_one() -> None:
+    """It is stopped while it is busy; a marker says that the run can go on at once."""
+    jobs = Jobs()
+    stopped = threading.Event()
+
+    async def cancel_and_stop() -> None:
+        clerk = AsyncRunner([], store=jobs.store, clock=jobs.clock)
+        await clerk.cancel("r1", call="boss/hr")
+        stopped.set()
+
+    agent, effects = _busy_below_hr(jobs, cancel_and_stop)
+
+    left = jobs.runner(agents=agent).start(
+        "go", run_id="r1", should_pause=stopped.is_set
+    )
+
+    assert isinstance(left, Suspended)
+    assert left.paused
+    assert [] == jobs.told
+    [ended] = jobs.runner(agents=agent).sweep().resumed
+    assert isinstance(ended, Finished)
+    assert ["turn 1", "work 1", "turn 2"] == effects
+    assert 1 == len(jobs.told)
+
+
+def test_worker_that_is_busy_tells_a_cancelled_job_after_the_calls_in_progress() -> (
+    None
+):
     jobs = Jobs()
     order: list[str] = []
 
@@ -565,6 +672,6 @@ def test_worker_that_is_busy_tells_a_cancelled_job_after_its_other_calls() -> No
     ended = jobs.runner(agents=agent).start("go", run_id="r1")
 
     assert isinstance(ended, Finished)
-    assert ["work 0 0", "work 1 0", "work 2 0", "work 3 0"] == order
+    assert ["work 0 0", "work 1 0", "work 2 1", "work 3 1"] == order
     assert 1 == len(jobs.told)
     assert [] == asyncio.run(jobs.store.keys("markers/"))
