@@ -303,9 +303,9 @@ async def extend_job(context: RequestContext) -> Response:
 
 async def receive_webhook(context: RequestContext) -> Response:
     """Do what a signed message of another system means."""
-    from continuations.serve.http import webhook_receiver  # noqa: PLC0415 - rarely used
+    from continuations.serve.http import webhook_route  # noqa: PLC0415 - rarely used
 
-    return await webhook_receiver.receive(context)
+    return await webhook_route.receive(context)
 
 
 async def _outcome_response(
