@@ -24,11 +24,12 @@ class AuditLine:
         at: When it was recorded, in UTC.
         run: Id of the run.
         wait: Id of the wait that ended, or `None`.
-        kind: Kind of the wait. `"signal"` for a signal to the run, `"run"` for the
-            request to cancel it, `"grant"` for the revocation of a grant.
-        verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal` or
-            `revoke`. A vote that did not end its wait: `vote approve` or `vote answer`.
-            A moved deadline: `extend` or `escalate`.
+        kind: Kind of the wait. `"signal"` for a signal to the run. `"run"` for a
+            request to cancel, pause or unpause it. `"call"` for a request to cancel a
+            call, and `"grant"` for the revocation of a grant.
+        verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal`,
+            `revoke`, `pause` or `unpause`. A vote that did not end its wait: `vote
+            approve` or `vote answer`. A moved deadline: `extend` or `escalate`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
         authentication: How the door established the name, or `None` if it did not.

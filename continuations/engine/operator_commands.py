@@ -57,7 +57,7 @@ class OperatorCommands:
         reason, by = optional_text("reason", reason), optional_text("by", by)
         newest, after, number = await self._read("paused")
         if not after.is_suspended:
-            await self._post("pause", number, door, by=by, reason=reason)
+            number = await self._post("pause", number, door, by=by, reason=reason)
             return await self._applied("paused", number)
         return await self._apply_or_leave(newest)
 
@@ -66,7 +66,7 @@ class OperatorCommands:
         by = optional_text("by", by)
         newest, after, number = await self._read("unpaused")
         if operator_waits(after):
-            await self._post("unpause", number, door, by=by)
+            number = await self._post("unpause", number, door, by=by)
             return await self._applied("unpaused", number)
         return await self._apply_or_leave(newest)
 
@@ -91,7 +91,9 @@ class OperatorCommands:
                 f"Nothing was recorded. Open calls: {', '.join(which) or 'none'}."
             )
             raise InvalidInput(msg, run_id=self.run_id)
-        await self._post("cancel", number, door, by=by, reason=reason, call_id=found[0])
+        number = await self._post(
+            "cancel", number, door, by=by, reason=reason, call_id=found[0]
+        )
         return await self._applied("changed", number)
 
     async def tell_worker_of_cancellation(self) -> Continuation:
@@ -148,7 +150,8 @@ class OperatorCommands:
         by: str | None = None,
         reason: str | None = None,
         call_id: str | None = None,
-    ) -> None:
+    ) -> int:
+        """Record a request; return its number, which may be a later one."""
         now = self.ports.clock.now()
         request = OperatorRequest(
             id=self.ports.ids.new_ulid(now),
@@ -161,7 +164,7 @@ class OperatorCommands:
             door=door.name,
             authentication=door.authentication,
         )
-        await operator_inbox.post(self.objects, self.run_id, request)
+        return (await operator_inbox.post(self.objects, self.run_id, request)).number
 
     async def _applied(self, participle: str, number: int) -> Continuation:
         """Apply the recorded requests; raise `InvalidInput` if they came too late."""

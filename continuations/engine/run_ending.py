@@ -71,10 +71,22 @@ class RunEnder:
     ) -> None:
         """Record "cancel" for the waits that requests of operators ended."""
         ended = [wait for key, wait in before.waits.items() if key not in after.waits]
-        await self.close_waits(before, ended, "An operator cancelled the call.")
+        await self.close_waits_of_calls(before, ended)
+
+    async def close_waits_of_calls(
+        self, state: RunState, waits: Iterable[Wait]
+    ) -> None:
+        """Record "cancel" for waits of calls that an operator cancelled."""
+        reason = "An operator cancelled the call."
+        await self.close_waits(state, waits, reason, door="operator")
 
     async def close_waits(
-        self, state: RunState, waits: Iterable[Wait], reason: str | None
+        self,
+        state: RunState,
+        waits: Iterable[Wait],
+        reason: str | None,
+        *,
+        door: str | None = None,
     ) -> None:
         """Record "cancel" for waits, and tell the jobs that have no result.
 
@@ -95,6 +107,7 @@ class RunEnder:
                 now=now,
                 decision_id=self.ports.ids.new_ulid(now),
                 reason=reason,
+                door=door,
             )
             for wait in waits
             if wait.rules.has_object

@@ -271,7 +271,7 @@ class Worker:
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
         cancelled = [wait for key, wait in state.waits.items() if key in cancels]
-        await ender.close_waits(state, cancelled, "An operator cancelled the call.")
+        await ender.close_waits_of_calls(state, cancelled)
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )

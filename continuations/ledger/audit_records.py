@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.audit import AuditLine
-from continuations.ledger import layout
+from continuations.core.operator_request import tells_of_cancellation
+from continuations.ledger import layout, operator_inbox
 from continuations.ledger.arrivals import (
     read_cancel_request,
     read_decision,
@@ -74,12 +75,14 @@ def _read_record(
     wait_id = layout.decided_wait_id(key, run_id)
     if wait_id is not None:
         return _decision_line(objects, wait_id, run_id)
-    number = layout.number_in(layout.SIGNAL, key)
-    if number is not None:
-        return _signal_line(objects, run_id, number)
-    revocation = layout.number_in(layout.REVOCATION, key)
-    if revocation is not None:
-        return _revocation_line(objects, run_id, revocation)
+    for letter, line in (
+        (layout.SIGNAL, _signal_line),
+        (layout.REVOCATION, _revocation_line),
+        (layout.OPERATOR_REQUEST, _operator_line),
+    ):
+        number = layout.number_in(letter, key)
+        if number is not None:
+            return line(objects, run_id, number)
     if layout.parse_slot_key(key, run_id) is not None:
         return _slot_line(objects, run_id, key)
     if key == layout.cancel_request_key(run_id):
@@ -117,7 +120,7 @@ async def _slot_line(objects: Objects, run_id: str, key: str) -> _Record | None:
     return _Record(slot.id, line)
 
 
-async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record:
+async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record | None:
     signal = await read_kept_signal(objects, run_id, number)
     line = AuditLine(
         at=signal.at,
@@ -133,7 +136,9 @@ async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record:
     return _Record(f"signal {number}", line)
 
 
-async def _revocation_line(objects: Objects, run_id: str, number: int) -> _Record:
+async def _revocation_line(
+    objects: Objects, run_id: str, number: int
+) -> _Record | None:
     from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
 
     revocation = await revocation_records.read_listed(objects, run_id, number)
@@ -149,6 +154,24 @@ async def _revocation_line(objects: Objects, run_id: str, number: int) -> _Recor
         rule=f"grant {revocation.grant}",
     )
     return _Record(revocation.id, line)
+
+
+async def _operator_line(objects: Objects, run_id: str, number: int) -> _Record | None:
+    """Return a pause, its end, or a cancelled call; see `_cancel_line` for a run."""
+    request = await operator_inbox.read_listed_request(objects, run_id, number)
+    if tells_of_cancellation(request):
+        return None
+    line = AuditLine(
+        at=request.at,
+        run=run_id,
+        kind="call" if request.call_id else "run",
+        verdict=request.action,
+        by=request.by,
+        authentication=request.authentication,
+        door=request.door,
+        reason=request.reason,
+    )
+    return _Record(request.id, line)
 
 
 async def _cancel_line(objects: Objects, run_id: str) -> _Record | None:

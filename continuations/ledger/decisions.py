@@ -112,8 +112,7 @@ async def decide(  # noqa: PLR0913 - all by keyword
         proposed = await _of_a_voter(wait, proposed, groups_of)
         proposed = await _with_marker(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
-        # After a crash, a decided wait may still have its object. Then the recorded
-        # decision counts, and not a check of an open wait.
+        # After a crash, a decided wait may have its object. Then its decision counts.
         if await read_decision(objects, wait_id) is None:
             raise
         await _remove_from_list(objects, wait_id)
@@ -265,10 +264,9 @@ async def close_wait(
     now: datetime,
     decision_id: str,
     reason: str | None = None,
+    door: str | None = None,
 ) -> Decision:
-    """Close a wait by its deadline or with its run; return the recorded decision.
-
-    If a person's decision was recorded first, that decision is returned.
+    """Close a wait by its deadline or with its run; return the first decision.
 
     Args:
         objects: The store.
@@ -277,6 +275,7 @@ async def close_wait(
         now: The time of the decision.
         decision_id: The id of the decision, a new ULID.
         reason: The reason of a cancellation.
+        door: "operator" if an operator cancelled its call.
     """
     proposed = Decision(
         id=decision_id,
@@ -285,6 +284,7 @@ async def close_wait(
         at=now,
         digest=wait.digest,
         reason=reason,
+        door=door,
     )
     return await record_decision(objects, proposed)
 

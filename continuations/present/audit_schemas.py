@@ -35,7 +35,9 @@ _LINE: Json = {
     "at": TIME,
     "run": TEXT,
     "wait": described(TEXT_OR_NULL, "The wait that ended."),
-    "kind": described(TEXT, 'The kind of the wait, or "signal", "run" or "grant".'),
+    "kind": described(
+        TEXT, 'The kind of the wait, or "signal", "run", "call" or "grant".'
+    ),
     "verdict": TEXT,
     "by": described(TEXT_OR_NULL, "The recorded name."),
     "identity": _IDENTITY,

@@ -131,6 +131,34 @@ def test_expiries_and_cancellations_are_lines() -> None:
     ]
 
 
+def test_requests_of_operators_are_lines_and_say_who() -> None:
+    """The wait of the cancelled call was closed by an operator; the run goes on."""
+    clock = ManualClock()
+    runner = make_runner(TWO, make_pay(), clock=clock)
+    first = runner.start("go", run_id="r")
+    assert isinstance(first, Suspended)
+    console = Door("console", "badge")
+    runner.pause("r", by="kim", reason="check", door=console)
+    clock.seconds += 1
+    runner.unpause("r", by="lee", door=console)
+    clock.seconds += 1
+    call_id = first.waits[0].call_id
+    runner.cancel("r", call=call_id, by="kim", reason="twice", door=console)
+    clock.seconds += 1
+    runner.cancel("r", by="lee")
+
+    paused, unpaused, *rest = map(facts, runner.audit("r"))
+    assert ("run", "pause", "kim", "console", "badge", "check") == paused
+    assert ("run", "unpause", "lee", "console", "badge", None) == unpaused
+    why = "An operator cancelled the call."
+    assert {
+        ("call", "cancel", "kim", "console", "badge", "twice"),
+        ("approval", "cancel", None, "operator", None, why),
+    } == {*rest[:2]}
+    assert ("run", "cancel", "lee", "python", None, None) == rest[2]
+    assert ["end of the run"] == [line[3] for line in rest[3:]]
+
+
 def test_signals_are_lines_and_so_are_their_decisions() -> None:
     clock = ManualClock()
     script = {"go": [[call("receipt", trip="Rome")], "end"]}

@@ -26,6 +26,7 @@ from continuations import (
     Suspended,
     tool,
 )
+from continuations.ledger import operator_inbox
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
@@ -217,6 +218,29 @@ def test_pause_of_an_ended_run_is_refused() -> None:
     with pytest.raises(InvalidInput, match="run r1 was not unpaused: it is finished"):
         operator(app.store).unpause("r1")
     assert [] == keys(app.store, "runs/r1/in/")
+
+
+def test_pause_under_a_later_number_is_refused_if_the_run_ended_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another request took its number and was taken in; then the run was cancelled."""
+    app = Payments()
+    app.runner().start("go", run_id="r1")
+    post = operator_inbox.post
+
+    async def post_later(*request: Any) -> Any:
+        monkeypatch.undo()
+        other = AsyncRunner([], store=app.store)
+        await other.pause("r1")
+        posted = await post(*request)
+        await other.cancel("r1")
+        return posted
+
+    monkeypatch.setattr(operator_inbox, "post", post_later)
+
+    with pytest.raises(InvalidInput, match="run r1 was not paused: it is cancelled"):
+        operator(app.store).pause("r1")
+    assert 2 == len(keys(app.store, "runs/r1/in/o-"))
 
 
 def test_cancel_of_a_paused_run_ends_it() -> None:

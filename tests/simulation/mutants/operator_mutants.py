@@ -85,10 +85,15 @@ def waits_of_a_cancelled_call_stay_undecided() -> Patches:
     original = RunEnder.close_waits
 
     async def close_waits(
-        self: RunEnder, state: RunState, waits: Iterable[Wait], reason: str | None
+        self: RunEnder,
+        state: RunState,
+        waits: Iterable[Wait],
+        reason: str | None,
+        *,
+        door: str | None = None,
     ) -> None:
-        if reason != "An operator cancelled the call.":
-            await original(self, state, waits, reason)
+        if door != "operator":
+            await original(self, state, waits, reason, door=door)
 
     yield patch(RunEnder.close_waits, close_waits)
 
