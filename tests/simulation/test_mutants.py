@@ -114,9 +114,14 @@ def test_mutants_and_seeds_match() -> None:
 
 def test_every_law_is_broken_by_a_mutant() -> None:
     """A law that no mutant breaks might hold for wrong code too."""
-    broken = [laws_broken_with(each, SEEDS[each.name][0]) for each in MUTANTS]
+    # The test of each mutant has shown that it breaks the law beside its seed.
+    others = set(LAWS) - {law for _, law in SEEDS.values()}
 
-    assert set(LAWS) == set().union(*broken)
+    for law in others:
+        named_first = sorted(MUTANTS, key=lambda each: law not in each.law_names)
+        assert any(
+            law in laws_broken_with(each, SEEDS[each.name][0]) for each in named_first
+        ), law
 
 
 # Registration -----------------------------------------------------------------------
