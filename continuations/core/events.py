@@ -107,6 +107,14 @@ class UserMessageAdded:
 
     number: int
     message: Message
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ThreadClosed:
+    """Inbox message `number` closes a thread that rests."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -175,6 +183,7 @@ Event: TypeAlias = (
     | ModelDelayed
     | ReplyConfirmed
     | UserMessageAdded
+    | ThreadClosed
     | SignalsKept
     | AgentCancelled
     | EventTaken

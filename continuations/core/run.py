@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
     from continuations.core.grants import KeptGrant
 
-RunStatus = Literal["running", "suspended", "finished", "failed", "cancelled"]
+RunStatus = Literal[
+    "running", "suspended", "resting", "finished", "failed", "cancelled"
+]
 RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
+# What a message does while its thread answers an earlier one.
+WhenBusy = Literal["queue", "merge"]
+WHEN_BUSY: frozenset[str] = frozenset(get_args(WhenBusy))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
 _LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
@@ -140,6 +145,11 @@ class RunRow:
         grants: The grants that are neither revoked nor replaced, the oldest first.
         last_revocation_number: Number of the last revocation that the run has taken in.
         revoked_grants: Ids of grants that were revoked before the run kept them.
+        thread_key: The key of a thread, `None` if the run is no thread.
+        answered: Number of the last inbox message of a thread that has its reply. The
+            reply is `output` or `failure`.
+        sender: Who sent the message that a thread answers now, or answered last.
+        earlier_usage: Usage of a thread before the message that is answered now.
     """
 
     id: str
@@ -166,3 +176,24 @@ class RunRow:
     grants: tuple[KeptGrant, ...] = ()
     last_revocation_number: int = 0
     revoked_grants: tuple[str, ...] = ()
+    thread_key: str | None = None
+    answered: int = 0
+    sender: str | None = None
+    earlier_usage: Usage | None = None
+
+    @property
+    def rests(self) -> bool:
+        """Whether this is a thread in which every message that was read has a reply."""
+        return self.thread_key is not None and self.answered == self.last_inbox_number
+
+    @property
+    def asker(self) -> str | None:
+        """Who asked for what is done now: for the run, or in a thread's message."""
+        return self.requester if self.thread_key is None else self.sender
+
+    @property
+    def limited_usage(self) -> Usage:
+        """The usage that the budget limits: of the run, or of a thread's message."""
+        if self.earlier_usage is None:
+            return self.usage
+        return self.usage - self.earlier_usage

@@ -15,16 +15,19 @@ from continuations.core.events import (
     SignalsKept,
     SuspensionBegan,
     SuspensionEnded,
+    ThreadClosed,
     UserMessageAdded,
 )
 from continuations.core.grant_rows import with_grant, without_grants
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.threads import begin_message
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.core.draft import Draft
+    from continuations.core.run import RunRow
 
     RunEvent: TypeAlias = (
         UserMessageAdded
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
+        | ThreadClosed
     )
 
 RUN_EVENTS = (
@@ -48,6 +52,7 @@ RUN_EVENTS = (
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
+    ThreadClosed,
 )
 
 
@@ -76,6 +81,8 @@ def apply(draft: Draft, event: RunEvent) -> None:
             _suspend(draft, event)
         case SuspensionEnded():
             _end_suspension(draft, event)
+        case ThreadClosed():
+            _close_thread(draft, event)
 
 
 def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
@@ -85,12 +92,29 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
     role = event.message.role
     if role in ("assistant", "tool"):
         raise illegal_transition(f"an inbox message has the role {role}", event)
-    last = draft.run.last_inbox_number
+    run = draft.run
+    _check_follows(run, event)
+    draft.put_run(replace(run, last_inbox_number=event.number))
+    if run.rests:
+        begin_message(draft, event.by)
+    draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _close_thread(draft: Draft, event: ThreadClosed) -> None:
+    run = draft.run
+    _check_follows(run, event)
+    if not run.rests:
+        raise illegal_transition("the run is no thread that rests", event)
+    number = event.number
+    closed = replace(run, last_inbox_number=number, answered=number, failure=None)
+    draft.put_run(replace(closed, status="finished"))
+
+
+def _check_follows(run: RunRow, event: UserMessageAdded | ThreadClosed) -> None:
+    last = run.last_inbox_number
     if event.number != last + 1:
         why = f"inbox message {event.number} does not follow inbox message {last}"
         raise illegal_transition(why, event)
-    draft.put_run(replace(draft.run, last_inbox_number=event.number))
-    draft.append(ROOT_FRAME_ID, event.message)
 
 
 def _keep_signals(draft: Draft, event: SignalsKept) -> None:

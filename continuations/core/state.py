@@ -76,9 +76,7 @@ class RunState:
         suspending = {row.frame_id: row for row in waits.values() if not row.call_id}
         if run.status not in ENDED_STATUSES:
             frame_ids = [
-                row.id
-                for row in frames.values()
-                if not row.open_call_ids and row.id not in suspending
+                row.id for row in frames.values() if asks_model(row, run, suspending)
             ]
             call_ids = [row.id for row in calls.values() if is_runnable(row)]
             runnable = dict.fromkeys([*frame_ids, *call_ids])
@@ -97,6 +95,12 @@ class RunState:
     def is_suspended(self) -> bool:
         """Whether a wait suspends the whole run, so that nothing begins."""
         return "" in self.suspending
+
+
+def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bool:
+    """Tell whether the model of a frame is to be asked."""
+    rests = row.id == ROOT_FRAME_ID and run.rests
+    return not (rests or row.open_call_ids or row.id in suspending)
 
 
 def is_runnable(row: CallRow) -> bool:

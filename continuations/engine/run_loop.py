@@ -34,7 +34,10 @@ from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
-from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.inbox_messages import (
+    is_for_present_reply,
+    with_inbox_messages,
+)
 from continuations.engine.model_delays import ModelGaveUp
 from continuations.engine.operator_effects import OperatorEffects
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -202,7 +205,8 @@ class RunLoop:
                 break
         before = self.state
         unread = (*self._inbox_messages, *self.late_arrivals.inbox_messages)
-        self.state = with_inbox_messages(before, unread)
+        if not before.run.rests:  # else its reply must be committed first
+            self.state = with_inbox_messages(before, unread)
         if self.state is not before:
             self._last_event_to_save += 1
             self._progress += 1
@@ -220,7 +224,7 @@ class RunLoop:
         """Return whether no model may be asked any more; then `failure` is set."""
         if self.state.frames[frame_id].pending_reply is not None:
             return self.failure is not None  # it is paid for, so it may be polled
-        budget, usage = self.state.run.budget, self.state.run.usage
+        budget, usage = self.state.run.budget, self.state.run.limited_usage
         limit = budget and budget.reached_limit(usage)
         if limit:
             reason = (
@@ -295,10 +299,15 @@ class RunLoop:
         except asyncio.CancelledError:
             return pending
         self.late_arrivals = self.late_arrivals.followed_by(late)
-        reads = late.inbox_messages and may_ask_again
+        # Messages are read in their order, so only the first one counts.
+        following = late.inbox_messages[:1]
+        reads = may_ask_again and any(map(self._is_for_reply, following))
         paused = with_operator_requests(self.state, late.operator_requests).is_suspended
         stays_open = reads or paused or late.cancel_request is not None
         return pending if stays_open else reply
+
+    def _is_for_reply(self, message: InboxMessage) -> bool:
+        return is_for_present_reply(self.state, message)
 
     def _ends_paused_run(self, reply: ModelReplied) -> bool:
         return self.state.is_suspended and self._would_finish(reply)
@@ -306,14 +315,16 @@ class RunLoop:
     def _would_finish(self, reply: ModelReplied) -> bool:
         if reply.message.tool_call_ids:
             return False
-        return advance(self.state, reply).run.status == "finished"
+        run = advance(self.state, reply).run
+        return run.rests or run.status == "finished"
 
     def _may_ask_again(self, reply: ModelReplied) -> bool:
         """Return whether the limits of the run allow another turn after a reply."""
         frame, run = self.state.frames[reply.frame_id], self.state.run
-        if frame.max_turns is not None and frame.turns + 1 >= frame.max_turns:
-            return False
-        return not (run.budget and run.budget.reached_limit(run.usage + reply.usage))
+        usage = run.limited_usage + reply.usage
+        return frame.has_turns(1) and not (
+            run.budget and run.budget.reached_limit(usage)
+        )
 
     async def _save(self) -> Arrivals:
         last_event, progress = self._last_event_to_save, self._progress

@@ -109,7 +109,7 @@ async def read_arrivals(
     Args:
         objects: The store.
         state: The state of that version.
-        keys: The keys of all arrivals; by default they are listed.
+        keys: The keys of all arrivals that may be new; by default they are listed.
 
     Raises:
         Corrupt: An arrival is damaged, missing, or a decision of another wait.
@@ -117,8 +117,7 @@ async def read_arrivals(
     """
     run = state.run
     if keys is None:
-        prefix = layout.arrivals_prefix(run.id)
-        keys = tuple([key async for key in objects.all_keys(prefix)])
+        keys = await _list_keys(objects, state)
     ids = [layout.decided_wait_id(key, run.id) for key in keys]
     from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
 
@@ -158,6 +157,15 @@ async def read_arrivals(
         operator_requests=tuple(requests),
         cancel_request=cancel_request,
     )
+
+
+async def _list_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
+    if state.run.thread_key is not None:
+        from continuations.ledger import thread_arrivals  # noqa: PLC0415 - for threads
+
+        return await thread_arrivals.list_new_keys(objects, state)
+    prefix = layout.arrivals_prefix(state.run.id)
+    return tuple([key async for key in objects.all_keys(prefix)])
 
 
 def _decision_reads(
