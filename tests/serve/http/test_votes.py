@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from continuations import Wait
+    from continuations.serve.http.api import Request
     from continuations.serve.http.links import Links
 
 APPROVE = {"decision": "approve"}
@@ -76,13 +77,19 @@ def test_vote_and_decision_by_verified_identities() -> None:
     run_async(scenario())
 
 
+def kim_of_finance(request: Request) -> Identity:
+    """Verify each request as one of kim."""
+    del request
+    return Identity("kim", ["finance"])
+
+
 def test_waits_of_an_approver_are_listed_a_page_at_a_time() -> None:
     """The sender's own groups count; the list of another person is open to all."""
 
     async def scenario() -> None:
         fixture = ApiFixture(
             policy=ApprovalPolicy(approvers=["group:finance", "lee"], votes=2),
-            options={"verify": lambda _: Identity("kim", ["finance"])},
+            options={"verify": kim_of_finance},
         )
         waits = [await fixture.start_waiting_run(f"run-{n}") for n in range(3)]
         await fixture.decide(waits[0], APPROVE)
