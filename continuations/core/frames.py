@@ -10,6 +10,7 @@ from continuations.core.transcript import NOTHING_CHECKED
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.denials import DenialCount
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
 
@@ -50,6 +51,8 @@ class FrameRow:
         counts: The conditions that have suspended this frame.
         earlier_turns: Turns of a thread's root frame before the message that it answers
             now.
+        denials: The calls that were denied since the last message of a user, and in how
+            many turns, the newest denial last.
     """
 
     id: str
@@ -65,6 +68,7 @@ class FrameRow:
     watched_since: datetime | None = None
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
+    denials: tuple[DenialCount, ...] = ()
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""
@@ -130,5 +134,6 @@ def final_reply(frame: FrameRow, log: MessageLog) -> Message | None:
     The input of a run may end with an assistant message too. It is no reply.
     """
     last = log.messages[-1] if log.messages and frame.turns else None
-    is_reply = last is not None and last.role == "assistant"
-    return last if is_reply and not last.tool_call_ids else None
+    if last is None or last.role != "assistant" or last.tool_call_ids:
+        return None
+    return last

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core import threads
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
@@ -19,15 +20,12 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.grant_rows import with_grant, without_grants
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.threads import begin_message
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.core.draft import Draft
-    from continuations.core.run import RunRow
 
     RunEvent: TypeAlias = (
         UserMessageAdded
@@ -59,8 +57,8 @@ RUN_EVENTS = (
 def apply(draft: Draft, event: RunEvent) -> None:
     """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
     match event:
-        case UserMessageAdded():
-            _add_user_message(draft, event)
+        case UserMessageAdded() | ThreadClosed():
+            threads.take_message(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
         case EventTaken():
@@ -81,40 +79,6 @@ def apply(draft: Draft, event: RunEvent) -> None:
             _suspend(draft, event)
         case SuspensionEnded():
             _end_suspension(draft, event)
-        case ThreadClosed():
-            _close_thread(draft, event)
-
-
-def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
-    # Providers refuse a transcript with a message between a call and its result.
-    if not draft.frame(ROOT_FRAME_ID).reads_messages:
-        raise illegal_transition("the root frame has open calls or a reply", event)
-    role = event.message.role
-    if role in ("assistant", "tool"):
-        raise illegal_transition(f"an inbox message has the role {role}", event)
-    run = draft.run
-    _check_follows(run, event)
-    draft.put_run(replace(run, last_inbox_number=event.number))
-    if run.rests:
-        begin_message(draft, event.by)
-    draft.append(ROOT_FRAME_ID, event.message)
-
-
-def _close_thread(draft: Draft, event: ThreadClosed) -> None:
-    run = draft.run
-    _check_follows(run, event)
-    if not run.rests:
-        raise illegal_transition("the run is no thread that rests", event)
-    number = event.number
-    closed = replace(run, last_inbox_number=number, answered=number, failure=None)
-    draft.put_run(replace(closed, status="finished"))
-
-
-def _check_follows(run: RunRow, event: UserMessageAdded | ThreadClosed) -> None:
-    last = run.last_inbox_number
-    if event.number != last + 1:
-        why = f"inbox message {event.number} does not follow inbox message {last}"
-        raise illegal_transition(why, event)
 
 
 def _keep_signals(draft: Draft, event: SignalsKept) -> None:

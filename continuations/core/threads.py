@@ -15,19 +15,48 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core.events import ThreadClosed
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
     from continuations.core.draft import Draft
-    from continuations.core.run import Failure
+    from continuations.core.events import UserMessageAdded
+    from continuations.core.frames import FrameRow
+    from continuations.core.run import Failure, RunRow
 
 
-def begin_message(draft: Draft, sender: str | None) -> None:
-    """Let a resting thread work: its next reply answers the message that was read."""
+def take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
+    """Add a message to the root frame of a run, or close a thread that rests."""
     run, root = draft.run, draft.frame(ROOT_FRAME_ID)
-    begun = replace(run, earlier_usage=run.usage, sender=sender)
-    draft.put_run(replace(begun, output=None, failure=None))
-    draft.put_frame(replace(root, earlier_turns=root.turns))
+    last = run.last_inbox_number
+    if event.number != last + 1:
+        why = f"inbox message {event.number} does not follow inbox message {last}"
+        raise illegal_transition(why, event)
+    if isinstance(event, ThreadClosed):
+        if not run.rests:
+            raise illegal_transition("the run is no thread that rests", event)
+        closed = replace(run, status="finished", failure=None, answered=event.number)
+        draft.put_run(replace(closed, last_inbox_number=event.number))
+        return
+    # Providers refuse a transcript with a message between a call and its result.
+    if not root.reads_messages:
+        raise illegal_transition("the root frame has open calls or a reply", event)
+    role = event.message.role
+    if role in ("assistant", "tool"):
+        raise illegal_transition(f"an inbox message has the role {role}", event)
+    if run.rests:
+        run, root = _begun(run, root, event.by)
+    draft.put_run(replace(run, last_inbox_number=event.number))
+    draft.put_frame(replace(root, denials=()) if root.denials else root)
+    draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _begun(run: RunRow, root: FrameRow, sender: str | None) -> tuple[RunRow, FrameRow]:
+    """Return the rows of a thread that answers a message: its limits count from now."""
+    run = replace(run, earlier_usage=run.usage, sender=sender)
+    run = replace(run, output=None, failure=None)
+    return run, replace(root, earlier_turns=root.turns)
 
 
 def rest(draft: Draft, *, output: str | None, failure: Failure | None = None) -> None:

@@ -116,7 +116,7 @@ def check_budget(budget: object) -> Budget | None:
     raise InvalidInput(msg)
 
 
-def initial_state(
+def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
     agent: AgentProtocol,
     messages: tuple[Message, ...],
     instructions: str,

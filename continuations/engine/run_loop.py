@@ -29,15 +29,12 @@ from continuations.core.call_events import (
 )
 from continuations.core.calls import Started
 from continuations.core.events import FrameWatched, ModelFailed, ModelReplied
-from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
-from continuations.engine.inbox_messages import (
-    is_for_present_reply,
-    with_inbox_messages,
-)
+from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.last_look import something_comes_first
 from continuations.engine.model_delays import ModelGaveUp
 from continuations.engine.operator_effects import OperatorEffects
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -195,7 +192,7 @@ class RunLoop:
                         self.state, action.call_id
                     )
                 elif isinstance(action, AskModel) and not self._paused:
-                    await self._ask_conditions(action)
+                    applied_any |= await self._check_turn(action)
                     continue
                 else:
                     continue
@@ -204,21 +201,24 @@ class RunLoop:
             if not applied_any:
                 break
         before = self.state
-        unread = (*self._inbox_messages, *self.late_arrivals.inbox_messages)
         if not before.run.rests:  # else its reply must be committed first
-            self.state = with_inbox_messages(before, unread)
+            self.state = with_inbox_messages(before, self._unread)
         if self.state is not before:
             self._last_event_to_save += 1
             self._progress += 1
 
-    async def _ask_conditions(self, action: AskModel) -> None:
-        """Suspend a frame if a condition of its agent is met before a turn."""
-        is_runnable = action.frame_id in self.state.runnable
-        if action in self._actions or not is_runnable:
-            return
+    @property
+    def _unread(self) -> tuple[InboxMessage, ...]:
+        return (*self._inbox_messages, *self.late_arrivals.inbox_messages)
+
+    async def _check_turn(self, action: AskModel) -> bool:
+        """Suspend a frame before a turn, or end it; return whether it has ended."""
+        if action in self._actions or action.frame_id not in self.state.runnable:
+            return False
         checks = self._performer.suspend_checks
-        for event in await checks.events(self.state, action.frame_id):
+        for event in await checks.events(self.state, action.frame_id, self._unread):
             self._apply(event)
+        return action.frame_id not in self.state.frames
 
     def _budget_ends(self, frame_id: str) -> bool:
         """Return whether no model may be asked any more; then `failure` is set."""
@@ -289,7 +289,7 @@ class RunLoop:
         The reply is paid for. So it is also kept, and not final, if the look fails or
         is interrupted: the next worker looks again, and confirms the reply.
         """
-        may_ask_again = self._may_ask_again(reply)
+        state = self.state
         pending = replace(reply, is_final=False)
         try:
             late = await self._journal.read_late_arrivals(self.state)
@@ -299,15 +299,7 @@ class RunLoop:
         except asyncio.CancelledError:
             return pending
         self.late_arrivals = self.late_arrivals.followed_by(late)
-        # Messages are read in their order, so only the first one counts.
-        following = late.inbox_messages[:1]
-        reads = may_ask_again and any(map(self._is_for_reply, following))
-        paused = with_operator_requests(self.state, late.operator_requests).is_suspended
-        stays_open = reads or paused or late.cancel_request is not None
-        return pending if stays_open else reply
-
-    def _is_for_reply(self, message: InboxMessage) -> bool:
-        return is_for_present_reply(self.state, message)
+        return pending if something_comes_first(state, reply, late) else reply
 
     def _ends_paused_run(self, reply: ModelReplied) -> bool:
         return self.state.is_suspended and self._would_finish(reply)
@@ -317,14 +309,6 @@ class RunLoop:
             return False
         run = advance(self.state, reply).run
         return run.rests or run.status == "finished"
-
-    def _may_ask_again(self, reply: ModelReplied) -> bool:
-        """Return whether the limits of the run allow another turn after a reply."""
-        frame, run = self.state.frames[reply.frame_id], self.state.run
-        usage = run.limited_usage + reply.usage
-        return frame.has_turns(1) and not (
-            run.budget and run.budget.reached_limit(usage)
-        )
 
     async def _save(self) -> Arrivals:
         last_event, progress = self._last_event_to_save, self._progress

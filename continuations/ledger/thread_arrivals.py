@@ -30,14 +30,13 @@ async def list_new_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
         numbered.append((layout.REVOCATION, run.last_revocation_number))
     slots = [wait for wait in state.waits.values() if wait.has_slots]
     wait_ids = [*state.waits, *_ids_known_early(state)]
-    late, decided, *more = await gather(
+    found = await gather(
         _late_keys(objects, state),
-        gather(*(_if_exists(objects, layout.decision_key(each)) for each in wait_ids)),
+        *(_if_exists(objects, layout.decision_key(each)) for each in wait_ids),
         *(_numbered_keys(objects, run.id, letter, last) for letter, last in numbered),
         *(_all_keys(objects, layout.slots_prefix(wait.id)) for wait in slots),
     )
-    keys = [*late, *(key for key in decided if key is not None)]
-    return tuple(keys + [key for keys_of_one in more for key in keys_of_one])
+    return tuple(key for keys in found for key in keys)
 
 
 def _ids_known_early(state: RunState) -> list[str]:
@@ -78,17 +77,17 @@ async def _numbered_keys(
     keys: list[str] = []
     while True:
         key = layout.numbered_key(letter, run_id, last + 1 + len(keys))
-        if await _if_exists(objects, key) is None:
+        if not await _if_exists(objects, key):
             return keys
         keys.append(key)
 
 
-async def _if_exists(objects: Objects, key: str) -> str | None:
+async def _if_exists(objects: Objects, key: str) -> list[str]:
     try:
         await objects.read(key)
     except NotFound:
-        return None
-    return key
+        return []
+    return [key]
 
 
 async def _all_keys(objects: Objects, prefix: str) -> list[str]:

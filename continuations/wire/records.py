@@ -163,8 +163,7 @@ def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
 
 def encode_first_number(number: int, run_id: str) -> bytes:
     """Return the bytes of the object that keeps where a message's id may stand."""
-    header = {"kind": "message id", "run": run_id}
-    return encode_object(header, {"number": number})
+    return encode_object({"kind": "message id", "run": run_id}, {"number": number})
 
 
 def decode_first_number(data: bytes, name: str, run_id: str) -> int:

@@ -156,6 +156,7 @@ class Agent:
             raise ContinuationsError(msg, run_id=outcome.run_id)
         if isinstance(outcome, continuations.Finished):
             return responses.completed(outcome.continuation)
+        assert isinstance(outcome, continuations.Suspended)  # noqa: S101 - no thread
         if not pauses:
             msg = (
                 f"tool {outcome.waits[0].tool} needs an approval, and an Agent cannot "
