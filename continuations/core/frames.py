@@ -81,7 +81,8 @@ class FrameRow:
 
     def has_turns(self, more: int = 0) -> bool:
         """Return whether the model may be asked again, after some more turns."""
-        return self.max_turns is None or self.limited_turns + more < self.max_turns
+        turns = self.turns - self.earlier_turns
+        return self.max_turns is None or turns + more < self.max_turns
 
     @property
     def reads_messages(self) -> bool:

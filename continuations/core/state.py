@@ -99,8 +99,11 @@ class RunState:
 
 def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bool:
     """Tell whether the model of a frame is to be asked."""
-    rests = row.id == ROOT_FRAME_ID and run.rests
-    return not (rests or row.open_call_ids or row.id in suspending)
+    if row.open_call_ids or row.id in suspending:
+        return False
+    # Only a thread rests; a run without a key costs no further look.
+    is_root_of_thread = run.thread_key is not None and row.id == ROOT_FRAME_ID
+    return not (is_root_of_thread and run.rests)
 
 
 def is_runnable(row: CallRow) -> bool:

@@ -12,7 +12,13 @@ from continuations.engine.new_run import parse_user_message
 from continuations.engine.outcomes import Queued, Suspended, reply_of
 from continuations.engine.run_description import RunDescription
 from continuations.engine.run_options import RunOptions
-from continuations.errors import InvalidInput, RunBusy, StaleRun, ThreadClosed
+from continuations.errors import (
+    InvalidInput,
+    RunBusy,
+    RunErased,
+    StaleRun,
+    ThreadClosed,
+)
 from continuations.ledger import inbox
 from continuations.ledger.thread_ids import newest_generation, thread_run_id
 from continuations.ledger.thread_replies import load_reply
@@ -239,10 +245,14 @@ class AsyncThread(Generic[Output]):
         return await newest_generation(self._parts.objects, self.agent, self.key)
 
     async def _header(self, generation: Generation) -> VersionHeader | None:
+        """Return the newest header, or `None` without a run or for an erased one."""
         if not generation.version:
             return None
         versions = Versions(self._parts.objects, generation.run_id)
-        return await versions.header(generation.version)
+        try:
+            return await versions.header(generation.version)
+        except RunErased:
+            return None
 
     async def _open(self, text: str, context: Any) -> VersionHeader:
         """Return the header of the newest version; make the thread if it is missing."""
