@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -122,9 +121,7 @@ class AsyncThread(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 The message is posted, and a repeat with the same `id` waits for it.
         """
-        ticket = await self.post(
-            text, by=by, id=id, when_busy=when_busy, context=context
-        )
+        ticket = await self._ticket(text, by, id, when_busy, context)
         return await ticket.reply(context=context)
 
     async def post(
@@ -156,11 +153,22 @@ class AsyncThread(Generic[Output]):
             StoreError: The store failed. Call again, with `id` so that the message is
                 not posted twice.
         """
+        ticket = await self._ticket(text, by, id, when_busy, context)
+        versions = Versions(self._parts.objects, ticket.run_id)
+        newest = await versions.newest_header()
+        is_over = newest is None or newest.status in ENDED_STATUSES
+        if is_over and (newest is None or newest.answered < ticket.number):
+            raise ticket.closed_error()
+        return ticket
+
+    async def _ticket(
+        self, text: str, by: object, own_id: object, when_busy: str, context: Any
+    ) -> AsyncTicket[Output]:
         if when_busy not in WHEN_BUSY:
             wanted = ", ".join(sorted(WHEN_BUSY))
             msg = f"when_busy must be one of {wanted}, got {when_busy!r:.60}."
             raise InvalidInput(msg)
-        message = self._new_message(text, by, id)
+        message = self._new_message(text, by, own_id)
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
         header = await self._open(text, context)
@@ -221,9 +229,8 @@ class AsyncThread(Generic[Output]):
         if header is None or header.status in ENDED_STATUSES:
             return
         closing = replace(message, closes=True)
-        with suppress(ThreadClosed):
-            ticket = await self._post(header, closing)
-            await ticket.work(context=context)
+        ticket = await self._post(header, closing)
+        await ticket.work(context=context)
 
     def _new_message(self, text: object, by: object, own_id: object) -> InboxMessage:
         now = self._parts.ports.clock.now()
@@ -288,13 +295,8 @@ class AsyncThread(Generic[Output]):
         else:
             post = inbox.post(objects, run_id, message, header.inbox)
         posted = await post
-        newest = await Versions(objects, run_id).newest_header()
         objects.announce_work()
-        ticket = AsyncTicket(self._parts, self._agent, run_id, posted.number)
-        is_over = newest is None or newest.status in ENDED_STATUSES
-        if is_over and (newest is None or newest.answered < posted.number):
-            raise ticket.closed_error()
-        return ticket
+        return AsyncTicket(self._parts, self._agent, run_id, posted.number)
 
 
 class AsyncTicket(Generic[Output]):
@@ -334,6 +336,8 @@ class AsyncTicket(Generic[Output]):
         outcome = await self.work(context=context)
         newest = outcome.continuation
         run = newest.run_state.run
+        if run.answered == self.number and run.rests:
+            return reply_of(newest, self._agent)
         if run.answered >= self.number:
             return await self._read_reply()
         if newest.status in ENDED_STATUSES:
