@@ -32,6 +32,8 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    Queued,
+    Replied,
     Runner,
     Suspended,
     open_store,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from continuations import Outcome, Wait
     from continuations.core.decisions import Verdict
+    from continuations.engine.outcomes import SendResult
     from continuations_storage import Store
 
 
@@ -85,7 +88,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "changes": [f"{each.kind} {each.where}" for each in outcome.code_changes],
     }
     match outcome:
-        case Finished():
+        case Finished() | Replied():
             result["output"] = outcome.output
         case Suspended():
             result["waits"] = [wait_to_json(wait) for wait in outcome.waits]
@@ -93,6 +96,13 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         case Failed():
             result["error"] = asdict(outcome.error)
     return result
+
+
+def send_result_to_json(result: SendResult) -> dict[str, Any]:
+    """Return what a message got as JSON values."""
+    if isinstance(result, Queued):
+        return {"kind": "Queued", "run_id": result.run_id}
+    return outcome_to_json(result)
 
 
 def decision_to_json(decision: Decision) -> dict[str, Any]:
@@ -202,6 +212,12 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             signal.signal(signal.SIGINT, signal.default_int_handler)
             make_runner().serve_forever(interval=float(every))
             return {"served": True}
+        case "send", [key, text, own_id]:
+            sent = make_runner().thread(key=key).send(text, by=own_id, id=own_id)
+            return send_result_to_json(sent)
+        case "close-thread", [key]:
+            make_runner().thread(key=key).close()
+            return {"closed": key}
         case "run", [text, path]:
             outcome = run(load_agents()[0], text)
             Path(path).write_bytes(outcome.continuation.to_bytes())
