@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import DecisionKind
     from continuations.core.wait_rules import WaitKind
 
+Change: TypeAlias = "Callable[[dict[str, Any], dict[str, Any]], object]"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ULID = "01q3dcbe9yjqhrycjhgj6axyw7"
 VICTIM = layout.version_key("other", 3)
@@ -265,7 +266,7 @@ def test_waiter_of_a_run_that_is_gone_brings_no_run_back(run_id: str) -> None:
 def change_object(
     store: EditableStore,
     key: str,
-    change: Callable[[dict[str, Any], dict[str, Any]], object],
+    change: Change,
 ) -> None:
     """Change an object as a forger would, with the right digest."""
     opened = decode_object(store.bodies[key], key)
@@ -314,15 +315,19 @@ def _raise_first(errors: dict[str, ContinuationsError]) -> None:
         raise error
 
 
-def _set(part: str, **fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+def _set(part: str, **fields: Any) -> Change:
     return lambda _, body: body[part][0].update(fields)
 
 
-def _drop(part: str, name: str) -> Callable[[dict[str, Any], dict[str, Any]], object]:
+def _drop(part: str, name: str) -> Change:
     return lambda _, body: body[part][0].pop(name)
 
 
-REFUSED = {
+def _add_wait(_: dict[str, Any], body: dict[str, Any]) -> None:
+    body["waits"].append({**body["waits"][0], "id": f"model-{ULID}@r1"})
+
+
+REFUSED: dict[str, Change] = {
     "count below zero": _set("frames", failed_requests=-1),
     "count is text": _set("frames", failed_requests="1"),
     "polls below zero": _set("frames", polls=-1),
@@ -341,9 +346,7 @@ REFUSED = {
     "id of another run": _set("waits", id=f"model-{ULID}@other"),
     "id with a path": _set("waits", id=f"model-{ULID}@../x"),
     "id of another kind": _set("waits", id=f"approval-{ULID}@r1"),
-    "two waits": lambda _, body: body["waits"].append(
-        {**body["waits"][0], "id": f"model-{ULID}@r1"}
-    ),
+    "two waits": _add_wait,
 }
 
 
@@ -365,7 +368,7 @@ def test_forged_wait_for_a_model_is_refused_by_its_key(
     assert ([], before) == (slow.ran, after)
 
 
-USABLE = {
+USABLE: dict[str, Change] = {
     "largest count": _set("frames", failed_requests=2**63 - 1),
     "most polls": _set("frames", polls=2**63 - 1),
     "other reply": _set("frames", pending_reply="../x" * 100_000),
