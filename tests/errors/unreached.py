@@ -122,6 +122,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/wire/envelope.py": _BYTES,
     "continuations/wire/field_codecs.py:_read_count": _BYTES,
+    "continuations/wire/field_codecs.py:_read_denials": _BYTES,
     "continuations/wire/fields.py": _BYTES,
     "continuations/wire/records.py:read_message": _BYTES,
     "continuations/wire/rows.py": _BYTES,
