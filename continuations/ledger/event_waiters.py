@@ -67,7 +67,8 @@ async def read(objects: Objects, key: str) -> Wait | None:
     except NotFound:
         return None
     wait = decode_wait(body, key, layout.parse_wait_id(wait_id).run_id)
-    if wait.id != wait_id or event_keys.waiter_key(wait) != key:
+    takes_events = wait.id == wait_id and bool(waits_for_events([wait]))
+    if not takes_events or event_keys.waiter_key(wait) != key:
         msg = (
             f"{key} is damaged: it contains another wait. It was not changed. Delete "
             "it; a sweep or resume of its run creates it again."
