@@ -34,14 +34,18 @@ class Adopter:
     ports: Ports
     lease: float
 
-    async def adopt(self, source: RunState, run_id: str) -> Outcome:
+    async def adopt(
+        self, source: RunState, run_id: str, requester: str | None
+    ) -> Outcome:
         """Create the run, or return the one that an equal call created.
 
         Raises `InvalidInput` if the run of `source` has ended, and `RunExists` if the
         id belongs to another run.
         """
         binding = StackBinding(self.agent_registry)
-        state = adopted_state(source, binding, self.ports, run_id=run_id)
+        state = adopted_state(
+            source, binding, self.ports, run_id=run_id, requester=requester
+        )
         publisher = Publisher(self.objects, self.ports)
         journal = StoreJournal(
             self.objects,

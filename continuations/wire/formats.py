@@ -37,6 +37,7 @@ from continuations.wire.field_codecs import (
     BINARY,
     CONDITION_COUNTS,
     DEADLINE_ACTION,
+    DENIAL_COUNTS,
     DISPLAY,
     EVENT_ID,
     EVENT_IDS,
@@ -135,6 +136,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "polls", NUMBER),
         NewField(3, "watched_since", TIME),
         NewField(3, "counts", CONDITION_COUNTS),
+        NewField(3, "denials", DENIAL_COUNTS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -147,6 +149,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "grants", GRANTS),
         NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
         NewField(3, "revoked_grants", TEXTS),
+        NewField(3, "max_depth", NUMBER, constant=True),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),

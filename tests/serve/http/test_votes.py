@@ -6,7 +6,9 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations import ApprovalPolicy, escalate
+import pytest
+
+from continuations import ApprovalPolicy, Identity, escalate
 from continuations.serve.notify import mail, notifier
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import (
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from continuations import Wait
+    from continuations.serve.http.api import Request
     from continuations.serve.http.links import Links
 
 APPROVE = {"decision": "approve"}
@@ -70,6 +73,56 @@ def test_vote_and_decision_by_verified_identities() -> None:
         assert_matches_schema("recorded_decision", json_body(decided))
         assert ["kim", "lee"] == json_body(decided)["decision"]["voters"]
         assert ["jane-1"] == dispatcher.runs
+
+    run_async(scenario())
+
+
+def kim_of_finance(request: Request) -> Identity:
+    """Verify each request as one of kim."""
+    del request
+    return Identity("kim", ["finance"])
+
+
+def test_waits_of_an_approver_are_listed_a_page_at_a_time() -> None:
+    """The sender's own groups count; the list of another person is open to all."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(
+            policy=ApprovalPolicy(approvers=["group:finance", "lee"], votes=2),
+            options={"verify": kim_of_finance},
+        )
+        waits = [await fixture.start_waiting_run(f"run-{n}") for n in range(3)]
+        await fixture.decide(waits[0], APPROVE)
+
+        async def listed(approver: str) -> list[str]:
+            ids: list[str] = []
+            after = ""
+            while after is not None:
+                query = {"approver": approver, "limit": "1", "after": after}
+                page = json_body(await fixture.request("GET", "/waits", query=query))
+                assert_matches_schema("wait_page", page)
+                ids += [each["id"] for each in page["waits"]]
+                after = page["next"]
+            return ids
+
+        ids = sorted(wait.id for wait in waits)
+        assert ids == await listed("lee")
+        assert sorted(wait.id for wait in waits[1:]) == await listed("kim")
+        assert [] == await listed("eve")
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"approver": ""}, {"approver": "x" * 256}, {"approver": "kim", "order": "due"}],
+)
+def test_invalid_approver_is_rejected(query: dict[str, str]) -> None:
+    async def scenario() -> None:
+        response = await ApiFixture().request("GET", "/waits", query=query)
+
+        assert 400 == response.status
+        assert "approver" in response.body
 
     run_async(scenario())
 
