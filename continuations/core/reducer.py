@@ -262,7 +262,8 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     cancelled = cancelled_agents.reason(draft, frame.id)
     if cancelled is not None:
         text = cancelled_agents.last_turn_text(cancelled, rows)
-        return frame.id, Errored("cancelled", text)
+        code = "cancelled" if frame.parent_call_id else "stopped"
+        return frame.id, Errored(code, text)
     if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None

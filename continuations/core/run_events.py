@@ -17,6 +17,8 @@ from continuations.core.events import (
     SuspensionBegan,
     SuspensionEnded,
     ThreadClosed,
+    TurnInterrupted,
+    TurnStopping,
     UserMessageAdded,
 )
 from continuations.core.grant_rows import with_grant, without_grants
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
         | SuspensionBegan
         | SuspensionEnded
         | ThreadClosed
+        | TurnStopping
+        | TurnInterrupted
     )
 
 RUN_EVENTS = (
@@ -51,14 +55,16 @@ RUN_EVENTS = (
     SuspensionBegan,
     SuspensionEnded,
     ThreadClosed,
+    TurnInterrupted,
+    TurnStopping,
 )
 
 
 def apply(draft: Draft, event: RunEvent) -> None:
     """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
     match event:
-        case UserMessageAdded() | ThreadClosed():
-            threads.take_message(draft, event)
+        case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():
+            threads.apply(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
         case EventTaken():

@@ -6,12 +6,13 @@ of a thousand agents is a thousand rows, in memory as on the wire.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Proposed, Ready, Started, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.waits import known_wait_ulid
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,9 +102,9 @@ def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bo
     """Tell whether the model of a frame is to be asked."""
     if row.open_call_ids or row.id in suspending:
         return False
-    # Only a thread rests; a run without a key costs no further look.
+    # Only the root of a thread is held; for a run there is no further look.
     is_root_of_thread = run.thread_key is not None and row.id == ROOT_FRAME_ID
-    return not (is_root_of_thread and run.rests)
+    return not (is_root_of_thread and run.holds_root)
 
 
 def is_runnable(row: CallRow) -> bool:

@@ -13,9 +13,9 @@ its message, and the thread rests.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.core.events import ThreadClosed
+from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStopping
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
 
@@ -25,8 +25,23 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.run import Failure, RunRow
 
+    ThreadEvent: TypeAlias = (
+        UserMessageAdded | ThreadClosed | TurnStopping | TurnInterrupted
+    )
 
-def take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
+
+def apply(draft: Draft, event: ThreadEvent) -> None:
+    """Apply a message, or what changes the turn of a thread."""
+    if isinstance(event, TurnStopping):
+        draft.put_run(replace(draft.run, stopping=event.reason))
+    elif isinstance(event, TurnInterrupted):
+        draft.put_run(replace(draft.run, reads_next=event.number))
+        draft.put_frame(_without_request(draft.frame(ROOT_FRAME_ID)))
+    else:
+        _take_message(draft, event)
+
+
+def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
     """Add a message to the root frame of a run, or close a thread that rests."""
     run, root = draft.run, draft.frame(ROOT_FRAME_ID)
     last = run.last_inbox_number
@@ -63,7 +78,8 @@ def rest(draft: Draft, *, output: str | None, failure: Failure | None = None) ->
     """Give the reply to the messages that were read, and rest."""
     run = draft.run
     answered = run.last_inbox_number
-    draft.put_run(replace(run, answered=answered, output=output, failure=failure))
+    replied = replace(run, answered=answered, stopping=None)
+    draft.put_run(replace(replied, output=output, failure=failure))
     # The row has not changed, but no model is asked any more.
     draft.put_frame(draft.frame(ROOT_FRAME_ID))
 
@@ -75,9 +91,11 @@ def rest_after_failure(draft: Draft, failure: Failure) -> None:
     for frame_id in list(draft.frames):
         if frame_id != ROOT_FRAME_ID:
             draft.drop_frame(frame_id)
-    root = draft.frame(ROOT_FRAME_ID)
-    idle = replace(
-        root, open_call_ids=(), pending_reply=None, failed_requests=0, polls=0
-    )
-    draft.put_frame(idle)
+    root = _without_request(draft.frame(ROOT_FRAME_ID))
+    draft.put_frame(replace(root, open_call_ids=()))
     rest(draft, output=None, failure=failure)
+
+
+def _without_request(frame: FrameRow) -> FrameRow:
+    """Return a frame whose model is asked anew, also if a reply is pending."""
+    return replace(frame, pending_reply=None, failed_requests=0, polls=0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from continuations.core.decisions import Answer, Fail
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,7 @@ WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 SubjectKind = Literal["call", "frame", "run"]
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class VerdictWords:
     """The words with which a verdict is offered to a person.
 
@@ -44,7 +43,7 @@ class VerdictWords:
     value_label: str = "Result"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRules:
     """The rules of one kind of wait, and its words for people.
 
@@ -62,6 +61,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        takes_events: Whether a published event ends the wait.
         is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
@@ -87,6 +87,7 @@ class WaitRules:
     may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    takes_events: bool = False
     is_extendable: bool = False
     may_have_run: bool = False
     allows_edits: bool = False
@@ -168,6 +169,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         ended_by="an event, or its data as an Answer",
         asks_person=False,
+        takes_events=True,
         on_deadline=Fail("the event did not come in time."),
         title="This call waits for an event",
         question="{tool} waits for an event",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
+from continuations.core.doors import PYTHON
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.outcomes import Queued, Suspended, reply_of
 from continuations.engine.run_description import RunDescription
 from continuations.engine.run_options import RunOptions
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import Ports
     from continuations.engine.worker_factory import WorkerFactory
+    from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.thread_ids import Generation
     from continuations.wire.versions import VersionHeader
@@ -53,6 +57,7 @@ class ThreadParts:
 
     objects: Objects
     ports: Ports
+    options: WorkerOptions
     factory: WorkerFactory
     probe: Callable[[], Awaitable[None]]
 
@@ -107,7 +112,9 @@ class AsyncThread(Generic[Output]):
                 returns the same reply.
             when_busy: What happens while an earlier message is answered. `queue`: the
                 message has a reply of its own. `merge`: the agent reads it before its
-                next reply, if both have the same sender.
+                next reply, if both have the same sender; then both have one reply.
+                `interrupt`: like `merge`, and calls that have not begun are cancelled,
+                also approved ones.
             context: Your object for the tools, `ctx.context`. It is never stored.
 
         Returns:
@@ -172,7 +179,29 @@ class AsyncThread(Generic[Output]):
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
         header = await self._open(text, context)
-        return await self._post(header, message)
+        ticket = await self._post(header, message)
+        if when_busy == "interrupt":
+            await self._end_turn("interrupt", ticket.run_id, ticket.number, message.by)
+        return ticket
+
+    async def _end_turn(
+        self,
+        action: Literal["stop", "interrupt"],
+        run_id: str,
+        number: int,
+        by: str | None,
+        reason: str | None = None,
+    ) -> None:
+        parts = self._parts
+        commands = OperatorCommands(
+            objects=parts.objects,
+            ports=parts.ports,
+            options=parts.options,
+            run_id=run_id,
+        )
+        # A thread that has ended has no turn.
+        with suppress(InvalidInput):
+            await commands.end_turn(action, number, reason=reason, by=by, door=PYTHON)
 
     async def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
@@ -204,6 +233,29 @@ class AsyncThread(Generic[Output]):
             return None
         loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
         return Continuation(loaded.state, loaded.number)
+
+    async def stop_turn(
+        self, *, by: str | Identity | None = None, reason: str | None = None
+    ) -> None:
+        """Stop what the thread does for its present message; then it rests.
+
+        Calls that run return first, and their results stay in the conversation. Calls
+        that have not begun never run, also if they are approved. The reply to the
+        message is `Failed` with code `stopped`. If the message has its reply before,
+        the request is void.
+
+        Args:
+            by: Who stops it.
+            reason: Why, for the sender and the agent.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed. Call again.
+        """
+        name = self._new_message(_CLOSING_TEXT, by, None).by
+        header = await self._header(await self._newest())
+        if header is not None and header.answered < header.inbox:
+            await self._end_turn("stop", header.run_id, header.inbox, name, reason)
 
     async def close(
         self, *, by: str | Identity | None = None, context: Any = None

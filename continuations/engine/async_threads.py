@@ -52,6 +52,7 @@ class AsyncThreads(AsyncWaker):
         parts = ThreadParts(
             objects=self._objects,
             ports=self._ports,
+            options=self._options,
             factory=factory,
             probe=self._probe_once,
         )

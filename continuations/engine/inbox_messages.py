@@ -57,7 +57,7 @@ def is_for_present_reply(state: RunState, message: InboxMessage) -> bool:
     run = state.run
     if run.thread_key is None:
         return True
-    merges = message.when_busy == "merge" and not message.closes
+    merges = message.when_busy in ("merge", "interrupt") and not message.closes
     return merges and message.by == run.sender
 
 

@@ -56,7 +56,9 @@ class Thread(Generic[Output]):
                 returns the same reply.
             when_busy: What happens while an earlier message is answered. `queue`: the
                 message has a reply of its own. `merge`: the agent reads it before its
-                next reply, if both have the same sender.
+                next reply, if both have the same sender; then both have one reply.
+                `interrupt`: like `merge`, and calls that have not begun are cancelled,
+                also approved ones.
             context: Your object for the tools, `ctx.context`. It is never stored.
 
         Returns:
@@ -135,6 +137,26 @@ class Thread(Generic[Output]):
             StoreError: The store failed.
         """
         return portal.run_until_complete(self.async_thread.look())
+
+    def stop_turn(
+        self, *, by: str | Identity | None = None, reason: str | None = None
+    ) -> None:
+        """Stop what the thread does for its present message; then it rests.
+
+        Calls that run return first, and their results stay in the conversation. Calls
+        that have not begun never run, also if they are approved. The reply to the
+        message is `Failed` with code `stopped`. If the message has its reply before,
+        the request is void.
+
+        Args:
+            by: Who stops it.
+            reason: Why, for the sender and the agent.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed. Call again.
+        """
+        portal.run_until_complete(self.async_thread.stop_turn(by=by, reason=reason))
 
     def close(self, *, by: str | Identity | None = None, context: Any = None) -> None:
         """Close the thread once the messages before have their replies.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations_storage.contract import Page
 
 if TYPE_CHECKING:

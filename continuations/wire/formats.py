@@ -30,9 +30,9 @@ in a version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     BINARY,
     CONDITION_COUNTS,
@@ -76,8 +76,7 @@ FORMATS = {
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class NewField:
     """A stored field that a later format introduced.
 
@@ -96,7 +95,7 @@ class NewField:
     constant: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class NewValue:
     """A value of an older field that a later format introduced.
 
@@ -159,6 +158,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "answered", NUMBER),
         NewField(3, "sender", TEXT),
         NewField(3, "earlier_usage", USAGE),
+        NewField(3, "stopping", TEXT),
+        NewField(3, "reads_next", NUMBER),
+        NewField(3, "max_depth", NUMBER, constant=True),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
@@ -184,6 +186,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "closes", FLAG),
     ),
     "operator request": (
+        NewField(3, "message", NUMBER, attribute="message_number"),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),

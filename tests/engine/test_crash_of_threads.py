@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Approve, Replied, Runner, Suspended, Thread
+from continuations import Answer, Approve, Replied, Runner, Suspended, Thread
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
@@ -130,13 +130,8 @@ def test_approval_below_a_thread_survives_a_crash(
         for wait in desk.process().open_waits():
             assert "unknown" == wait.kind
             ran = len(environment.effect_names()) == runs
-            verdict = Approve(by="kim")
-            if ran:
-                from continuations import Answer
-
-                desk.process().decide(wait.id, Answer("paid rent", by="kim"))
-            else:
-                desk.process().decide(wait.id, verdict)
+            verdict = Answer("paid rent", by="kim") if ran else Approve(by="kim")
+            desk.process().decide(wait.id, verdict)
         desk.recover()
 
         reply = desk.process().resume(held.run_id)

@@ -295,6 +295,83 @@ def test_merged_messages_have_one_reply(
     assert ["pay rent"] == environment.effect_names()
 
 
+def test_an_interruption_cancels_what_has_not_begun(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Also a call that is approved; the agent is told, and one reply answers both."""
+    first = thread.post(f"{CLERK_ASKS}rent", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    runner.decide(held.waits[0].id, Approve(by="kim"))
+    second = thread.send("No, stop!", by="ann", when_busy="interrupt")
+
+    assert "2: No, stop!" == output(second)
+    assert "2: No, stop!" == output(first.reply())
+    assert [] == environment.effect_names()
+    told = [m["content"] for m in thread.messages() if m["role"] == "tool"]
+    assert ["The user sent another message." in text for text in told] == [True]
+    assert [] == list(runner.waiting())
+
+
+def test_another_sender_does_not_interrupt(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Their message has its own reply, after the call of the other one."""
+    first = thread.post("pay rent", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    late = thread.send("No, stop!", by="bob", when_busy="interrupt")
+    assert isinstance(late, Queued)
+    runner.decide(held.waits[0].id, Approve(by="kim"))
+    runner.sweep()
+
+    assert "done: paid rent" == output(first.reply())
+    assert ["pay rent"] == environment.effect_names()
+
+
+def test_an_interruption_of_a_thread_that_rests_is_a_message(
+    thread: Thread[Any],
+) -> None:
+    """There is nothing to interrupt."""
+    thread.send("one", by="ann")
+    assert "2: two" == output(thread.send("two", by="ann", when_busy="interrupt"))
+
+
+def test_a_stopped_turn_rests_and_its_calls_never_run(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """The reply is `Failed` with code `stopped`, and the next message is answered."""
+    first = thread.post(f"{CLERK_ASKS}rent", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    queued = thread.post("Next", by="bob")
+    thread.stop_turn(by="ann", reason="Wrong flat.")
+
+    stopped = first.reply()
+    assert isinstance(stopped, Failed)
+    assert ("stopped", "resting") == (stopped.error.code, stopped.continuation.status)
+    assert "Wrong flat." in stopped.error.message
+    assert "2: Next" == output(queued.reply())
+    assert [] == environment.effect_names()
+    assert [] == list(runner.waiting())
+    thread.stop_turn()  # it rests: nothing to stop
+    assert "3: More" == output(thread.send("More"))
+
+
+def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Nobody waits for its reply."""
+    assert isinstance(thread.send("pay rent", by="ann"), Suspended)
+    thread.post("Next", by="bob")
+    thread.stop_turn()
+    [swept] = runner.sweep().resumed
+
+    assert "2: Next" == output(swept)
+    assert [] == environment.effect_names()
+    assert 0 == runner.sweep().runs_checked
+
+
 def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
     """So nobody approves what they asked for themselves, in a thread of many."""
     thread = runner.thread(key="k")
