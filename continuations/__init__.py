@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
-    from continuations.engine.async_thread import AsyncThread, AsyncTicket
+    from continuations.engine.async_thread import AsyncThread
+    from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import (
         Failed,
         Finished,
@@ -150,7 +151,8 @@ _EXPORTS_BY_MODULE = {
         "Suspended",
     ],
     "continuations.engine.async_runner": ["AsyncRunner"],
-    "continuations.engine.async_thread": ["AsyncThread", "AsyncTicket"],
+    "continuations.engine.async_thread": ["AsyncThread"],
+    "continuations.engine.async_ticket": ["AsyncTicket"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["SweepResult"],
     "continuations.engine.sync_runner": ["Runner"],

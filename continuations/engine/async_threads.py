@@ -45,7 +45,8 @@ class AsyncThreads(AsyncWaker):
         Raises:
             InvalidInput: An argument is invalid, or there is no such agent.
         """
-        from continuations.engine.async_thread import AsyncThread, ThreadParts
+        from continuations.engine.async_thread import AsyncThread
+        from continuations.engine.async_ticket import ThreadParts
         from continuations.engine.new_run import check_budget
 
         factory = self._worker_factory

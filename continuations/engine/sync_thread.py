@@ -10,7 +10,8 @@ from continuations.engine import portal
 if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.run import WhenBusy
-    from continuations.engine.async_thread import AsyncThread, AsyncTicket
+    from continuations.engine.async_thread import AsyncThread
+    from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
     from continuations.wire.continuation import Continuation
 

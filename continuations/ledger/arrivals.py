@@ -21,15 +21,8 @@ from continuations.wire.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Coroutine,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
-    from collections.abc import (
-        Set as AbstractSet,
-    )
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
     from typing import Any
 
     from continuations.core.operator_request import OperatorRequest

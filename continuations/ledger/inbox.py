@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from continuations.errors import FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.thread_keys import message_id_key
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
@@ -59,7 +59,7 @@ async def post_once(
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
-    key = layout.message_id_key(run_id, hashlib.sha256(message.id.encode()).hexdigest())
+    key = message_id_key(run_id, message.id)
     number = await _next_number(objects, run_id, last_read)
     try:
         await objects.create(key, encode_first_number(number, run_id))

@@ -1,13 +1,13 @@
 """All object keys but those of events and of the index (docs/object-layout.md).
 
-`event_keys` and `index_layout` build those. No other module builds a key.
+`event_keys`, `index_layout` and `thread_keys` build those of events, of the index and
+of threads. No other module builds a key.
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
     runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
     runs/{run}/in/g-{number}                         a revocation of a grant
-    runs/{run}/in/i-{digest}                         the first number of a message's id
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/o-{number}                         a request of an operator
     runs/{run}/in/stop                               the cancel request of the run
@@ -171,11 +171,6 @@ def number_in(letter: str, key: str) -> int | None:
     """Return the number in the key of an arrival, or `None` for another key."""
     prefix, _, number = key.rsplit("/", 1)[1].partition("-")
     return int(number) if prefix == letter and _NUMBER.match(number) else None
-
-
-def message_id_key(run_id: str, digest: str) -> str:
-    """Return the key that keeps the first possible number of a message with an id."""
-    return f"{arrivals_prefix(run_id)}i-{digest}"
 
 
 def slots_prefix(wait_id: str) -> str:

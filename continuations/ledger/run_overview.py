@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.ledger import layout
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.thread_keys import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations_storage.contract import Page

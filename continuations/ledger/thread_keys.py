@@ -1,4 +1,8 @@
-"""The ids of the runs of threads.
+"""The keys that only threads have, and the ids of their runs.
+
+    runs/{run}/in/i-{digest of id}                  the lowest number of a message
+
+The id of the run of a thread is:
 
     t-{slug of the agent}-{32 digits of the digest of agent and key}-{generation}
 
@@ -14,6 +18,7 @@ from asyncio import gather
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.ledger import layout
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
@@ -52,6 +57,12 @@ class Generation:
     number: int
     run_id: str
     version: int
+
+
+def message_id_key(run_id: str, message_id: str) -> str:
+    """Return the key that keeps the lowest number of a message with an id."""
+    digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{layout.arrivals_prefix(run_id)}i-{digest}"
 
 
 async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
