@@ -41,6 +41,8 @@ STYLE = (
     "b+code{color:var(--muted)}"
     ".tag{font-size:.75rem;padding:0 .375rem;border:1px solid var(--line);"
     "border-radius:.25rem;color:var(--muted);white-space:nowrap}"
+    ".notice{padding:.75rem 1rem;border-radius:.625rem;background:var(--wait-bg);"
+    "color:var(--wait);font-weight:550}"
     "blockquote{margin:0;padding:.75rem 1rem}"
     "blockquote p{border-left:3px solid var(--strong);padding-left:.75rem}"
     "form{padding:1rem;display:grid;gap:.75rem}"

@@ -54,8 +54,13 @@ _FORM_FIELDS: Mapping[str, str] = {
 }
 
 
-def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
-    """Return the page that shows a wait, with one form for each kind of decision."""
+def decision_form(
+    wait: Wait, verdict_kinds: Iterable[VerdictKind], objection: str | None = None
+) -> Response:
+    """Return the page that shows a wait, with one form for each kind of decision.
+
+    `objection` says why there is no form.
+    """
     parts = wait_parts(wait)
     origin = {
         label: fact
@@ -82,6 +87,7 @@ def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
                 _if_any("<blockquote><p>{}</p></blockquote>", parts.agent_words),
             ),
             _section("What follows", _facts_html(parts.consequences)),
+            _if_any('<p class="notice">{}</p>', objection),
             *(_form_html(wait, kind) for kind in verdict_kinds),
             f"<details><summary>Details and all arguments as JSON</summary>{details}",
             f"{_json_html(withheld(wait).arguments_json)}</details>",
@@ -98,13 +104,25 @@ def decision_recorded(decision: Decision, *, woken: bool) -> Response:
     )
 
 
-def vote_recorded(vote: Vote) -> Response:
-    """Return the page after a vote that did not end the wait, also later."""
+def vote_recorded(
+    vote: Vote, wait: Wait | None = None, verdict_kinds: Iterable[VerdictKind] = ()
+) -> Response:
+    """Return the page after a vote that did not end the wait, also later.
+
+    It has a form for each kind of decision that the voter may still make.
+    """
     text = (
         f"This wait has {votes_text(vote)} for this decision. It is open until the "
         "others have voted, and nothing runs before."
     )
-    return _titled_page(200, "Your vote is recorded", _decision_html(vote, text))
+    forms = "" if wait is None else "".join(_form_html(wait, k) for k in verdict_kinds)
+    rule = (
+        "Your vote cannot be changed. You can still end the wait, so that nothing runs:"
+        if forms
+        else "Your vote cannot be changed."
+    )
+    html = f"{_decision_html(vote, text)}<p>{rule}</p>{forms}"
+    return _titled_page(200, "Your vote is recorded", html)
 
 
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
