@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LINK = Door("link", "signed link")
 _EXPIRED_TEXT = (
     "Expired",
-    "The deadline passed before anyone decided. The call does not run.",
+    "The deadline passed before anyone decided. Nothing was approved.",
 )
 _CANCELLED_TEXT = (
     "Closed",

@@ -99,9 +99,8 @@ def decision_form(
 def decision_recorded(decision: Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
     text = "The run continues." if woken else "The run continues with the next sweep."
-    return _titled_page(
-        200, "Your decision is recorded", _decision_html(decision, text)
-    )
+    html = _decision_html(decision)
+    return _titled_page(200, "Your decision is recorded", text, html)
 
 
 def vote_recorded(
@@ -121,8 +120,9 @@ def vote_recorded(
         if forms
         else "Your vote cannot be changed."
     )
-    html = f"{_decision_html(vote, text)}<p>{rule}</p>{forms}"
-    return _titled_page(200, "Your vote is recorded", html)
+    title = None if wait is None else wait_parts(wait).heading
+    html = f"{_decision_html(vote, title)}<p>{rule}</p>{forms}"
+    return _titled_page(200, "Your vote is recorded", text, html)
 
 
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
@@ -131,12 +131,12 @@ def already_decided(decision: Decision, *, status: int = 200) -> Response:
         "This call was decided before. The decision below is recorded and cannot be "
         "changed."
     )
-    return _titled_page(status, "Already decided", _decision_html(decision, text))
+    return _titled_page(status, "Already decided", text, _decision_html(decision))
 
 
 def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
     """Return the page of a wait that ended without a person's decision."""
-    return _titled_page(status, title, f"<p>{_html_text(text)}</p>")
+    return _titled_page(status, title, text)
 
 
 def problem_page(problem: Problem) -> Response:
@@ -147,9 +147,10 @@ def problem_page(problem: Problem) -> Response:
     return Response(status=page.status, headers=headers, body=page.body)
 
 
-def _decision_html(decision: Decision | Vote, text: str) -> str:
+def _decision_html(decision: Decision | Vote, title: str | None = None) -> str:
     voters = getattr(decision, "voters", ())
     facts = {
+        "About": title,
         "Decision": DECISION_WORDS[decision.kind],
         "By": ", ".join(voters) or decision.by,
         "At": readable_time(decision.at),
@@ -159,7 +160,6 @@ def _decision_html(decision: Decision | Vote, text: str) -> str:
     edited, value = decision.arguments, decision.value
     return "".join(
         (
-            f"<p>{_html_text(text)}</p>",
             f"<section>{_facts_html(facts)}</section>",
             _section("Edited arguments", "" if edited is None else _json_html(edited)),
             _section("Answer", "" if value is None else _json_html(value)),
@@ -253,8 +253,9 @@ def _html_text(text: str) -> str:
     return escape(escape_invisible(text))
 
 
-def _titled_page(status: int, title: str, body: str) -> Response:
-    return _page(status, title, f"<header><h1>{_html_text(title)}</h1></header>{body}")
+def _titled_page(status: int, title: str, text: str, body: str = "") -> Response:
+    words = f"<h1>{_html_text(title)}</h1><p>{_html_text(text)}</p>"
+    return _page(status, title, f"<header>{words}</header>{body}")
 
 
 def _page(status: int, title: str, body: str) -> Response:
