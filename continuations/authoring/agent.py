@@ -70,6 +70,11 @@ class Agent(Generic[Output]):
             `InvalidInput` before any work. Default: any object.
         max_turns: The limit of model turns in one frame of this agent, 1 to
             1,000,000,000. `None`: no limit. Default: 100.
+        max_denials: In how many turns one call may be denied before the agent ends with
+            an error: 1 to 1,000,000,000. Calls are the same if the tool and the
+            arguments are equal. A denial by a person or a rule counts, and a deadline
+            that refuses the call. A new user message starts the count again. `None`: no
+            limit. Default: 3.
         settings: Options that are sent to the provider unchanged, for example
             `{"temperature": 0}`. The mapping is copied; nested values are not.
         reset_tool_choice: Leave `tool_choice` out of the settings after the first
@@ -100,6 +105,7 @@ class Agent(Generic[Output]):
         output_retries: int = ...,
         context_type: Any = ...,
         max_turns: int | None = ...,
+        max_denials: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
         reset_tool_choice: bool = ...,
         suspend_when: SuspendConditions = ...,
@@ -118,6 +124,7 @@ class Agent(Generic[Output]):
         output_retries: int = ...,
         context_type: Any = ...,
         max_turns: int | None = ...,
+        max_denials: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
         reset_tool_choice: bool = ...,
         suspend_when: SuspendConditions = ...,
@@ -135,6 +142,7 @@ class Agent(Generic[Output]):
         output_retries: int = 1,
         context_type: Any = None,
         max_turns: int | None = 100,
+        max_denials: int | None = 3,
         settings: Mapping[str, Any] | None = None,
         reset_tool_choice: bool = True,
         suspend_when: SuspendConditions = (),
@@ -149,6 +157,7 @@ class Agent(Generic[Output]):
         self.output_retries = output_retries
         self.context_type = context_type
         self.max_turns = max_turns
+        self.max_denials = max_denials
         self.reset_tool_choice = reset_tool_choice
         agent_options.check_options(name, vars(self))
         self.settings = agent_options.copy_settings(name, settings)

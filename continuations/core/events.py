@@ -122,7 +122,7 @@ class AgentCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FrameAbandoned:
-    """A frame without open calls ends: its agent is missing, or was cancelled."""
+    """A frame without open calls ends: for a reason that is not its model's reply."""
 
     frame_id: str
     code: str

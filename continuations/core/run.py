@@ -51,10 +51,10 @@ class Failure:
     """Why a run failed or was cancelled.
 
     Attributes:
-        code: Kind of the failure, for programs: `budget`, `max_turns`, `denied`,
-            `expired`, `attempts`, `model` or `cancelled`. The others are about the last
-            reply: `length` or `content_filter` (incomplete), `output` (wrong type),
-            `empty`.
+        code: Kind of the failure, for programs: `budget`, `max_turns`, `max_denials`,
+            `denied`, `expired`, `attempts`, `model` or `cancelled`. The others are
+            about the last reply: `length` or `content_filter` (incomplete), `output`
+            (wrong type), `empty`.
         message: Explanation, for people.
     """
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
+from continuations.core.denials import DenialCount
 from continuations.core.frames import ConditionCount
 from continuations.core.run import KeptSignal, is_label
 from continuations.core.ulid import is_ulid
@@ -107,6 +108,14 @@ def _read_count(value: object, where: str) -> ConditionCount:
             raise invalid_object(where, why)
 
 
+def _read_denials(value: object, where: str) -> DenialCount:
+    match value:
+        case [str() as tool, str() as digest, int() as count] if _is_count(count):
+            return DenialCount(tool, digest, count)
+        case _:
+            raise invalid_object(where, "it must be a tool, a digest and a number")
+
+
 def _read_signal(value: object, where: str) -> KeptSignal:
     match value:
         case [int() as number, str() as name] if type(number) is int and number > 0:
@@ -172,6 +181,10 @@ QUORUM = Codec(_write_quorum, _read_quorum)
 CONDITION_COUNTS = Codec(
     lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
     lambda fields, name: tuple(fields.list_of(name, _read_count)),
+)
+DENIAL_COUNTS = Codec(
+    lambda denials: [[each.tool, each.digest, each.count] for each in denials],
+    lambda fields, name: tuple(fields.list_of(name, _read_denials)),
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 GRANTS = Codec(

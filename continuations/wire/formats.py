@@ -37,6 +37,7 @@ from continuations.wire.field_codecs import (
     BINARY,
     CONDITION_COUNTS,
     DEADLINE_ACTION,
+    DENIAL_COUNTS,
     DISPLAY,
     EVENT_ID,
     EVENT_IDS,
@@ -136,6 +137,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "polls", NUMBER),
         NewField(3, "watched_since", TIME),
         NewField(3, "counts", CONDITION_COUNTS),
+        NewField(3, "denials", DENIAL_COUNTS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

@@ -22,6 +22,7 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
+from continuations.core.denials import DenialCount
 from continuations.core.frames import FrameRow
 from continuations.core.messages import tool_message, user_message
 from continuations.core.run import (
@@ -90,6 +91,9 @@ FRAME = st.builds(
     failed_requests=COUNT,
     pending_reply=st.none() | TEXT.filter(bool),
     polls=COUNT,
+    denials=st.lists(
+        st.builds(DenialCount, tool=TEXT, digest=TEXT, count=COUNT), max_size=2
+    ).map(tuple),
 )
 WAIT_OF_CALL = st.builds(
     Wait,

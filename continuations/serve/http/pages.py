@@ -46,12 +46,13 @@ _HEADERS: Mapping[str, str] = {
     "x-robots-tag": "noindex, nofollow",
 }
 
-_FORM_FIELDS: Mapping[str, str] = {
-    "deny": '<label>Reason (optional)<textarea name="reason" '
-    'maxlength="4000" rows="2"></textarea></label>',
-    "fail": '<label>Error<textarea name="error" maxlength="4000" rows="2">'
-    "</textarea></label>",
-}
+_ERROR_FIELD = (
+    '<label>Error<textarea name="error" maxlength="4000" rows="2"></textarea></label>'
+)
+_REASON_FIELD = (
+    '<label>Reason (optional)<textarea name="reason" '
+    'maxlength="4000" rows="2"></textarea></label>'
+)
 
 
 def decision_form(
@@ -172,7 +173,7 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     explanation = words.meaning
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
-    fields = _FORM_FIELDS.get(verdict_kind, "")
+    fields = _ERROR_FIELD if verdict_kind == "fail" else ""
     if verdict_kind == "answer":
         as_json = wait.answer_type_name not in (None, "string")
         fields = _value_field(words.value_label, as_json=as_json)
@@ -181,7 +182,7 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
         '<form method="post">'
         f'<input type="hidden" name="decision" value="{verdict_kind}">'
         f'<input type="hidden" name="shown" value="{_html_text(wait.digest)}">'
-        f"<p>{escape(explanation)}</p>{fields}"
+        f"<p>{escape(explanation)}</p>{fields}{_REASON_FIELD}"
         f'<p><button class="{verdict_kind}">{escape(words.label)}</button></p></form>'
     )
 

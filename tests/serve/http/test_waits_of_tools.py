@@ -96,7 +96,7 @@ def test_question_is_answered_with_text_by_a_link() -> None:
         page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
         assert "Which seat in A1?" in page.body
         answer, deny = ParsedPage(page).forms
-        assert {"decision", "shown", "value"} == set(answer)
+        assert {"decision", "reason", "shown", "value"} == set(answer)
         assert "<label>Answer<textarea" in page.body
         assert "deny" == deny["decision"]
 

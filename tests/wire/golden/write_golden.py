@@ -37,6 +37,7 @@ from continuations.core.calls import (
 )
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
+from continuations.core.denials import DenialCount
 from continuations.core.draft import Draft
 from continuations.core.events import (
     FrameWatched,
@@ -254,7 +255,18 @@ def finished() -> RunState:
         new_state(), reply_with_calls("transfer"), approval_requested_event("c3")
     )
     denied = Denied(call_id="c3", decision=make_decision(reason="over budget"))
-    return apply_events(state, denied, reply_with_text("I could not pay Jane. " * 20))
+    state = apply_events(state, denied, reply_with_text("I could not pay Jane. " * 20))
+    # Format 1 does not count denials.
+    root = replace(state.frames[ROOT_FRAME_ID], denials=())
+    return replace(state, frames={ROOT_FRAME_ID: root})
+
+
+def denied() -> RunState:
+    """Return a run whose frame counts the denials of two calls."""
+    counts = (DenialCount(ODD_TEXT, "d1", 2), DenialCount("pay", "d2", 1))
+    state = new_state()
+    root = replace(state.frames[ROOT_FRAME_ID], denials=counts)
+    return replace(state, frames={ROOT_FRAME_ID: root})
 
 
 def bounded() -> RunState:
@@ -654,6 +666,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         signalled,
         paused,
         watched,
+        denied,
         took_events,
         described_run,
         suspended_frame,
