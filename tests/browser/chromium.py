@@ -25,7 +25,8 @@ NARROWEST = {"width": 320, "height": 640}
 
 _RUN_AXE = """async (rules) => {
   const options = rules === null
-    ? {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+    ? {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
+                 "best-practice"]}
     : {runOnly: {type: "rule", values: rules}};
   const result = await axe.run(document, options);
   return result.violations.flatMap(each =>

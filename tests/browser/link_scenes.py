@@ -1,4 +1,4 @@
-"""Runs that wait in every way that a signed link can show, behind a real HTTP server."""
+"""Runs that wait in every way that a link can show, behind a real HTTP server."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ class LinkScenes:
     def __post_init__(self) -> None:
         self.store = MemoryStore()
         self.links = Links(SECRET, base_url=self.base_url, clock=self.clock)
-        tools = [match_order, transfer, delete_account, charge]
-        self.tools = [*tools, choose_laptop, ask_name, receipt, render]
+        self.tools: list[Any] = [match_order, transfer, delete_account, charge]
+        self.tools += [choose_laptop, ask_name, receipt, render]
 
     def api(self) -> HttpApi:
         """Return the API that answers the links."""

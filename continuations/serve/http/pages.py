@@ -10,6 +10,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from continuations.core.waits import TEXT_SCHEMA
 from continuations.core.withheld_waits import withheld
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
@@ -68,6 +69,8 @@ def decision_form(
         for label, fact in parts.origin.items()
         if label != "Wait" and fact != parts.sentence
     }
+    # The form shows the type of an answer.
+    follows = {k: v for k, v in parts.consequences.items() if k != "Answer"}
     details = _facts_html({"Wait": wait.id, "Digest": wait.digest})
     body = "".join(
         (
@@ -87,7 +90,7 @@ def decision_form(
                 "In the agent's words, not checked",
                 _if_any("<blockquote><p>{}</p></blockquote>", parts.agent_words),
             ),
-            _section("What follows", _facts_html(parts.consequences)),
+            _section("What follows", _facts_html(follows)),
             _if_any('<p class="notice">{}</p>', objection),
             *(_form_html(wait, kind) for kind in verdict_kinds),
             f"<details><summary>Details and all arguments as JSON</summary>{details}",
@@ -175,8 +178,7 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
         explanation = "The call does not run, and the run stops."
     fields = _ERROR_FIELD if verdict_kind == "fail" else ""
     if verdict_kind == "answer":
-        as_json = wait.answer_type_name not in (None, "string")
-        fields = _value_field(words.value_label, as_json=as_json)
+        fields = _answer_fields(wait, words.value_label)
     # A form without an action posts to its own URL, under every mount prefix.
     return (
         '<form method="post">'
@@ -187,13 +189,16 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     )
 
 
-def _value_field(label: str, *, as_json: bool) -> str:
-    note = '<input type="hidden" name="as" value="json">' if as_json else ""
-    label = f"{label}, as JSON" if as_json else label
-    return (
-        f'{note}<label>{escape(label)}<textarea name="value" maxlength="4000" '
-        'rows="3"></textarea></label>'
-    )
+def _answer_fields(wait: Wait, label: str) -> str:
+    if wait.answer_schema is None or wait.answer_schema_json == TEXT_SCHEMA:
+        return (
+            f'<label>{escape(label)}<textarea name="value" maxlength="4000" '
+            'rows="3"></textarea></label>'
+        )
+    from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
+
+    fields = answer_forms.fields_html(wait.answer_schema, label)
+    return f'<input type="hidden" name="as" value="fields">{fields}'
 
 
 def _facts_html(facts: Mapping[str, str | None]) -> str:
