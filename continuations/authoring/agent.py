@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
-from continuations.authoring import agent_options, callables
+from continuations.authoring import agent_options, agent_policy, callables
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
@@ -68,6 +68,10 @@ class Agent(Generic[Output]):
         context_type: The class that `context=` must be an instance of, for this agent
             and for each agent above it. A call with another object raises
             `InvalidInput` before any work. Default: any object.
+        approval: The approval policy of every tool, and of every agent among the tools,
+            that has no `approval` of its own: `True`, a condition, or an
+            `ApprovalPolicy`. A tool with `approval=False` does not ask. The tools of a
+            sub-agent have the policy of that agent. Default: no call waits.
         max_turns: The limit of model turns in one frame of this agent, 1 to
             1,000,000,000. `None`: no limit. Default: 100.
         max_denials: In how many turns one call may be denied before the agent ends with
@@ -104,6 +108,7 @@ class Agent(Generic[Output]):
         output_type: type[Output],
         output_retries: int = ...,
         context_type: Any = ...,
+        approval: bool | Condition | ApprovalPolicy | None = ...,
         max_turns: int | None = ...,
         max_denials: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
@@ -123,6 +128,7 @@ class Agent(Generic[Output]):
         output_type: object = ...,
         output_retries: int = ...,
         context_type: Any = ...,
+        approval: bool | Condition | ApprovalPolicy | None = ...,
         max_turns: int | None = ...,
         max_denials: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
@@ -141,6 +147,7 @@ class Agent(Generic[Output]):
         output_type: Any = None,
         output_retries: int = 1,
         context_type: Any = None,
+        approval: bool | Condition | ApprovalPolicy | None = None,
         max_turns: int | None = 100,
         max_denials: int | None = 3,
         settings: Mapping[str, Any] | None = None,
@@ -156,6 +163,7 @@ class Agent(Generic[Output]):
         self.output_type = output_type
         self.output_retries = output_retries
         self.context_type = context_type
+        self.approval = agent_policy.checked_policy(name, approval)
         self.max_turns = max_turns
         self.max_denials = max_denials
         self.reset_tool_choice = reset_tool_choice
@@ -188,7 +196,7 @@ class Agent(Generic[Output]):
             name: The name of the tool. Default: the agent's name.
             description: The description of the tool. Default: the agent's.
             approval: Which calls wait for a person before the agent starts; see
-                `tool`. Default: no call.
+                `tool`. Default: the policy of the calling agent.
             is_enabled: When the model may call the agent; see `tool`. Default: `True`.
             summary: The call as one sentence, for the people who decide; see `tool`.
 
@@ -251,12 +259,12 @@ class Agent(Generic[Output]):
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
             if is_tool(tool_like):
-                return tool_like
+                return agent_policy.with_policy(tool_like, self.approval)
             if isinstance(tool_like, Agent):
-                return tool_like.as_tool()
+                return agent_policy.with_policy(tool_like.as_tool(), self.approval)
             if callable(tool_like):
                 made: Tool[..., Any] = Tool(tool_like)
-                return made
+                return agent_policy.with_policy(made, self.approval)
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error

@@ -62,6 +62,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        takes_events: Whether a published event ends the wait.
         is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
@@ -86,6 +87,7 @@ class WaitRules:
     may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    takes_events: bool = False
     is_extendable: bool = False
     may_have_run: bool = False
     allows_edits: bool = False
@@ -163,6 +165,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         ended_by="an event, or its data as an Answer",
         asks_person=False,
+        takes_events=True,
         on_deadline=Fail("the event did not come in time."),
         question="{tool} waits for an event",
         explanation="A tool waits for an event from another system.",

@@ -230,7 +230,7 @@ class Publisher:
         moved = map(arrived.current, closed_waits)
         ended = (*closed_waits, *moved)
         keys = {
-            *arrived.marker_keys,
+            *arrived.marker_keys(journal.run_id),
             *(marker.key for wait in ended for marker in markers.last_markers(wait)),
             *journal.release_markers,
             *journal.dead_guards,

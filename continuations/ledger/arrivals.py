@@ -58,16 +58,16 @@ class Arrivals:
     operator_requests: tuple[OperatorRequest, ...] = ()
     cancel_request: CancelRequest | None = None
 
-    @property
-    def marker_keys(self) -> tuple[str, ...]:
-        """The keys of the markers of these arrivals."""
+    def marker_keys(self, run_id: str) -> tuple[str, ...]:
+        """Return the keys of the markers of these arrivals to a run."""
         keys = [decision.marker for decision in self.decisions.values()]
         keys += [signal.marker for signal in self.signals]
         keys += [message.marker for message in self.inbox_messages]
         keys += [request.marker for request in self.operator_requests]
         if self.cancel_request is not None:
             keys.append(self.cancel_request.marker)
-        return tuple(key for key in keys if key is not None)
+        named = (key for key in keys if key is not None)
+        return layout.own_markers(named, run_id)
 
     def current(self, wait: Wait) -> Wait:
         """Return an open wait as its slots left it."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import (
-    Corrupt,
     FormatError,
     NewerFormat,
     RunBusy,
@@ -31,6 +30,7 @@ from continuations.ledger import (
 from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.other_runs import other_tombstone_error
 from continuations.ledger.versions import Versions
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.tombstone import Tombstone, decode_tombstone, encode_tombstone
@@ -180,15 +180,12 @@ class Eraser:
         own = (tombstone.run_id, tombstone.number) == (self.run_id, number)
         if own and all(map(self._is_own_key, tombstone.late_keys)):
             return tombstone
-        msg = (
-            f"{key} is damaged: it is the tombstone of another run. Nothing was "
-            "deleted. Restore it from a backup."
-        )
-        raise Corrupt(msg, run_id=self.run_id)
+        raise other_tombstone_error(key, self.run_id)
 
     def _is_own_key(self, key: str) -> bool:
-        own = (f"@{self.run_id}", f"/{self.run_id}")
-        return key.startswith(_PREFIXES) and key.endswith(own)
+        """Return whether a key outside the run lists the run or one of its waits."""
+        listed = index_layout.indexed_run_id(key) or layout.listed_run_id(key)
+        return (listed or event_keys.waiting_run_id(key)) == self.run_id
 
     async def _keys_beside(self, number: int) -> set[str]:
         """Return the keys of waits, markers and the index that belong to the run.
@@ -202,20 +199,15 @@ class Eraser:
             return await self._list_keys_beside()
         state = loaded.state
         waits = state.waits.values()
-        keys = {
-            *run_index.keys_of(loaded),
-            *_marker_keys_of(waits),
-            *filter(self._is_own_marker, loaded.marker_keys),
-        }
+        marker_keys = {*_marker_keys_of(waits), *loaded.marker_keys}
         with suppress(FormatError):
             arrived = await read_arrivals(self.objects, state)
-            keys.update(filter(self._is_own_marker, arrived.marker_keys))
-            keys |= _marker_keys_of(map(arrived.current, waits))
-        return keys
-
-    def _is_own_marker(self, key: str) -> bool:
-        marker = layout.parse_marker(key)
-        return marker is not None and marker.run_id == self.run_id
+            marker_keys.update(arrived.marker_keys(self.run_id))
+            marker_keys |= _marker_keys_of(map(arrived.current, waits))
+        return {
+            *filter(self._is_own_key, run_index.keys_of(loaded)),
+            *layout.own_markers(marker_keys, self.run_id),
+        }
 
     async def _list_keys_beside(self) -> set[str]:
         return {

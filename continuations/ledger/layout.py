@@ -286,6 +286,12 @@ def wait_key(wait_id: str) -> str:
     return WAITS_PREFIX + wait_id
 
 
+def listed_run_id(key: str) -> str | None:
+    """Return the run whose open wait has a key, or `None` for another key."""
+    found = listed_wait_ids([key])
+    return found[0].rpartition("@")[2] if found else None
+
+
 # Markers --------------------------------------------------------------------
 
 
@@ -364,6 +370,15 @@ def parse_marker(key: str) -> Marker | None:
     return Marker(
         int(due), number_reason or ulid_reason, number or ulid, suffix, run_id
     )
+
+
+def own_markers(keys: Iterable[str], run_id: str) -> tuple[str, ...]:
+    """Return the keys that are markers of a run.
+
+    A stored object may name any key as its marker. Only these keys may be deleted.
+    """
+    named = ((key, parse_marker(key)) for key in keys)
+    return tuple(key for key, marker in named if marker and marker.run_id == run_id)
 
 
 def is_guard_marker(key: str) -> bool:

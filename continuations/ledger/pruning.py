@@ -65,6 +65,8 @@ class Pruner:
 
         async def try_run(key: str) -> None:
             run_id = index_layout.indexed_run_id(key)
+            if run_id is None:
+                return  # this library did not write the key
             async with free:
                 try:
                     if not await self._ended_before(key, run_id, older_than):

@@ -150,6 +150,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "grants", GRANTS),
         NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
         NewField(3, "revoked_grants", TEXTS),
+        NewField(3, "max_depth", NUMBER, constant=True),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),

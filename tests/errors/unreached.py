@@ -101,6 +101,10 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/erasing.py:Eraser.erase#2": "five processes advance it",
     "continuations/ledger/erasing.py:Eraser._read_tombstone": _BYTES,
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
+    "continuations/ledger/other_runs.py": _BYTES,
+    "continuations/ledger/audit_records.py": (
+        "an object that is deleted between a listing and the read after it"
+    ),
     "continuations/ledger/operator_inbox.py:_read_existing": _ERASED,
     "continuations/ledger/operator_inbox.py:read_listed_request": (
         "an object that is deleted between a listing and the read after it"
@@ -118,6 +122,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/wire/envelope.py": _BYTES,
     "continuations/wire/field_codecs.py:_read_count": _BYTES,
+    "continuations/wire/field_codecs.py:_read_denials": _BYTES,
     "continuations/wire/fields.py": _BYTES,
     "continuations/wire/records.py:read_message": _BYTES,
     "continuations/wire/rows.py": _BYTES,
