@@ -66,8 +66,12 @@ def open_tab(browser: Any) -> Generator[Any]:
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     messages: list[str] = []
     tab = context.new_page()
-    tab.on("console", lambda message: messages.append(message.text))
-    tab.on("pageerror", lambda error: messages.append(str(error)))
+
+    def note(reported: Any) -> None:
+        messages.append(str(getattr(reported, "text", reported)))
+
+    tab.on("console", note)
+    tab.on("pageerror", note)
     try:
         yield tab
     finally:

@@ -61,7 +61,7 @@ async def show(context: RequestContext) -> Response:
 
 def _open_page(wait: Wait, link: LinkPayload) -> Response:
     """Return the page of an open wait, with what this person may still do."""
-    kinds = [kind for kind in wait.rules.verdicts if kind in link.allowed]
+    kinds: list[VerdictKind] = [k for k in wait.rules.verdicts if k in link.allowed]
     own = next((vote for vote in wait.votes if vote.by == link.actor), None)
     if own is not None:
         # The first vote of a person counts, and a denial still ends the wait.
