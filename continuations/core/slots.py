@@ -30,7 +30,7 @@ SLOT_KINDS: frozenset[str] = frozenset(get_args(SlotKind))
 
 _ANYBODY = Quorum()
 # Verdicts of which one is enough.
-ENDING_ALONE = frozenset({"deny", "fail"})
+ENDING_ALONE: frozenset[VerdictKind] = frozenset({"deny", "fail"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
