@@ -65,7 +65,7 @@ def _open_page(wait: Wait, link: LinkPayload) -> Response:
     own = next((vote for vote in wait.votes if vote.by == link.actor), None)
     if own is not None:
         # The first vote of a person counts, and a denial still ends the wait.
-        left = [kind for kind in kinds if kind in ENDING_ALONE]
+        left: list[VerdictKind] = [k for k in kinds if k in ENDING_ALONE]
         return pages.vote_recorded(own, wait, left)
     objection = _objection(wait, link.actor or UNNAMED_LINK_HOLDER)
     if objection is not None:
