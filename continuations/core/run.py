@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from continuations.core.usage import Usage
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
