@@ -30,9 +30,9 @@ def escape_invisible(text: str) -> str:
 
 
 def escape_beginning(text: str, max_chars: int) -> str:
-    """Return the beginning of a text, escaped, in at most so many characters.
+    r"""Return the beginning of a text, escaped, in at most so many characters.
 
-    No escape is cut: `\\u20` would not be the text of any character.
+    No escape is cut: `\u20` would not be the text of any character.
     """
     escaped = escape_invisible(text[:max_chars])
     if len(escaped) <= max_chars:
