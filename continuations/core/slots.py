@@ -10,12 +10,14 @@ created and again whenever it is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision
 from continuations.core.quorum import Objection, Quorum, Vote
+from continuations.core.withheld_waits import withheld
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -199,7 +201,11 @@ def find_repeated_vote(wait: Wait, cast_vote: Decision) -> Vote | None:
 
 
 def _is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
-    """Return whether two votes are for the same verdict with the same arguments."""
-    mine = (vote.kind, vote.arguments or wait.arguments_json, vote.value)
-    arguments = cast_vote.arguments or wait.arguments_json
-    return mine == (cast_vote.kind, arguments, cast_vote.value)
+    """Return whether two votes are for the same verdict with the same arguments.
+
+    Deciders have the wait with masked secrets, and workers have it with all values. A
+    vote has masked secrets, so both compare it with the masked arguments.
+    """
+    shown = withheld(wait).arguments_json
+    mine = (vote.kind, vote.arguments or shown, vote.value)
+    return mine == (cast_vote.kind, cast_vote.arguments or shown, cast_vote.value)

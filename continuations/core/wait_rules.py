@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from continuations.core.decisions import Answer, Fail
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,7 @@ WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 SubjectKind = Literal["call", "frame", "run"]
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class VerdictWords:
     """The words with which a verdict is offered to a person.
 
@@ -44,7 +43,7 @@ class VerdictWords:
     value_label: str = "Result"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRules:
     """The rules of one kind of wait, and its words for people.
 

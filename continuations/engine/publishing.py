@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
@@ -21,6 +20,7 @@ from continuations.ledger.arrivals import (
 )
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -11,6 +11,7 @@ from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.operator_inbox import read_listed_request
+from continuations.value_class import dataclass
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,

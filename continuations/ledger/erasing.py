@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from asyncio import gather
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import (
@@ -32,6 +31,7 @@ from continuations.ledger.claims import check_free
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.other_runs import other_tombstone_error
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.tombstone import Tombstone, decode_tombstone, encode_tombstone
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Semaphore, gather
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from continuations.errors import (
 from continuations.ledger import index_layout
 from continuations.ledger.erasing import ErasedRun, Eraser
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:

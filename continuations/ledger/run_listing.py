@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from asyncio import gather
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, is_label
@@ -13,6 +13,7 @@ from continuations.errors import FormatError, InvalidInput, RunErased, StoreErro
 from continuations.ledger import index_layout, layout
 from continuations.ledger.objects import NotFound
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.versions import decode_version
 from continuations_storage.contract import is_last_page
 

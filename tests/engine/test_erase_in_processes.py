@@ -44,7 +44,8 @@ A_DAY = 90_000
 def start(environment: RunEnvironment) -> str:
     """Start the run; return the id of its question."""
     waits = environment.run("start", "r1", "go", **OPTIONS)["waits"]
-    return next(wait["id"] for wait in waits if wait["kind"] == "question")
+    [question] = [str(wait["id"]) for wait in waits if wait["kind"] == "question"]
+    return question
 
 
 def keys_of_run(environment: RunEnvironment) -> list[str]:
