@@ -96,6 +96,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         case Suspended():
             result["waits"] = [wait_to_json(wait) for wait in outcome.waits]
             result["paused"] = outcome.paused
+            result["reasons"] = list(outcome.reasons)
         case Failed():
             result["error"] = asdict(outcome.error)
     return result
