@@ -31,7 +31,7 @@ SLOT_KINDS: frozenset[str] = frozenset(get_args(SlotKind))
 
 _ANYBODY = Quorum()
 # Verdicts of which one is enough.
-_ENDING_ALONE = frozenset({"deny", "fail"})
+ENDING_ALONE: frozenset[VerdictKind] = frozenset({"deny", "fail"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
     agreeing = [vote.by for vote in wait.votes if _is_same(wait, vote, cast_vote)]
     voters = (*agreeing, cast_vote.by or "")
     still_needed = wait.votes_needed - len(voters)
-    if cast_vote.kind in _ENDING_ALONE:
+    if cast_vote.kind in ENDING_ALONE:
         return cast_vote
     if still_needed <= 0:
         return replace(cast_vote, voters=voters) if len(voters) > 1 else cast_vote
@@ -186,7 +186,7 @@ def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
         return objection
     has_voted = any(vote.by == cast_vote.by for vote in wait.votes)
     # Persons who disagree can still end the wait, so that nothing runs.
-    if has_voted and cast_vote.kind not in _ENDING_ALONE:
+    if has_voted and cast_vote.kind not in ENDING_ALONE:
         why = f"{cast_vote.by} has voted already, and the first vote of a person counts"
         return Objection(why, "Let another person decide, or deny.")
     return None

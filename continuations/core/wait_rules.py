@@ -69,8 +69,7 @@ class WaitRules:
         follows_policy: Whether the tool's approval policy applies: it sets deadline
             and validity, it says what a denial or an expiry does, and the digest
             covers the contract that it approves.
-        title: Title of its page.
-        question: Subject of its mail, with `{tool}`.
+        question: Title of its page and subject of its mail, with `{tool}`.
         explanation: Why the wait exists, in one or two sentences.
         awaited: The words after "the run waits for".
         question_label: The label of the tool's question, or of its job.
@@ -92,7 +91,6 @@ class WaitRules:
     may_have_run: bool = False
     allows_edits: bool = False
     follows_policy: bool = False
-    title: str
     question: str
     explanation: str
     awaited: str
@@ -116,7 +114,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         allows_edits=True,
         follows_policy=True,
-        title="This call waits for your decision",
         question="Approve {tool}?",
         explanation="An agent asks for permission to call a tool.",
         awaited="approval",
@@ -140,7 +137,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         # An edit is refused: the call may have run with the arguments of the wait.
         may_have_run=True,
-        title="Did this call take effect?",
         question="Did {tool} take effect?",
         explanation="A tool call was started, and its outcome is unknown. Before you "
         "decide, check whether it took effect.",
@@ -154,7 +150,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
                 "Decline", "The question stays unanswered. The agent gets your reason."
             ),
         },
-        title="An agent asks a question",
         question="Answer a question of {tool}",
         explanation="A tool asks a person and waits for the answer.",
         awaited="an answer",
@@ -171,7 +166,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         takes_events=True,
         on_deadline=Fail("the event did not come in time."),
-        title="This call waits for an event",
         question="{tool} waits for an event",
         explanation="A tool waits for an event from another system.",
         awaited="an event",
@@ -184,7 +178,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         has_object=False,
         on_deadline=Answer("The time has come."),
-        title="This call waits for a time",
         question="{tool} waits for a time",
         explanation="A tool waits until a time.",
         awaited="a time",
@@ -203,7 +196,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         has_known_id=True,
         is_extendable=True,
         on_deadline=Fail("the other system did not report a result in time."),
-        title="This call waits for another system",
         question="{tool} waits for another system",
         explanation="A job of another system is in progress.",
         awaited="the result of another system",
@@ -217,7 +209,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         has_object=False,
         may_wake=True,
-        title="This agent waits for its model",
         question="{tool} waits for its model",
         explanation="A model is limited, cannot be reached, or is not ready.",
         awaited="its model",
@@ -230,7 +221,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         has_object=False,
         ended_by_unpause=True,
-        title="An operator holds this run",
         question="{tool} waits for an operator",
         explanation="An operator, or a condition of the agent, paused the work.",
         awaited="an operator",

@@ -101,8 +101,10 @@ def decision_from_form(request: Request, by: str) -> PostedDecision:
 
 
 def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
+    if fields.get("as") == "fields":
+        return _typed_answer(fields, by)
     if fields.get("as", "json") != "json":
-        raise problems.malformed('"as" must be "json".')
+        raise problems.malformed('"as" must be "json" or "fields".')
     kind = _decision_kind({key: fields[key] for key in fields if key != "as"})
     if not fields.keys().isdisjoint({"arguments", "remember"}):
         raise problems.malformed("A form cannot edit arguments or give a grant.")
@@ -117,6 +119,18 @@ def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     text = _form_text("value", fields["value"])
     value = _json_value(text) if "as" in fields else text
     return Answer(value, by=by, reason=reason)
+
+
+def _typed_answer(fields: Mapping[str, str], by: str) -> Verdict:
+    from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
+
+    typed = {k: fields[k] for k in fields if k.startswith(answer_forms.PREFIX)}
+    others = {k: fields[k] for k in fields if k not in typed and k != "as"}
+    if _decision_kind({**others, "value": ""}) != "answer" or "value" in others:
+        raise problems.malformed('Only a decision "answer" has typed fields.')
+    values = {name: _form_text(name, text) for name, text in typed.items()}
+    reason = _form_text("reason", fields.get("reason", "")) or None
+    return Answer(answer_forms.value_from_fields(values), by=by, reason=reason)
 
 
 def optional_text(

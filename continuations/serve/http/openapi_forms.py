@@ -40,6 +40,17 @@ LINK_FORM: _Json = {
             value={**_TEXT, "maxLength": MAX_TEXT_CHARS},
             **{"as": {"const": "json", "description": "The value is JSON."}},
         ),
+        {
+            **_form_body("answer", **{"as": {"const": "fields"}}),
+            "required": ["decision", "shown", "as"],
+            "patternProperties": {
+                "^value:(object|(text|number|json)[?]?):": {
+                    **_TEXT,
+                    "maxLength": MAX_TEXT_CHARS,
+                    "description": "A part of the value; the name ends with its place.",
+                }
+            },
+        },
         _form_body("fail", error={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
     ]
 }
