@@ -151,7 +151,10 @@ class AsyncThread(Generic[Output]):
     ) -> AsyncTicket[Output]:
         if when_busy not in WHEN_BUSY:
             wanted = ", ".join(sorted(WHEN_BUSY))
-            msg = f"when_busy must be one of {wanted}, got {when_busy!r:.60}."
+            msg = (
+                f"when_busy must be one of {wanted}, got {when_busy!r:.60}. Pass one of "
+                "these texts."
+            )
             raise InvalidInput(msg)
         message = self._new_message(text, by, own_id)
         if when_busy != "queue":
