@@ -98,7 +98,7 @@ def test_call_of_an_agent_is_cancelled_with_all_waits_below(
     assert [beside["id"]] == [wait["id"] for wait in held["waits"]]
     assert [f"waits/{beside['id']}"] == environment.keys("waits/")
     assert sorted([*effects, "stop_scan x"]) == sorted(environment.effect_names())
-    # Whoever comes late is told; a sweep and a resume begin nothing below
+    # A late decider gets an error; a sweep and a resume begin nothing below
     clerk = Runner([], store=environment.store)
     assert [beside["id"]] == [wait.id for wait in clerk.waiting()]
     for wait in below:
