@@ -83,6 +83,7 @@ def test_law_registry_is_complete() -> None:
         "approval_not_too_old_for_the_store",
         "sub_agents_entered_in_time",
         "refused_never_runs",
+        "denied_calls_are_bounded",
         "executed_equals_approved",
         "approved_call_runs_or_waits_again",
         "edits_match_schema",
