@@ -87,7 +87,7 @@ def ended_by_its_decision(evidence: Evidence) -> str | None:
                     continue  # see `timers_end_in_time`
                 if wait.id in after.state.waits or _may_be_verified(wait):
                     continue
-                if _was_told_by_its_job(evidence, wait):
+                if _has_a_result_of_its_job(evidence, wait):
                     continue
                 decision, at = evidence.decisions.get(wait.id, (None, 0.0))
                 if decision is None or at > after.at:
@@ -96,8 +96,8 @@ def ended_by_its_decision(evidence: Evidence) -> str | None:
     return None
 
 
-def _was_told_by_its_job(evidence: Evidence, wait: Wait) -> bool:
-    """Return whether the result of a job told the unknown outcome of its call."""
+def _has_a_result_of_its_job(evidence: Evidence, wait: Wait) -> bool:
+    """Return whether the result of a job ends the unknown wait of its call."""
     call = (wait.run_id, wait.call_id)
     return wait.kind == "unknown" and any(
         of_call == call and job in evidence.decisions
