@@ -219,7 +219,7 @@ _USAGE_COUNTS = (
     "cached_tokens",
     "reasoning_tokens",
 )
-# What a message does while its thread is busy; a missing text is empty, and it waits.
+# The effect of a message on a busy thread; a missing text is empty: the message waits.
 WHEN_BUSY_TEXT = Codec(
     _unchanged, lambda fields, name: fields.one_of(name, WHEN_BUSY - {"queue"})
 )

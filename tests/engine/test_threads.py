@@ -43,7 +43,7 @@ def runner() -> Runner:
 
 @pytest.fixture
 def thread(runner: Runner) -> Thread[Any]:
-    """Return a thread that nobody has written to."""
+    """Return a thread without messages."""
     return runner.thread(key="customer 42")
 
 
@@ -298,7 +298,7 @@ def test_merged_messages_have_one_reply(
 def test_an_interruption_cancels_what_has_not_begun(
     environment: RunEnvironment, runner: Runner, thread: Thread[Any]
 ) -> None:
-    """Also a call that is approved; the agent is told, and one reply answers both."""
+    """Also a call that is approved; the agent reads that, and one reply answers both."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
     held = first.reply()
     assert isinstance(held, Suspended)
@@ -361,7 +361,7 @@ def test_a_stopped_turn_rests_and_its_calls_never_run(
 def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
     environment: RunEnvironment, runner: Runner, thread: Thread[Any]
 ) -> None:
-    """Nobody waits for its reply."""
+    """No process waits for its reply."""
     assert isinstance(thread.send("pay rent", by="ann"), Suspended)
     thread.post("Next", by="bob")
     thread.stop_turn()
@@ -373,7 +373,7 @@ def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
 
 
 def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
-    """So nobody approves what they asked for themselves, in a thread of many."""
+    """So no person approves their own request, in a thread of many."""
     thread = runner.thread(key="k")
     for sender in (None, "ann", Identity(name="bob")):
         ticket = thread.post("pay rent", by=sender)
