@@ -206,7 +206,7 @@ class RunRow:
 
     @property
     def asker(self) -> str | None:
-        """Who asked for what is done now: for the run, or in a thread's message."""
+        """The requester of the present work: of the run, or of a thread's message."""
         return self.requester if self.thread_key is None else self.sender
 
     @property

@@ -88,7 +88,7 @@ class AsyncThread(Generic[Output]):
             by: The sender: a name or an `Identity`, whose name is stored.
             id: Your id of the message. A repeat with the same id posts nothing, and
                 returns the same reply.
-            when_busy: What happens while an earlier message is answered. `queue`: the
+            when_busy: The effect while an earlier message is answered. `queue`: the
                 message has a reply of its own. `merge`: the agent reads it before its
                 next reply, if both have the same sender; then both have one reply.
                 `interrupt`: like `merge`, and calls that have not begun are cancelled,
@@ -104,7 +104,7 @@ class AsyncThread(Generic[Output]):
             InvalidInput: An argument is invalid, or `id` names another message.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
-                The message is posted, and a repeat with the same `id` waits for it.
+                The message is posted. A repeat with the same `id` returns its reply.
         """
         ticket = await self._ticket(text, by, id, when_busy, context)
         return await ticket.reply(context=context)
@@ -152,8 +152,8 @@ class AsyncThread(Generic[Output]):
         if when_busy not in WHEN_BUSY:
             wanted = ", ".join(sorted(WHEN_BUSY))
             msg = (
-                f"when_busy must be one of {wanted}, got {when_busy!r:.60}. Pass one of "
-                "these texts."
+                f"when_busy must be one of {wanted}, got {when_busy!r:.60}. Pass one "
+                "of these texts."
             )
             raise InvalidInput(msg)
         message = self._new_message(text, by, own_id)
@@ -226,7 +226,7 @@ class AsyncThread(Generic[Output]):
         the request is void.
 
         Args:
-            by: Who stops it.
+            by: The person or program that stops it.
             reason: Why, for the sender and the agent.
 
         Raises:
@@ -248,7 +248,7 @@ class AsyncThread(Generic[Output]):
         that does not exist, or is closed, stays so.
 
         Args:
-            by: Who closes it.
+            by: The person or program that closes it.
             context: As for `send`, for the messages before.
 
         Raises:

@@ -87,7 +87,14 @@ class AsyncTicket(Generic[Output]):
         return outcome
 
     async def work(self, *, context: Any) -> Outcome[Output]:
-        """Work on the thread until the message has its reply, or something waits."""
+        """Work on the thread until the message has its reply, or something waits.
+
+        Args:
+            context: As for `reply`.
+
+        Returns:
+            The outcome of the thread's run.
+        """
         delay = _FIRST_DELAY
         options = RunOptions(context=context, awaited_message=self.number)
         worker = self._parts.factory.make_worker(self.run_id, options)
@@ -107,7 +114,11 @@ class AsyncTicket(Generic[Output]):
         return reply_of(Continuation(version.state, version.number), self._agent)
 
     def closed_error(self) -> ThreadClosed:
-        """Return the error for a message that a closed thread did not read."""
+        """Return the error for a message that a closed thread did not read.
+
+        Returns:
+            The error, to be raised.
+        """
         msg = (
             f"Message {self.number} of thread {self.run_id} has no reply: the thread "
             "was closed before. Send it again to open the thread anew."

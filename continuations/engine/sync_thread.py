@@ -55,7 +55,7 @@ class Thread(Generic[Output]):
             by: The sender: a name or an `Identity`, whose name is stored.
             id: Your id of the message. A repeat with the same id posts nothing, and
                 returns the same reply.
-            when_busy: What happens while an earlier message is answered. `queue`: the
+            when_busy: The effect while an earlier message is answered. `queue`: the
                 message has a reply of its own. `merge`: the agent reads it before its
                 next reply, if both have the same sender; then both have one reply.
                 `interrupt`: like `merge`, and calls that have not begun are cancelled,
@@ -71,7 +71,7 @@ class Thread(Generic[Output]):
             InvalidInput: An argument is invalid, or `id` names another message.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
-                The message is posted, and a repeat with the same `id` waits for it.
+                The message is posted. A repeat with the same `id` returns its reply.
         """
         return portal.run_until_complete(
             self.async_thread.send(
@@ -150,7 +150,7 @@ class Thread(Generic[Output]):
         the request is void.
 
         Args:
-            by: Who stops it.
+            by: The person or program that stops it.
             reason: Why, for the sender and the agent.
 
         Raises:
@@ -167,7 +167,7 @@ class Thread(Generic[Output]):
         that does not exist, or is closed, stays so.
 
         Args:
-            by: Who closes it.
+            by: The person or program that closes it.
             context: As for `send`, for the messages before.
 
         Raises:

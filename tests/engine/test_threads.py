@@ -298,7 +298,7 @@ def test_merged_messages_have_one_reply(
 def test_an_interruption_cancels_what_has_not_begun(
     environment: RunEnvironment, runner: Runner, thread: Thread[Any]
 ) -> None:
-    """Also a call that is approved; the agent reads that, and one reply answers both."""
+    """Also an approved call; the agent reads that, and one reply answers both."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
     held = first.reply()
     assert isinstance(held, Suspended)
