@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
-from continuations.authoring import agent_options, callables
+from continuations.authoring import agent_options, agent_policy, callables
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
@@ -68,8 +68,17 @@ class Agent(Generic[Output]):
         context_type: The class that `context=` must be an instance of, for this agent
             and for each agent above it. A call with another object raises
             `InvalidInput` before any work. Default: any object.
+        approval: The approval policy of every tool, and of every agent among the tools,
+            that has no `approval` of its own: `True`, a condition, or an
+            `ApprovalPolicy`. A tool with `approval=False` does not ask. The tools of a
+            sub-agent have the policy of that agent. Default: no call waits.
         max_turns: The limit of model turns in one frame of this agent, 1 to
             1,000,000,000. `None`: no limit. Default: 100.
+        max_denials: In how many turns one call may be denied before the agent ends with
+            an error: 1 to 1,000,000,000. Calls are the same if the tool and the
+            arguments are equal. A denial by a person or a rule counts, and a deadline
+            that refuses the call. A new user message starts the count again. `None`: no
+            limit. Default: 3.
         settings: Options that are sent to the provider unchanged, for example
             `{"temperature": 0}`. The mapping is copied; nested values are not.
         reset_tool_choice: Leave `tool_choice` out of the settings after the first
@@ -99,7 +108,9 @@ class Agent(Generic[Output]):
         output_type: type[Output],
         output_retries: int = ...,
         context_type: Any = ...,
+        approval: bool | Condition | ApprovalPolicy | None = ...,
         max_turns: int | None = ...,
+        max_denials: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
         reset_tool_choice: bool = ...,
         suspend_when: SuspendConditions = ...,
@@ -117,7 +128,9 @@ class Agent(Generic[Output]):
         output_type: object = ...,
         output_retries: int = ...,
         context_type: Any = ...,
+        approval: bool | Condition | ApprovalPolicy | None = ...,
         max_turns: int | None = ...,
+        max_denials: int | None = ...,
         settings: Mapping[str, Any] | None = ...,
         reset_tool_choice: bool = ...,
         suspend_when: SuspendConditions = ...,
@@ -134,7 +147,9 @@ class Agent(Generic[Output]):
         output_type: Any = None,
         output_retries: int = 1,
         context_type: Any = None,
+        approval: bool | Condition | ApprovalPolicy | None = None,
         max_turns: int | None = 100,
+        max_denials: int | None = 3,
         settings: Mapping[str, Any] | None = None,
         reset_tool_choice: bool = True,
         suspend_when: SuspendConditions = (),
@@ -148,7 +163,9 @@ class Agent(Generic[Output]):
         self.output_type = output_type
         self.output_retries = output_retries
         self.context_type = context_type
+        self.approval = agent_policy.checked_policy(name, approval)
         self.max_turns = max_turns
+        self.max_denials = max_denials
         self.reset_tool_choice = reset_tool_choice
         agent_options.check_options(name, vars(self))
         self.settings = agent_options.copy_settings(name, settings)
@@ -179,7 +196,7 @@ class Agent(Generic[Output]):
             name: The name of the tool. Default: the agent's name.
             description: The description of the tool. Default: the agent's.
             approval: Which calls wait for a person before the agent starts; see
-                `tool`. Default: no call.
+                `tool`. Default: the policy of the calling agent.
             is_enabled: When the model may call the agent; see `tool`. Default: `True`.
             summary: The call as one sentence, for the people who decide; see `tool`.
 
@@ -242,12 +259,12 @@ class Agent(Generic[Output]):
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
             if is_tool(tool_like):
-                return tool_like
+                return agent_policy.with_policy(tool_like, self.approval)
             if isinstance(tool_like, Agent):
-                return tool_like.as_tool()
+                return agent_policy.with_policy(tool_like.as_tool(), self.approval)
             if callable(tool_like):
                 made: Tool[..., Any] = Tool(tool_like)
-                return made
+                return agent_policy.with_policy(made, self.approval)
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error

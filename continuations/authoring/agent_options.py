@@ -50,10 +50,11 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
             wanted = "the type itself, not its name as a string"
             raise option_error(name, option, wanted, options[option])
     _check_context_type(name, options["context_type"])
-    turns = options["max_turns"]
-    if turns is not None and not _is_integer(turns, 1, _MAX_TURNS):
-        wanted = f"an integer from 1 to {_MAX_TURNS}, or None for no limit"
-        raise option_error(name, "max_turns", wanted, turns)
+    for option in ("max_turns", "max_denials"):
+        limit = options[option]
+        if limit is not None and not _is_integer(limit, 1, _MAX_TURNS):
+            wanted = f"an integer from 1 to {_MAX_TURNS}, or None for no limit"
+            raise option_error(name, option, wanted, limit)
     retries = options["output_retries"]
     if not _is_integer(retries, 0, _MAX_OUTPUT_RETRIES):
         wanted = f"an integer from 0 to {_MAX_OUTPUT_RETRIES}"

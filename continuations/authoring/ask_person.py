@@ -17,8 +17,9 @@ _TYPES: dict[AnswerKind, Any] = {
 }
 
 
-# A question has no effect that could be doubled: after a crash it is asked again.
-@tool(read_only=True)
+# A question has no effect that could be doubled: after a crash it is asked again. A
+# person is not asked whether a person may be asked.
+@tool(approval=False, read_only=True)
 def ask_person(question: str, answer_type: AnswerKind = "text") -> ToolWait[Any]:
     """Ask a person a question, and get the answer.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.agent_options import takes_positional
@@ -69,6 +70,7 @@ class BaseTool(ABC):
         except InvalidInput as error:
             msg = f"tool {name}: {error}"
             raise InvalidInput(msg) from None
+        self.never_asks = approval is False
         self.read_only = read_only
         self.idempotent = idempotent
         self.timeout = to_seconds(timeout, f"tool {name}: timeout")
@@ -131,6 +133,25 @@ class BaseTool(ABC):
                 f"of the tool. Its arguments: {', '.join(names or ())}."
             )
             raise InvalidInput(msg)
+
+    @property
+    def _argument_names(self) -> Sequence[str] | None:
+        """The names of the arguments; `None` if they are not readable yet."""
+        return None
+
+    def with_policy(self, policy: ApprovalPolicy) -> Self:
+        """Return a copy that asks by the policy of its agent.
+
+        Raises `InvalidInput` if the policy does not fit the arguments.
+        """
+        made = copy.copy(self)
+        made.approval = policy
+        made.check_policy_fits()
+        return made
+
+    def check_policy_fits(self) -> None:
+        """Raise `InvalidInput` unless the policy fits the arguments."""
+        self._check_approval_parameters(self._argument_names)
 
     async def enabled(self, context: Any) -> bool:
         """Return whether the model may call the tool; see `ToolProtocol.enabled`."""

@@ -322,7 +322,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: The function; left out if `tool` is called with options.
         **options: The options below, each as a keyword argument.
         approval: Which calls wait for a person: `True`, a condition on the arguments,
-            or an `ApprovalPolicy`. Default: no call.
+            or an `ApprovalPolicy`. `False`: no call, whatever the policy of the agent.
+            Default: the policy of the agent, `Agent(approval=...)`.
         name: The name for the model. Default: the name of the function.
         description: The description for the model. Default: the docstring.
         read_only: The tool has no side effects. After a crash, a call is repeated

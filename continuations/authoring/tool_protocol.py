@@ -287,11 +287,9 @@ class ToolProtocol(Protocol):
             ctx: The context of the call.
 
         Returns:
-            - `Answer(result)`: the call took effect.
-            - `Approve()`: it did not take effect; run it.
-            - `Deny()`: it did not take effect, and must not run any more.
-            - A wait, such as `external(...)`: it began a job, which is in progress.
-            - `None`: unknown.
+            `Answer(result)`: the call took effect. `Approve()`: it did not; run it.
+            `Deny()`: it did not, and must not run any more. A wait, such as
+            `external(...)`: it began a job, which is in progress. `None`: unknown.
         """
         ...
 
@@ -315,10 +313,7 @@ class AgentProtocol(Protocol):
         ...
 
     async def make_instructions(self, agent_input: Any, context: Any) -> str:
-        """Return the system message of a conversation that starts.
-
-        An exception of the application's function propagates.
-        """
+        """Return the system message of a conversation; the function's errors pass."""
         ...
 
     @property
@@ -352,6 +347,11 @@ class AgentProtocol(Protocol):
         ...
 
     @property
+    def max_denials(self) -> int | None:
+        """In how many turns one call may be denied; `None`: no limit."""
+        ...
+
+    @property
     def input_type(self) -> Any:
         """The type of the arguments when another agent calls this one."""
         ...
@@ -378,7 +378,7 @@ class AgentProtocol(Protocol):
 
     @property
     def output_schema(self) -> OutputSchema | None:
-        """The JSON Schema of the final reply; `None` if the output is text."""
+        """The JSON Schema of the final reply; `None`: text."""
         ...
 
     @property

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from continuations.authoring import callables
 from continuations.authoring.base_tool import BaseTool
@@ -23,17 +25,32 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from continuations.authoring.answer_function import AnswerFunction
+    from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@dataclass(slots=True)
+class _Functions:
+    """The functions of a tool that waits, shared by the copies of the tool."""
+
+    answer: AnswerFunction | None = None
+    cancel: HandlerFunction | None = None
+
+
 class WaitingTool(BaseTool):
     """A tool with optional functions `on_answer` and `on_cancel`."""
 
-    _answer_function: AnswerFunction | None = None
-    _cancel_function: HandlerFunction | None = None
+    @cached_property
+    def _functions(self) -> _Functions:
+        return _Functions()
+
+    def with_policy(self, policy: ApprovalPolicy) -> Self:
+        """Return a copy that asks by the policy of its agent; see `BaseTool`."""
+        _ = self._functions  # a function that is declared later belongs to the copy too
+        return super().with_policy(policy)
 
     @property
     @abstractmethod
@@ -43,7 +60,7 @@ class WaitingTool(BaseTool):
     @property
     def continues(self) -> bool:
         """Whether an `on_answer` function gets the answers that the tool waits for."""
-        return self._answer_function is not None
+        return self._functions.answer is not None
 
     def on_answer(self, function: Callable[P, R]) -> Callable[P, R]:
         """Declare the function that gets the answer, as a decorator.
@@ -74,7 +91,7 @@ class WaitingTool(BaseTool):
         from continuations.authoring import answer_function  # noqa: PLC0415 - few tools wait
 
         label = f"tool {self.name}"
-        if self._answer_function is not None:
+        if self._functions.answer is not None:
             msg = f"{label} has an on_answer function already. Declare only one."
             raise InvalidInput(msg)
         scope = enclosing_locals(function, inspect.currentframe())
@@ -85,13 +102,13 @@ class WaitingTool(BaseTool):
             callables.check_callback_parameters(
                 function, (*names, *own), f"{label}: on_answer"
             )
-        self._answer_function = receiver
+        self._functions.answer = receiver
         return function
 
     @property
     def cancels(self) -> bool:
         """Whether an `on_cancel` function is called when a call is cancelled."""
-        return self._cancel_function is not None
+        return self._functions.cancel is not None
 
     def on_cancel(self, function: Callable[P, R]) -> Callable[P, R]:
         """Declare the function that stops a job that is not needed any more.
@@ -118,7 +135,7 @@ class WaitingTool(BaseTool):
                 have. Or the tool has such a function already.
         """
         label = f"tool {self.name}"
-        if self._cancel_function is not None:
+        if self._functions.cancel is not None:
             msg = f"{label} has an on_cancel function already. Declare only one."
             raise InvalidInput(msg)
         check_function(function, f"{label}: on_cancel")
@@ -128,20 +145,20 @@ class WaitingTool(BaseTool):
             callables.check_callback_parameters(
                 function, (*names, CONTEXT_PARAMETER), f"{label}: on_cancel"
             )
-        self._cancel_function = HandlerFunction(function, scope)
+        self._functions.cancel = HandlerFunction(function, scope)
         return function
 
     async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
         """Call the `on_cancel` function; see `ToolProtocol.cancel_call`."""
-        if self._cancel_function is not None:
+        if self._functions.cancel is not None:
             values = self._values_by_name(arguments_json)
-            arguments = self._cancel_function.accepted(values, ctx)
-            await callables.call(self._cancel_function.function, **arguments)
+            arguments = self._functions.cancel.accepted(values, ctx)
+            await callables.call(self._functions.cancel.function, **arguments)
 
     def check_answer(self, answer_json: str) -> None:
         """Check an answer; see `ToolProtocol.check_answer`."""
-        if self._answer_function is not None:
-            self._answer_function.typed_answer(answer_json)
+        if self._functions.answer is not None:
+            self._functions.answer.typed_answer(answer_json)
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
@@ -149,7 +166,7 @@ class WaitingTool(BaseTool):
         """Call the `on_answer` function; see `ToolProtocol.receive_answer`."""
         from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 
-        receiver = self._answer_function
+        receiver = self._functions.answer
         if receiver is None:
             return await super().receive_answer(arguments_json, answer_json, ctx)
         values = self._values_by_name(arguments_json)

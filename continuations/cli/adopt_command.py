@@ -13,7 +13,7 @@ from continuations.cli import FAILED, formatting, json_output
 from continuations.cli.application import runner_with_agents, runner_without_agents
 from continuations.cli.decision_input import resolve_actor, write_actor_note
 from continuations.cli.errors import UsageError
-from continuations.cli.options import App, By, Json, StoreUrl
+from continuations.cli.options import App, Json, Requester, StoreUrl
 from continuations.cli.output import write_lines, write_note
 
 if TYPE_CHECKING:
@@ -51,6 +51,16 @@ Decisions = Annotated[
     ),
 ]
 
+ApprovedBy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="CONTINUATIONS_BY",
+        help="The person who approved the calls that --decisions approves. Default: "
+        "the user of this process.",
+    ),
+]
+
 
 def adopt(  # noqa: PLR0913 - one parameter for each option
     file: File,
@@ -70,8 +80,9 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
             metavar="NAME", help="The root agent, if the runner has more than one."
         ),
     ] = None,
+    by: Requester = None,
     decisions: Decisions = False,
-    by: By = None,
+    approved_by: ApprovedBy = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -80,7 +91,7 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
     if as_ is FileFormat.SNAPLOGIC:
         runner = runner_with_agents(app, store, command="adopt --as snaplogic")
         paused = _read_snaplogic(file, runner, agent)
-        outcome = runner.adopt(paused.continuation, run_id=run_id)
+        outcome = runner.adopt(paused.continuation, run_id=run_id, by=by)
     elif decisions or agent is not None:
         option = "--decisions" if decisions else "--agent"
         msg = f"{option} needs --as snaplogic. Add it, or leave {option} out."
@@ -92,13 +103,13 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
             if app is None
             else runner_with_agents(app, store, command="adopt")
         )
-        outcome = runner.adopt(_read_bytes(file), run_id=run_id)
+        outcome = runner.adopt(_read_bytes(file), run_id=run_id, by=by)
     if json:
         json_output.write_json(json_output.outcome_form(runner.store, outcome))
     else:
         write_lines(formatting.outcome_lines(outcome))
     if decisions and paused is not None:
-        _approve(runner, paused, outcome.continuation.waits, by)
+        _approve(runner, paused, outcome.continuation.waits, approved_by)
     if isinstance(outcome, continuations.Failed):
         raise typer.Exit(FAILED)
 

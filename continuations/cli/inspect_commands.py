@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 # ruff: noqa: TC001
 
 
+Approver = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="List only the waits that this person may decide now. --app tells the "
+        "groups of the person.",
+    ),
+]
+
+
 def waiting(
     *,
     json: Json = False,
@@ -47,6 +57,7 @@ def waiting(
             "kinds. Default: the kinds that ask a person.",
         ),
     ] = None,
+    approver: Approver = None,
     due: Annotated[
         bool,
         typer.Option(
@@ -59,11 +70,18 @@ def waiting(
     store: StoreUrl = None,
 ) -> None:
     """List the open waits of a store. Needs no agent code."""
+    if due and approver is not None:
+        msg = "--approver cannot be combined with --due. Leave one of them out."
+        raise UsageError(msg)
     runner = runner_without_agents(app, store)
     if due:
         _write_worklist(runner, json=json)
         return
-    summaries = runner.waiting(kinds=kind or None)
+    summaries = runner.waiting(kinds=kind or None, approver=approver)
+    person = ""
+    if approver is not None:
+        person = f" for {escape_invisible(approver)}"
+        _note_unknown_groups(runner, approver)
     folder = missing_folder(runner.store)
     if folder is not None:
         write_note(
@@ -80,9 +98,17 @@ def waiting(
     waits = list(summaries)
     if not waits:
         if folder is None:
-            write_note(f"No open waits in {store_name(runner.store)}.")
+            write_note(f"No open waits{person} in {store_name(runner.store)}.")
         return
     write_lines(formatting.wait_table_lines(waits))
+
+
+def _note_unknown_groups(runner: Runner, approver: str) -> None:
+    if runner.groups is None:
+        write_note(
+            f"The groups of {escape_invisible(approver)} are not known, so waits for "
+            "groups are left out. Pass --app with a Runner(groups=...)."
+        )
 
 
 def _write_worklist(runner: Runner, *, json: bool) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core.transcript import NOTHING_CHECKED
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.denials import DenialCount
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
 
@@ -48,6 +50,8 @@ class FrameRow:
         watched_since: When the conditions of the agent (`suspend_when`) were first
             asked, or `None`.
         counts: The conditions that have suspended this frame.
+        denials: The calls that were denied since the last message of a user, and in how
+            many turns, the newest denial last.
     """
 
     id: str
@@ -62,6 +66,7 @@ class FrameRow:
     polls: int = 0
     watched_since: datetime | None = None
     counts: tuple[ConditionCount, ...] = ()
+    denials: tuple[DenialCount, ...] = ()
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import UNNAMED_LINK_HOLDER
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -74,7 +74,7 @@ class Quorum:
             return Objection(
                 "the requester of the run may not decide it, and the requester is not "
                 "known",
-                "Cancel the run, and start the next one with by=NAME.",
+                "Cancel the run, and start or adopt the next one with by=NAME.",
             )
         if self.not_requester and name == self.requester:
             return Objection(

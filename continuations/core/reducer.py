@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from continuations.core import (
     call_rows,
     cancelled_agents,
+    denials,
     output_retries,
     run_events,
     tool_messages,
@@ -247,10 +248,13 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     rows = [draft.call(call) for call in frame.open_call_ids]
     if not all(isinstance(row.state, CLOSED_STATES) for row in rows):
         return None
+    frame = replace(
+        frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
+    )
     _append_results(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
-    draft.put_frame(replace(frame, open_call_ids=()))
+    draft.put_frame(frame)
     cancelled = cancelled_agents.reason(draft, frame.id)
     if cancelled is not None:
         text = cancelled_agents.last_turn_text(cancelled, rows)
@@ -262,7 +266,10 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
 
 def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
     results = [
-        tool_message(row.tool_call_id, tool_messages.tool_message_text(row))
+        tool_message(
+            row.tool_call_id,
+            tool_messages.tool_message_text(row, denials.count_of(frame.denials, row)),
+        )
         for row in rows
     ]
     draft.append(frame.id, *results)

@@ -90,6 +90,9 @@ def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         why = f"inbox message {event.number} does not follow inbox message {last}"
         raise illegal_transition(why, event)
     draft.put_run(replace(draft.run, last_inbox_number=event.number))
+    root = draft.frame(ROOT_FRAME_ID)
+    if root.denials:
+        draft.put_frame(replace(root, denials=()))
     draft.append(ROOT_FRAME_ID, event.message)
 
 

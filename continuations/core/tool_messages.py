@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core import denials
 from continuations.core.call_events import CallInvalid
 from continuations.core.calls import (
     CLOSED_STATES,
@@ -101,8 +102,11 @@ def max_turns_error(frame: FrameRow) -> Errored:
     )
 
 
-def tool_message_text(row: CallRow) -> str:
-    """Return the content of the tool message of a closed call."""
+def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
+    """Return the content of the tool message of a closed call.
+
+    `denial_count` is the number of turns in which the same call was denied.
+    """
     assert isinstance(row.state, CLOSED_STATES)  # noqa: S101 - for the type checkers
     content = row.state.content
     if isinstance(row.state, Returned) and not (row.attempts or row.stage):
@@ -111,6 +115,8 @@ def tool_message_text(row: CallRow) -> str:
             "ANSWERED: a person answered this call instead of the tool. It was not "
             f"executed. The answer:\n{content}"
         )
+    if denial_count > 1:
+        content += denials.repeat_text(denial_count)
     ran = row.attempts + row.stage > 0 and not isinstance(row.state, Refused)
     if (
         row.original_arguments is None

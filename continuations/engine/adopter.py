@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.adoption import adopted_state, source_digest
@@ -14,6 +13,7 @@ from continuations.engine.stack_binding import StackBinding
 from continuations.errors import RunExists, StaleRun
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
@@ -34,14 +34,18 @@ class Adopter:
     ports: Ports
     lease: float
 
-    async def adopt(self, source: RunState, run_id: str) -> Outcome:
+    async def adopt(
+        self, source: RunState, run_id: str, requester: str | None
+    ) -> Outcome:
         """Create the run, or return the one that an equal call created.
 
         Raises `InvalidInput` if the run of `source` has ended, and `RunExists` if the
         id belongs to another run.
         """
         binding = StackBinding(self.agent_registry)
-        state = adopted_state(source, binding, self.ports, run_id=run_id)
+        state = adopted_state(
+            source, binding, self.ports, run_id=run_id, requester=requester
+        )
         publisher = Publisher(self.objects, self.ports)
         journal = StoreJournal(
             self.objects,

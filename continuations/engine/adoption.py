@@ -7,10 +7,11 @@ other run started, and that may have had an effect, has an unknown outcome.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.call_display import CallDisplay
 from continuations.core.call_events import (
     OutcomeUnknown,
     Reopened,
@@ -38,12 +39,14 @@ from continuations.engine.call_waits import (
 )
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
+from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.calls import CallRow, CallState
+    from continuations.core.quorum import Quorum
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
@@ -66,9 +69,17 @@ def read_source(continuation: object) -> Continuation:
 
 
 def adopted_state(
-    source: RunState, stack_binding: StackBinding, ports: Ports, *, run_id: str
+    source: RunState,
+    stack_binding: StackBinding,
+    ports: Ports,
+    *,
+    run_id: str,
+    requester: str | None,
 ) -> RunState:
     """Return the first state of a run that continues `source`.
+
+    A person who requested `source` did not request this run, so no wait of it names
+    that person as the requester.
 
     Raises `InvalidInput` if the run of `source` has ended, and `FormatError` if one of
     its messages is invalid.
@@ -98,8 +109,7 @@ def adopted_state(
         last_revocation_number=0,
         revoked_grants=(),
         claim=None,
-        # A person who requested another run did not request this one.
-        requester=None,
+        requester=requester,
     )
     return _Adoption(source, stack_binding, ports, now).adopt(replace(source, run=run))
 
@@ -132,7 +142,10 @@ class _Adoption:
     def adopt(self, state: RunState) -> RunState:
         """Return the state with waits of its own, and without calls that began."""
         calls, waits = dict(state.calls), dict[str, "Wait"]()
-        for call in state.calls.values():
+        for source_call in state.calls.values():
+            quorum = _moved_quorum(state, source_call.quorum)
+            call = replace(source_call, quorum=quorum)
+            calls[call.id] = call
             old_id = open_wait_id(call.state)
             if old_id is None:
                 continue
@@ -161,8 +174,14 @@ class _Adoption:
         if wait.rules.has_known_id:
             # It follows from the run, and is new in this one.
             wait_id = layout.known_wait_id(run, call)
-        display = wait.display and replace(wait.display, requester=None)
-        moved = replace(wait, id=wait_id, run_id=run.id, display=display)
+        display = replace(wait.display or CallDisplay(), requester=run.requester)
+        moved = replace(
+            wait,
+            id=wait_id,
+            run_id=run.id,
+            display=None if display == CallDisplay() else display,
+            quorum=_moved_quorum(state, wait.quorum),
+        )
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)
         return replace(moved, digest=self._moved_digest(state, call, wait))
@@ -233,6 +252,11 @@ class _Adoption:
 
     def _new_ulid(self) -> str:
         return self.ports.ids.new_ulid(self.now)
+
+
+def _moved_quorum(state: RunState, quorum: Quorum | None) -> Quorum | None:
+    """Return the rule of a call or wait with the requester of the adopted run."""
+    return quorum and replace(quorum, requester=state.run.requester)
 
 
 def _with_wait_id(call: CallRow, wait_id: str) -> CallState:

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     )
 
     from continuations.core.decisions import Verdict
+    from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
+    from continuations.ledger.voting import GroupsOf
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -92,12 +94,16 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             check_digest=check_digest,
             shown=shown,
             door=door,
-            groups_of=self._groups_of if self._ports.groups else None,
+            groups_of=self._groups_function,
         )
         # A person who saw the digest of a wait decides no other wait.
         if check_digest is not None or shown is not None:
             return await decide(wait_id)
         return await self._for_newest_wait(wait_id, decide)
+
+    @property
+    def _groups_function(self) -> GroupsOf | None:
+        return self._groups_of if self._ports.groups else None
 
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""
@@ -108,7 +114,11 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         return checked_groups(await callables.call(self._ports.groups, name))
 
     def waiting(
-        self, *, after: str = "", kinds: Collection[str] | None = None
+        self,
+        *,
+        after: str = "",
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
     ) -> AsyncIterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
@@ -118,20 +128,36 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         A wait whose deadline has passed is listed as `expired` until a sweep records
         the expiry.
 
+        With `approver`, the objects of the waits are read too, and the votes of waits
+        that take votes. A wait is listed if the person is one of its approvers, or if
+        it has none, and neither excludes the requester nor has a vote of the person.
+        Waits whose deadline has passed are left out.
+
         Args:
             after: Return only waits after this wait id.
             kinds: Return only waits of these kinds. `None`: of the kinds that ask a
                 person, which are `approval`, `question` and `unknown`.
+            approver: Return only waits that this person may decide: a name or an
+                `Identity`. The groups come from `Runner(groups=...)` and the
+                `Identity`. Without both, no wait for a group is listed.
 
         Returns:
             An asynchronous iterator over a summary of each open wait.
 
         Raises:
-            InvalidInput: `kinds` has an unknown kind.
+            InvalidInput: `kinds` has an unknown kind, or `approver` is no name.
+                Exceptions of the runner's `groups` function are raised as they are.
+            Corrupt: With `approver`: a wait or a vote is damaged.
             StoreError: The store failed; raised during the iteration.
         """
         clock = StoreClock(self._ports.clock)
-        listed = waits.list_open(self._objects, clock, after, wait_kinds(kinds))
+        chosen = wait_kinds(kinds)
+        if approver is None:
+            return Flattened(waits.list_open(self._objects, clock, after, chosen))
+        from continuations.ledger.decidable_waits import Approver, list_decidable
+
+        person = Approver.from_argument(approver, self._groups_function)
+        listed = list_decidable(self._objects, clock, person, after, chosen)
         return Flattened(listed)
 
     def open_waits(
@@ -140,7 +166,9 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         """Iterate over the open waits of all runs, with arguments and all other fields.
 
         The objects of the waits are read in parallel: one request for each wait.
-        `waiting` needs one request for a thousand waits.
+        `waiting` needs one request for a thousand waits. After a crash, a decided wait
+        may be listed until the next sweep, also of a finished run. `decide` and `wait`
+        are always exact.
 
         Args:
             after: Return only waits after this wait id.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.identity import MAX_NAME_BYTES, Identity
 from continuations.core.run import is_label
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +32,10 @@ class RunDescription:
         cls, *, labels: object, title: object, by: object
     ) -> RunDescription:
         """Check the arguments of a start; raises `InvalidInput`."""
-        name = by.name if isinstance(by, Identity) else by
         return cls(
             labels=_check_labels(labels),
             title=_check_line("title", title, MAX_TITLE_CHARS),
-            requester=_check_line("by", name, MAX_NAME_BYTES),
+            requester=check_requester(by),
         )
 
     def describe(self, state: RunState) -> RunState:
@@ -44,6 +44,12 @@ class RunDescription:
             state.run, labels=self.labels, title=self.title, requester=self.requester
         )
         return replace(state, run=run)
+
+
+def check_requester(by: object) -> str | None:
+    """Return the name of a requester, or `None`; raises `InvalidInput`."""
+    name = by.name if isinstance(by, Identity) else by
+    return _check_line("by", name, MAX_NAME_BYTES)
 
 
 def _check_labels(labels: object) -> tuple[tuple[str, str], ...]:

@@ -192,7 +192,7 @@ class RunLoop:
                         self.state, action.call_id
                     )
                 elif isinstance(action, AskModel) and not self._paused:
-                    await self._ask_conditions(action)
+                    applied_any |= await self._check_turn(action)
                     continue
                 else:
                     continue
@@ -201,20 +201,23 @@ class RunLoop:
             if not applied_any:
                 break
         before = self.state
-        unread = (*self._inbox_messages, *self.late_arrivals.inbox_messages)
-        self.state = with_inbox_messages(before, unread)
+        self.state = with_inbox_messages(before, self._unread)
         if self.state is not before:
             self._last_event_to_save += 1
             self._progress += 1
 
-    async def _ask_conditions(self, action: AskModel) -> None:
-        """Suspend a frame if a condition of its agent is met before a turn."""
-        is_runnable = action.frame_id in self.state.runnable
-        if action in self._actions or not is_runnable:
-            return
+    @property
+    def _unread(self) -> tuple[InboxMessage, ...]:
+        return (*self._inbox_messages, *self.late_arrivals.inbox_messages)
+
+    async def _check_turn(self, action: AskModel) -> bool:
+        """Suspend a frame before a turn, or end it; return whether it has ended."""
+        if action in self._actions or action.frame_id not in self.state.runnable:
+            return False
         checks = self._performer.suspend_checks
-        for event in await checks.events(self.state, action.frame_id):
+        for event in await checks.events(self.state, action.frame_id, self._unread):
             self._apply(event)
+        return action.frame_id not in self.state.frames
 
     def _budget_ends(self, frame_id: str) -> bool:
         """Return whether no model may be asked any more; then `failure` is set."""

@@ -1,27 +1,33 @@
-"""Ask the conditions of an agent (`suspend_when`) before a turn of its model."""
+"""Check before a turn whether it may begin: the bound on denials, `suspend_when`."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.authoring.suspend_conditions import AgentProgress
-from continuations.core.events import FrameWatched, SuspensionBegan
+from continuations.core import denials
+from continuations.core.events import FrameAbandoned, FrameWatched, SuspensionBegan
 from continuations.core.frames import ConditionCount
 from continuations.core.operator_waits import operator_wait
 from continuations.core.state import frame_path
+from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.suspend_conditions import SuspendCondition
+    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.denials import DenialCount
     from continuations.core.events import Event
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
+    from continuations.wire.records import InboxMessage
 
 _log = logging.getLogger("continuations")
 
@@ -36,15 +42,30 @@ class SuspendChecks:
         default_factory=set[tuple[str, int]], init=False
     )
 
-    async def events(self, state: RunState, frame_id: str) -> tuple[Event, ...]:
-        """Return the events before a turn; the last one may suspend the frame.
+    async def events(
+        self, state: RunState, frame_id: str, unread: tuple[InboxMessage, ...] = ()
+    ) -> tuple[Event, ...]:
+        """Return the events before a turn; the last one may suspend or end the frame.
 
         A condition that suspended the frame before this very turn is not asked again.
+        `unread` are messages that the turn may read.
         """
         agent = self.stack_binding.agent(state, frame_id)
+        frame = state.frames[frame_id]
+        if frame.denials:
+            # A message starts the count again.
+            told = with_inbox_messages(state, unread).frames[frame_id]
+            denied = denials.reached(told.denials, agent.max_denials)
+            if denied is not None:
+                return (_end_after_denials(frame, denied),)
         if not agent.suspend_conditions:
             return ()
-        frame = state.frames[frame_id]
+        return await self._condition_events(state, frame, agent)
+
+    async def _condition_events(
+        self, state: RunState, frame: FrameRow, agent: AgentProtocol
+    ) -> tuple[Event, ...]:
+        frame_id = frame.id
         if frame.pending_reply is not None:
             return ()  # the turn has begun
         turn = (frame_id, frame.turns)
@@ -79,6 +100,11 @@ class SuspendChecks:
             frame_id=frame_id,
         )
         return (watched, SuspensionBegan(wait=wait))
+
+
+def _end_after_denials(frame: FrameRow, denied: DenialCount) -> FrameAbandoned:
+    text = denials.end_text(frame.agent, denied)
+    return FrameAbandoned(frame_id=frame.id, code=denials.DENIALS_CODE, content=text)
 
 
 def _progress(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from continuations.core.decisions import Decision, Verdict
+    from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
@@ -74,7 +75,11 @@ class Decider(Catalog, Events, Operator, Jobs):
         )
 
     def waiting(
-        self, *, after: str = "", kinds: Collection[str] | None = None
+        self,
+        *,
+        after: str = "",
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
     ) -> Iterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
@@ -84,19 +89,31 @@ class Decider(Catalog, Events, Operator, Jobs):
         A wait whose deadline has passed is listed as `expired` until a sweep records
         the expiry.
 
+        With `approver`, the objects of the waits are read too, and the votes of waits
+        that take votes. A wait is listed if the person is one of its approvers, or if
+        it has none, and neither excludes the requester nor has a vote of the person.
+        Waits whose deadline has passed are left out.
+
         Args:
             after: Return only waits after this wait id.
             kinds: Return only waits of these kinds. `None`: of the kinds that ask a
                 person, which are `approval`, `question` and `unknown`.
+            approver: Return only waits that this person may decide: a name or an
+                `Identity`. The groups come from `Runner(groups=...)` and the
+                `Identity`. Without both, no wait for a group is listed.
 
         Yields:
             A summary of each open wait.
 
         Raises:
-            InvalidInput: `kinds` has an unknown kind.
+            InvalidInput: `kinds` has an unknown kind, or `approver` is no name.
+                Exceptions of the runner's `groups` function are raised as they are.
+            Corrupt: With `approver`: a wait or a vote is damaged.
             StoreError: The store failed.
         """
-        return portal.iterate(self.async_runner.waiting(after=after, kinds=kinds))
+        return portal.iterate(
+            self.async_runner.waiting(after=after, kinds=kinds, approver=approver)
+        )
 
     def open_waits(
         self, *, after: str = "", kinds: Collection[str] | None = None
@@ -104,7 +121,9 @@ class Decider(Catalog, Events, Operator, Jobs):
         """Iterate over the open waits of all runs, with arguments and all other fields.
 
         The objects of the waits are read in parallel: one request for each wait.
-        `waiting` needs one request for a thousand waits.
+        `waiting` needs one request for a thousand waits. After a crash, a decided wait
+        may be listed until the next sweep, also of a finished run. `decide` and `wait`
+        are always exact.
 
         Args:
             after: Return only waits after this wait id.

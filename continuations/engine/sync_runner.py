@@ -46,7 +46,9 @@ class Runner(Waker, Generic[Output]):
         max_attempts: How many workers of a run may die in a row at one point, at least
             1. Then the run fails. A worker that saves progress starts the count again
             at 1. With 1, the run fails after the first death of a worker.
-        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        max_depth: Maximum number of levels of agents, or `None` for no limit. It is
+            stored with each run that is started. If the runner that resumes a run has
+            another limit, the smaller one counts.
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
             After that, the frame waits for its model: a sweep asks again, after a
@@ -230,7 +232,11 @@ class Runner(Waker, Generic[Output]):
         return self.async_runner.root_agent(name)
 
     def adopt(
-        self, continuation: Continuation | bytes, *, run_id: str | None = None
+        self,
+        continuation: Continuation | bytes,
+        *,
+        run_id: str | None = None,
+        by: str | Identity | None = None,
     ) -> Outcome[Output]:
         """Store the state of another run as a new, suspended run.
 
@@ -251,13 +257,15 @@ class Runner(Waker, Generic[Output]):
         Args:
             continuation: A continuation that has not ended, or its bytes.
             run_id: Id of the new run. Default: the id of the continuation's run.
+            by: The requester of the new run: a name or an `Identity`, whose name is
+                stored. That of the other run is not taken over.
 
         Returns:
             `Suspended`. If the run was adopted before, its present outcome.
 
         Raises:
             InvalidInput: The continuation has ended, so nothing is paused in it, or it
-                is not a continuation.
+                is not a continuation. Or `by` is not a name.
             InvalidId: `run_id` is invalid.
             RunExists: `run_id` belongs to a run with another origin.
             FormatError: The bytes are not a continuation, or have a newer format.
@@ -266,7 +274,7 @@ class Runner(Waker, Generic[Output]):
             StoreError: The store failed. Call again.
         """
         return portal.run_until_complete(
-            self.async_runner.adopt(continuation, run_id=run_id)
+            self.async_runner.adopt(continuation, run_id=run_id, by=by)
         )
 
     def sweep(

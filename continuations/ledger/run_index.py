@@ -36,17 +36,17 @@ def keys_of(version: LoadedVersion) -> set[str]:
     """Return every key that lists the run or a wait of its newest version."""
     run = version.state.run
     labels = (index_layout.label_key(run.id, *label) for label in run.labels)
-    return {*keys_without_labels(version), *labels}
+    listed = map(event_keys.waiter_key, waits_for_events(version.state.waits.values()))
+    return {*keys_of_ids(version), *listed, *labels}
 
 
-def keys_without_labels(version: LoadedVersion) -> set[str]:
-    """Return those keys that contain ids and times only."""
+def keys_of_ids(version: LoadedVersion) -> set[str]:
+    """Return those keys that contain ids and times only: no label, no topic."""
     run_id, open_waits = version.state.run.id, version.state.waits.values()
     return {
         index_layout.live_key(run_id),
         index_layout.ended_key(run_id, version.at),
         *(layout.wait_key(wait.id) for wait in open_waits),
-        *map(event_keys.waiter_key, waits_for_events(open_waits)),
     }
 
 

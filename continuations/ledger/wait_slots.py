@@ -56,6 +56,15 @@ async def follow_keys(
     return after_slots(wait, await gather(*reads))
 
 
+async def follow_by_number(objects: Objects, wait: Wait) -> Wait | Decision:
+    """Return what `follow` returns, by reads alone: one more than there are slots."""
+    try:
+        first = await read(objects, wait, 1)
+    except NotFound:
+        return wait
+    return await _follow_from(objects, wait, first)
+
+
 async def with_followed_waits(objects: Objects, state: RunState) -> RunState:
     """Return a run for people, whose open waits are as their slots left them.
 

@@ -168,7 +168,7 @@ def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
     return object_form(
         f'A decision of kind "{kind}".',
         {"decision": {"const": kind}, **required},
-        {"shown": _SHOWN, **(optional or {})},
+        {"shown": _SHOWN, "reason": REASON, **(optional or {})},
     )
 
 
@@ -263,7 +263,7 @@ def decision_definitions() -> Json:
                 _verdict(
                     "approve", {}, {"arguments": OBJECT, "remember": ref("grant")}
                 ),
-                _verdict("deny", {}, {"reason": REASON}),
+                _verdict("deny", {}),
                 _verdict("answer", {"value": {}}),
                 _verdict("fail", {"error": REASON}),
             ],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
+from continuations.core.denials import DenialCount
 from continuations.core.frames import ConditionCount
 from continuations.core.run import KeptSignal, is_label
 from continuations.core.ulid import is_ulid
+from continuations.value_class import dataclass
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Quorum
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Codec:
     """How a field is stored.
 
@@ -107,6 +107,14 @@ def _read_count(value: object, where: str) -> ConditionCount:
             raise invalid_object(where, why)
 
 
+def _read_denials(value: object, where: str) -> DenialCount:
+    match value:
+        case [str() as tool, str() as digest, int() as count] if _is_count(count):
+            return DenialCount(tool, digest, count)
+        case _:
+            raise invalid_object(where, "it must be a tool, a digest and a number")
+
+
 def _read_signal(value: object, where: str) -> KeptSignal:
     match value:
         case [int() as number, str() as name] if type(number) is int and number > 0:
@@ -172,6 +180,10 @@ QUORUM = Codec(_write_quorum, _read_quorum)
 CONDITION_COUNTS = Codec(
     lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
     lambda fields, name: tuple(fields.list_of(name, _read_count)),
+)
+DENIAL_COUNTS = Codec(
+    lambda denials: [[each.tool, each.digest, each.count] for each in denials],
+    lambda fields, name: tuple(fields.list_of(name, _read_denials)),
 )
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 GRANTS = Codec(

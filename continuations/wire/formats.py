@@ -30,13 +30,14 @@ in a version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     BINARY,
     CONDITION_COUNTS,
     DEADLINE_ACTION,
+    DENIAL_COUNTS,
     DISPLAY,
     EVENT_ID,
     EVENT_IDS,
@@ -73,8 +74,7 @@ FORMATS = {
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class NewField:
     """A stored field that a later format introduced.
 
@@ -93,7 +93,7 @@ class NewField:
     constant: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class NewValue:
     """A value of an older field that a later format introduced.
 
@@ -136,6 +136,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "polls", NUMBER),
         NewField(3, "watched_since", TIME),
         NewField(3, "counts", CONDITION_COUNTS),
+        NewField(3, "denials", DENIAL_COUNTS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -148,6 +149,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "grants", GRANTS),
         NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
         NewField(3, "revoked_grants", TEXTS),
+        NewField(3, "max_depth", NUMBER, constant=True),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),

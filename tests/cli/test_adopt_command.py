@@ -24,11 +24,12 @@ def test_bytes_become_a_run_without_the_application(
     file = cli.folder / "run.bytes"
     file.write_bytes(run(make_boss(), "go").continuation.to_bytes())
 
-    first = cli("adopt", str(file), "--run-id", "j1")
-    second = cli("adopt", str(file), "--run-id", "j1")
+    first = cli("adopt", str(file), "--run-id", "j1", "--by", "ann")
+    second = cli("adopt", str(file), "--run-id", "j1", "--by", "ann")
 
     assert (0, first.out) == (second.exit_code, second.out)
     assert "run: j1" in first.lines
+    assert "ann" == next(runner.runs()).requester
     assert 0 == cli("approve", cli.single_wait_id()).exit_code
     assert isinstance(runner.resume("j1"), Finished)
 
@@ -44,9 +45,11 @@ def test_file_of_the_prototype_waits_until_its_decisions_are_asked_for(
 
     assert 0 == cli(*adopt).exit_code
     assert 2 == len(cli("waiting", "--ids").lines)
-    approved = cli(*adopt, "--decisions", "--by", "kim")
+    approved = cli(*adopt, "--decisions", "--approved-by", "kim")
 
     assert 1 == approved.err.count("approved: ")
+    audit = [json.loads(line) for line in cli("audit", "j1").lines]
+    assert ["kim"] == [line["by"] for line in audit if line["verdict"] == "approve"]
     assert 0 == cli("resume", "j1", "--app", DESK[-1]).exit_code
     assert ["LX 9"] == [line["what"] for line in effect_log.read_lines(log)]
     cli("deny", cli.single_wait_id())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,10 +89,6 @@ def test_prune_erases_old_runs(cli: CommandLine, runner: Runner) -> None:
     assert_matches_schema("prune_result", form)
 
 
-def _moment(moment: datetime, *_: object) -> datetime:
-    return moment
-
-
 def test_prune_erases_runs_that_ended_two_days_ago(
     cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +97,11 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     runner.start("go", run_id="j1")
     runner.cancel("j1")
     later = datetime.now(UTC) + timedelta(days=2)
-    monkeypatch.setattr(SystemClock, "now", partial(_moment, later))
+
+    def now(_: SystemClock) -> datetime:
+        return later
+
+    monkeypatch.setattr(SystemClock, "now", now)
 
     refused = cli(*prune)
     assert 2 == refused.exit_code

@@ -63,3 +63,48 @@ def test_show_names_the_approvers(cli: CommandLine, wait: str) -> None:
     assert "approvers kim, lee, max, votes kim: approve; 2 needed" in shown.out
     run = json.loads(cli("show", "j1", "--json").out)
     assert ["kim"] == [vote["by"] for vote in run["waits"][0]["votes"]]
+
+
+def test_waiting_lists_what_a_person_may_decide(cli: CommandLine, wait: str) -> None:
+    cli("approve", wait, "--by", "kim")
+
+    mine = cli("waiting", "--approver", "lee", "--ids")
+    voted = cli("waiting", "--approver", "kim")
+    stranger = cli("waiting", "--approver", "eve", "--json")
+
+    assert [wait] == mine.lines
+    assert "groups of lee are not known" in mine.err
+    assert (0, "") == (voted.exit_code, voted.out)
+    assert "No open waits for kim in file:" in voted.err
+    assert [] == json.loads(stranger.out)
+
+
+def test_groups_of_an_approver_come_from_the_application(cli: CommandLine) -> None:
+    """The store of the application is listed, with its groups function."""
+    app = cli.folder / "teams.py"
+    app.write_text(
+        "from continuations import Agent, ApprovalPolicy, Runner, tool\n"
+        "from continuations.models.scripted import ScriptedModel, ToolCall\n"
+        "@tool(approval=ApprovalPolicy(approvers=['group:finance']))\n"
+        "def pay() -> str:\n"
+        "    'Pay.'\n"
+        "    return 'paid'\n"
+        "model = ScriptedModel([ToolCall('pay', {}), 'end'])\n"
+        "def groups(name: str) -> list[str]:\n"
+        "    return ['finance'] if name == 'lee' else []\n"
+        f"runner = Runner(Agent('boss', tools=[pay], model=model), groups=groups,\n"
+        f"    store='file:{cli.folder / 'runs'}')\n"
+    )
+    cli("start", "go", "--app", "teams:runner", "--run-id", "j1")
+
+    lee = cli("waiting", "--approver", "lee", "--ids", "--app", "teams:runner")
+    eve = cli("waiting", "--approver", "eve", "--ids", "--app", "teams:runner")
+
+    assert (1, "") == (len(lee.lines), lee.err)
+    assert [] == eve.lines
+
+
+def test_approver_and_due_cannot_be_combined(cli: CommandLine, wait: str) -> None:
+    assert wait
+    assert "--approver" in cli("waiting", "--approver", "kim", "--due").err
+    assert "approver must be" in cli("waiting", "--approver", "").err

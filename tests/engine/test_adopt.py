@@ -16,8 +16,10 @@ from continuations import (
     Approve,
     AsyncRunner,
     Continuation,
+    DecisionRefused,
     Deny,
     Finished,
+    Identity,
     InvalidId,
     InvalidInput,
     RunExists,
@@ -331,3 +333,98 @@ def test_crash_at_each_operation_of_an_adoption_loses_nothing() -> None:
         assert [wait.id for wait in outcome.waits] == [w.id for w in runner.waiting()]
         runner.decide(outcome.waits[0].id, Approve())
         assert isinstance(runner.resume("jane-1"), Finished)
+
+
+@tool(approval=ApprovalPolicy(votes=2, not_requester=True))
+def wire(what: str) -> str:
+    """Send money, which the requester does not approve."""
+    effect_log.append_effect("wire", what)
+    return f"sent {what}"
+
+
+@pytest.mark.parametrize("source_requester", [None, "jane"])
+def test_requester_of_an_adopted_run_is_the_one_of_adopt(
+    environment: RunEnvironment, source_requester: str | None
+) -> None:
+    """The requester of the source has not requested this run, and may decide it."""
+    # Given bytes of a run without a store, with or without a requester
+    agent = make_boss(wire)
+    data = run(agent, "go", by=source_requester).continuation.to_bytes()
+    runner = Runner(agent, store="memory:")
+
+    # When ann adopts them
+    outcome = runner.adopt(data, run_id="adopted", by=Identity("ann"))
+
+    # Then ann may not decide, and two others may
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    [row] = runner.runs()
+    assert ("ann", "ann") == (wait.requester, row.requester)
+    with pytest.raises(DecisionRefused, match="ann requested the run"):
+        runner.decide(wait.id, Approve(by="ann"))
+    runner.decide(wait.id, Approve(by="jane"))
+    runner.decide(wait.id, Approve(by="lee"))
+    assert isinstance(runner.resume("adopted"), Finished)
+    assert ["wire x"] == environment.effect_names()
+
+
+def test_without_a_requester_the_adopted_wait_cannot_be_approved() -> None:
+    """The requester of another store is not taken over, so none is known."""
+    agent = make_boss(wire)
+    other = Runner(agent, store="memory:")
+    other.start("go", run_id="old", by="jane")
+    runner = Runner(agent, store="memory:")
+    source = other.look("old")
+
+    outcome = runner.adopt(source, run_id="adopted")
+
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    assert wait.requester is None
+    with pytest.raises(DecisionRefused, match="adopt the next one with by=NAME"):
+        runner.decide(wait.id, Approve(by="lee"))
+    # And the advice of the error works, while a repeat changes no requester
+    again = runner.adopt(source, run_id="adopted", by="ann")
+    assert outcome == again
+    runner.cancel("adopted")
+    named = runner.adopt(source, run_id="adopted-2", by="ann")
+    assert isinstance(named, Suspended)
+    assert "lee" == runner.decide(named.waits[0].id, Approve(by="lee")).by
+
+
+def test_unknown_outcome_of_an_adopted_run_has_its_requester(
+    environment: RunEnvironment,
+) -> None:
+    """The rule of a started call moves with the call, and names the new requester."""
+    agent = make_boss(wire)
+    old = Runner(agent, store="memory:")
+    started_run = old.start("go", run_id="old", by="jane")
+    assert isinstance(started_run, Suspended)
+    for name in ("kim", "lee"):
+        old.decide(started_run.waits[0].id, Approve(by=name))
+    old.resume("old")
+    source = version_in_which_a_call_is_started(old)
+    runner = AsyncRunner(agent, store="memory:")
+
+    outcome = asyncio.run(runner.adopt(source, run_id="adopted", by="ann"))
+
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    assert "unknown" == wait.kind
+    deciding = Runner(agent, store=runner.store)
+    with pytest.raises(DecisionRefused, match="ann requested the run"):
+        deciding.decide(wait.id, Answer("sent", by="ann"))
+    deciding.decide(wait.id, Answer("sent", by="jane"))
+    deciding.decide(wait.id, Answer("sent", by="kim"))
+    assert isinstance(deciding.resume("adopted"), Finished)
+    assert ["wire x"] == environment.effect_names()
+
+
+@pytest.mark.parametrize("by", ["", "two\nlines", 7])
+def test_invalid_requester_of_an_adopted_run_stores_nothing(by: Any) -> None:
+    runner = Runner(make_boss(pay), store="memory:")
+
+    with pytest.raises(InvalidInput, match="by must be one line"):
+        runner.adopt(started(make_boss(pay)), by=by)
+
+    assert [] == list(runner.runs())

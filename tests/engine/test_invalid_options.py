@@ -76,6 +76,7 @@ def test_a_runner_without_agents_starts_nothing() -> None:
     "options",
     [
         *({"max_turns": value} for value in ("3", (), 1.5, 0, 10**30, True)),
+        *({"max_denials": value} for value in ("3", (), 1.5, 0, 10**30, True)),
         *({"settings": value} for value in ("x", 3, [1], {1: 2})),
         {"description": 3},
         *({"model": value} for value in (ScriptedModel, "", 3)),

@@ -54,6 +54,26 @@ AGENTS = Area(
             names=("clerk", "max_turns"),
         ),
         Case(
+            "agent-approval",
+            InvalidInput,
+            'Agent("clerk", tools=[book], approval="yes")',
+            'Agent("clerk", tools=[book], approval=True)',
+            names=("clerk", "approval"),
+        ),
+        Case(
+            "agent-approval-of-another-class",
+            InvalidInput,
+            'Agent("clerk", tools=[other], approval=True)',
+            'other.approval = ApprovalPolicy(); Agent("clerk", tools=[other], approval=True)',
+            setup="""
+                from types import SimpleNamespace
+                made = tool(lambda: "done", name="other", description="Act.")
+                names = [name for name in dir(made) if not name.startswith("_")]
+                other = SimpleNamespace(**{name: getattr(made, name) for name in names})
+            """,
+            names=("other",),
+        ),
+        Case(
             "agent-settings",
             InvalidInput,
             'Agent("clerk", settings=[0.2])',

@@ -303,6 +303,19 @@ ENDINGS = Area(
             names=("clerk", "max_turns"),
         ),
         Case(
+            "failed-max-denials",
+            "Failed max_denials",
+            'failure_of(run(Agent("clerk", tools=[never], model=busy, max_denials=2), TASK))',
+            'failure_of(run(Agent("clerk", tools=[never], model=busy, max_denials=9), TASK))',
+            setup="""
+                busy = ScriptedModel([ToolCall("never", {})] * 3 + ["done"])
+                @tool(approval=lambda: Deny(reason="no"))
+                def never():
+                    return "done"
+            """,
+            names=("clerk", "never", "max_denials"),
+        ),
+        Case(
             "failed-budget",
             "Failed budget",
             "failure_of(run(busy, TASK, budget=Budget(requests=1)))",

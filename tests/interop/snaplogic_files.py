@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, tool
+from continuations import Agent, ApprovalPolicy, tool
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log
 
@@ -135,7 +135,7 @@ def search(flight: str) -> str:
     return f"{flight} has seats"
 
 
-def make_desk(*, approval: bool = True) -> Agent:
+def make_desk(*, approval: bool | ApprovalPolicy = True) -> Agent:
     """Return the agents of `nested`; each says that it is done."""
 
     @tool(approval=approval)

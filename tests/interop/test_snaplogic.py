@@ -9,8 +9,10 @@ import pytest
 
 from continuations import (
     Agent,
+    ApprovalPolicy,
     Approve,
     Continuation,
+    DecisionRefused,
     Deny,
     Finished,
     FormatError,
@@ -75,6 +77,25 @@ def test_nested_file_runs_to_its_end_with_each_decision_on_its_own_call(
         for message in end.continuation.root.messages
         if message["role"] == "tool"
     ]
+
+
+def test_file_with_a_requester_is_decided_by_another_person(
+    environment: RunEnvironment,
+) -> None:
+    """A file names no requester, so a policy that excludes the requester needs one."""
+    policy = ApprovalPolicy(not_requester=True)
+    paused = snaplogic.read(files.nested(), files.make_desk(approval=policy))
+    runner = Runner(files.make_desk(approval=policy), store="memory:")
+
+    outcome = runner.adopt(paused.continuation, run_id="jane-1", by="jane")
+
+    assert isinstance(outcome, Suspended)
+    for wait in outcome.waits:
+        with pytest.raises(DecisionRefused, match="jane requested the run"):
+            runner.decide(wait.id, Approve(by="jane"))
+        runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(runner.resume("jane-1"), Finished)
+    assert ["book LX 8", "book LX 9"] == sorted(environment.effect_names())
 
 
 def test_false_in_a_file_decides_nothing() -> None:

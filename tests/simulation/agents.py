@@ -301,6 +301,20 @@ WAITING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose models repeat the same calls, also after a denial.
+REPEATING_TREES: dict[str, Tree] = {
+    "stubborn": Tree("stubborn", {"go": [*[[("pay", "1")]] * 6, "end"]}, {}),
+    "stubborn_deep": Tree(
+        "stubborn_deep",
+        {
+            "go": [[("clerk", "A")], [("act", "2")], "end"],
+            "A": [*[[("sign", "1"), ("look", "2")]] * 6, "A end"],
+        },
+        {"clerk": {}},
+    ),
+}
+
+
 # Trees with calls that several persons approve.
 VOTING_TREES: dict[str, Tree] = {
     "elect": Tree("elect", {"go": [[("elect", "1"), ("act", "2")], "end"]}, {}),
@@ -470,6 +484,7 @@ _BY_NAME = (
     | SHORT_APPROVAL_TREES
     | TIMEOUT_TREES
     | WAITING_TREES
+    | REPEATING_TREES
     | VOTING_TREES
     | EVENT_TREES
     | JOB_TREES

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tests.simulation import (
     laws_of_decisions,
+    laws_of_denials,
     laws_of_effects,
     laws_of_endings,
     laws_of_events,
@@ -42,6 +43,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_decisions.executed_equals_approved,
     laws_of_decisions.approved_call_runs_or_waits_again,
     laws_of_decisions.edits_match_schema,
+    laws_of_denials.denied_calls_are_bounded,
     laws_of_effects.started_once,
     laws_of_effects.timed_out_call_is_over_before_a_repeat,
     laws_of_effects.finished_never_runs_again,

@@ -22,6 +22,7 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
+from continuations.core.denials import DenialCount
 from continuations.core.frames import FrameRow
 from continuations.core.messages import tool_message, user_message
 from continuations.core.run import (
@@ -90,6 +91,9 @@ FRAME = st.builds(
     failed_requests=COUNT,
     pending_reply=st.none() | TEXT.filter(bool),
     polls=COUNT,
+    denials=st.lists(
+        st.builds(DenialCount, tool=TEXT, digest=TEXT, count=COUNT), max_size=2
+    ).map(tuple),
 )
 WAIT_OF_CALL = st.builds(
     Wait,
@@ -135,6 +139,7 @@ RUN = st.builds(
     claim=st.none() | st.builds(Claim, worker=TEXT, until=TIME, attempt=COUNT),
     usage=USAGE,
     budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
+    max_depth=st.none() | st.integers(1, 9),
     output=OPTIONAL_TEXT,
     history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),

@@ -2,13 +2,13 @@
 
     {"decision": "approve"}             with "arguments": {…} to replace those shown,
                                         with "remember": {…} to give a grant
-    {"decision": "deny"}                with "reason": "…"
+    {"decision": "deny"}
     {"decision": "answer", "value": …}
     {"decision": "fail", "error": "…"}
 
-"shown" is the digest of the wait that the person saw. A form must have it; a JSON body
-may have it. A body never names the decider. Every other body is refused, and nothing is
-recorded.
+Each may have "reason": "…". "shown" is the digest of the wait that the person saw. A
+form must have it; a JSON body may have it. A body never names the decider. Every other
+body is refused, and nothing is recorded.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
-    "approve": frozenset({"arguments", "remember"}),
+    "approve": frozenset({"reason", "arguments", "remember"}),
     "deny": frozenset({"reason"}),
-    "answer": frozenset({"value"}),
-    "fail": frozenset({"error"}),
+    "answer": frozenset({"reason", "value"}),
+    "fail": frozenset({"reason", "error"}),
 }
 _REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
     "approve": frozenset(),
@@ -79,15 +79,15 @@ def posted_decision(fields: Mapping[str, Any], by: str | Identity) -> PostedDeci
 
 def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict:
     kind = _decision_kind(fields)
+    reason = optional_text(fields, "reason")
     if kind == "approve":
-        return Approve(
-            by=by, arguments=_edited_arguments(fields), remember=_grant(fields)
-        )
+        edited = _edited_arguments(fields)
+        return Approve(by=by, reason=reason, arguments=edited, remember=_grant(fields))
     if kind == "deny":
-        return Deny(by=by, reason=optional_text(fields, "reason"))
+        return Deny(by=by, reason=reason)
     if kind == "fail":
-        return Fail(optional_text(fields, "error") or "", by=by)
-    return Answer(fields["value"], by=by)
+        return Fail(optional_text(fields, "error") or "", by=by, reason=reason)
+    return Answer(fields["value"], by=by, reason=reason)
 
 
 def decision_from_form(request: Request, by: str) -> PostedDecision:
@@ -101,21 +101,36 @@ def decision_from_form(request: Request, by: str) -> PostedDecision:
 
 
 def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
+    if fields.get("as") == "fields":
+        return _typed_answer(fields, by)
     if fields.get("as", "json") != "json":
-        raise problems.malformed('"as" must be "json".')
+        raise problems.malformed('"as" must be "json" or "fields".')
     kind = _decision_kind({key: fields[key] for key in fields if key != "as"})
     if not fields.keys().isdisjoint({"arguments", "remember"}):
         raise problems.malformed("A form cannot edit arguments or give a grant.")
+    # A browser sends an empty field too.
+    reason = _form_text("reason", fields.get("reason", "")) or None
     if kind == "approve":
-        return Approve(by=by)
+        return Approve(by=by, reason=reason)
     if kind == "deny":
-        # A browser sends an empty field too.
-        reason = _form_text("reason", fields.get("reason", "")) or None
         return Deny(by=by, reason=reason)
     if kind == "fail":
-        return Fail(_form_text("error", fields["error"]), by=by)
+        return Fail(_form_text("error", fields["error"]), by=by, reason=reason)
     text = _form_text("value", fields["value"])
-    return Answer(_json_value(text) if "as" in fields else text, by=by)
+    value = _json_value(text) if "as" in fields else text
+    return Answer(value, by=by, reason=reason)
+
+
+def _typed_answer(fields: Mapping[str, str], by: str) -> Verdict:
+    from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
+
+    typed = {k: fields[k] for k in fields if k.startswith(answer_forms.PREFIX)}
+    others = {k: fields[k] for k in fields if k not in typed and k != "as"}
+    if _decision_kind({**others, "value": ""}) != "answer" or "value" in others:
+        raise problems.malformed('Only a decision "answer" has typed fields.')
+    values = {name: _form_text(name, text) for name, text in typed.items()}
+    reason = _form_text("reason", fields.get("reason", "")) or None
+    return Answer(answer_forms.value_from_fields(values), by=by, reason=reason)
 
 
 def optional_text(

@@ -14,6 +14,7 @@ from continuations.present import schemas
 from continuations.serve.http.openapi_forms import LINK_FORM
 from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
+    APPROVER_PARAMETER,
     CALLBACK_PARAMETER,
     GRANT_PARAMETER,
     LIMIT_PARAMETER,
@@ -53,7 +54,12 @@ def _wait_paths() -> Json:
                 "List open waits. A wait that was just decided may still be listed.",
                 {"200": json_response("wait_page", "One page of open waits.")},
                 *(400, 503),
-                parameters=(LIMIT_PARAMETER, AFTER_PARAMETER, ORDER_PARAMETER),
+                parameters=(
+                    LIMIT_PARAMETER,
+                    AFTER_PARAMETER,
+                    ORDER_PARAMETER,
+                    APPROVER_PARAMETER,
+                ),
             )
         },
         "/waits/{wait_id}": {

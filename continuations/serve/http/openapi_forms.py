@@ -17,7 +17,12 @@ _REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
 
 def _form_body(kind: str, **fields: _Json) -> _Json:
     shown = {**_TEXT, "description": "The digest of the wait that the page showed."}
-    properties: _Json = {"decision": {"const": kind}, "shown": shown, **fields}
+    properties: _Json = {
+        "decision": {"const": kind},
+        "shown": shown,
+        "reason": {**_TEXT, "maxLength": MAX_TEXT_CHARS},
+        **fields,
+    }
     return {
         "type": "object",
         "properties": properties,
@@ -29,12 +34,23 @@ def _form_body(kind: str, **fields: _Json) -> _Json:
 LINK_FORM: _Json = {
     "oneOf": [
         _form_body("approve"),
-        _form_body("deny", reason={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
+        _form_body("deny"),
         _form_body(
             "answer",
             value={**_TEXT, "maxLength": MAX_TEXT_CHARS},
             **{"as": {"const": "json", "description": "The value is JSON."}},
         ),
+        {
+            **_form_body("answer", **{"as": {"const": "fields"}}),
+            "required": ["decision", "shown", "as"],
+            "patternProperties": {
+                "^value:(object|(text|number|json)[?]?):": {
+                    **_TEXT,
+                    "maxLength": MAX_TEXT_CHARS,
+                    "description": "A part of the value; the name ends with its place.",
+                }
+            },
+        },
         _form_body("fail", error={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
     ]
 }

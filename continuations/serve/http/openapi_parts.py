@@ -102,6 +102,12 @@ def query_parameter(name: str, description: str) -> Json:
     return {"name": name, "in": "query", "description": description, "schema": TEXT}
 
 
+APPROVER_PARAMETER: Json = {
+    **query_parameter(
+        "approver", "Only waits that this person may decide now, sorted by id."
+    ),
+    "schema": {"type": "string", "minLength": 1, "maxLength": 63},
+}
 RUN_FILTER_PARAMETERS = (
     query_parameter("agent", "Only runs of this root agent."),
     query_parameter("status", "`live`, `ended` or one status."),

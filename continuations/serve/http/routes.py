@@ -29,6 +29,7 @@ from continuations.serve.run_responses import (
 )
 
 if TYPE_CHECKING:
+    from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_response import Request
     from continuations.wire.continuation import Continuation
@@ -93,14 +94,18 @@ async def openapi(_: RequestContext) -> Response:
 
 
 async def list_waits(context: RequestContext) -> Response:
-    """List open waits, one page at a time, from their keys alone."""
+    """List open waits, one page at a time."""
     limit = _parse_limit(context.request)
+    approver = _parse_approver(context)
     if context.request.query.get("order") == "due":
+        if approver is not None:
+            msg = '"approver" cannot be combined with "order=due". Send one of them.'
+            raise problems.malformed(msg)
         return await _list_due_first(context, limit)
     after = _parse_after(context.request)
     waits: list[dict[str, str]] = []
     next_after = None
-    async for summary in context.runner.waiting(after=after):
+    async for summary in context.runner.waiting(after=after, approver=approver):
         if len(waits) == limit:
             next_after = waits[-1]["id"]
             break
@@ -328,6 +333,12 @@ def _parse_limit(request: Request) -> int:
         msg = f'"limit" must be a number from 1 to {MAX_PAGE_SIZE}.'
         raise problems.malformed(msg)
     return int(text)
+
+
+def _parse_approver(context: RequestContext) -> str | Identity | None:
+    """Return the person of the query; the sender's identity brings its groups."""
+    name = context.request.query.get("approver")
+    return context.identity if name == context.identity_name else name
 
 
 def _parse_after(request: Request) -> str:

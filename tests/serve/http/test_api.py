@@ -134,15 +134,15 @@ def test_decider_is_the_verified_identity() -> None:
 
 
 def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
-    """A signed link, an API request, and the reason of a cancellation."""
+    """A signed link, an API request, and the reasons of all."""
 
     async def scenario() -> None:
         fixture = ApiFixture()
         by_api = await fixture.start_waiting_run()
         by_link = await fixture.start_waiting_run("jane-2")
         link = fixture.links.link(by_link, actor="lee")
-        await fixture.decide(by_api, APPROVE)
-        await fixture.submit_form(link, decision="approve")
+        await fixture.decide(by_api, {**APPROVE, "reason": "in the budget"})
+        await fixture.submit_form(link, decision="approve", reason="as agreed")
         await fixture.request("POST", "/runs/jane-2/cancel", {"reason": "late"})
 
         [api] = json_body(await fixture.request("GET", "/runs/jane-1/audit"))["lines"]
@@ -150,9 +150,9 @@ def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
 
         kim: Any = {"name": "kim", "groups": [], "authentication": "verifier"}
         assert ("http", kim) == (api["door"], api["identity"])
-        assert by_api.digest == api["digest"]
+        assert (by_api.digest, "in the budget") == (api["digest"], api["reason"])
         [linked] = [line for line in lines if line["door"] == "link"]
-        assert "lee" == linked["by"]
+        assert ("lee", "as agreed") == (linked["by"], linked["reason"])
         assert "signed link" == linked["identity"]["authentication"]
         [request] = [line for line in lines if line["kind"] == "run"]
         assert ("cancel", "late", kim) == (

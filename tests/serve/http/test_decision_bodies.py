@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Deny
+from continuations.core.decisions import Answer, Approve, Deny, Fail
 from continuations.serve.http.api import Request
 from continuations.serve.http.decision_bodies import (
     decision_from_form,
@@ -56,6 +58,30 @@ def test_approve_deny_and_edit_bodies_are_parsed() -> None:
     assert Deny(by="kim", reason="") == parse({"decision": "deny", "reason": ""})
 
 
+@pytest.mark.parametrize(
+    ("own", "verdict"),
+    [
+        ({"decision": "approve"}, Approve(by="kim", reason="as agreed")),
+        ({"decision": "deny"}, Deny(by="kim", reason="as agreed")),
+        ({"decision": "answer", "value": "1"}, Answer("1", "kim", "as agreed")),
+        ({"decision": "fail", "error": "e"}, Fail("e", "kim", "as agreed")),
+    ],
+)
+def test_every_decision_may_have_a_reason(
+    own: dict[str, str], verdict: Verdict
+) -> None:
+    """A JSON body and a form may have one. An empty field of a form has no reason."""
+
+    def parse_form(reason: str) -> Verdict:
+        body = urlencode({**own, "reason": reason, "shown": "d"}).encode()
+        form = request(body, "application/x-www-form-urlencoded")
+        return decision_from_form(form, "kim").verdict
+
+    assert verdict == parse({**own, "reason": "as agreed"})
+    assert verdict == parse_form("as agreed")
+    assert replace(verdict, reason=None) == parse(own) == parse_form("")
+
+
 @pytest.mark.parametrize("value", [False, 0, "", None, [], {}, 0.0, "x", {"a": [1]}])
 def test_falsy_value_is_an_answer(value: Any) -> None:
     """The value keeps its type."""
@@ -90,7 +116,10 @@ INVALID_BODIES = [
     b'{"decision": "expire"}',
     b'{"decision": "cancel"}',
     b'{"decision": "approve", "by": "me"}',
-    b'{"decision": "approve", "reason": "x"}',
+    b'{"decision": "approve", "reason": null}',
+    b'{"decision": "approve", "reason": ["x"]}',
+    b'{"decision": "answer", "value": 1, "reason": 1}',
+    b'{"decision": "fail", "error": "e", "reason": {}}',
     b'{"decision": "approve", "arguments": null}',
     b'{"decision": "approve", "arguments": []}',
     b'{"decision": "approve", "arguments": "{}"}',
@@ -177,15 +206,15 @@ def test_parsed_verdict_contains_exactly_the_body(
 
     assert decision == type(verdict).__name__.lower()
     if isinstance(verdict, Approve):
-        assert set(more) <= {"arguments"}
+        assert set(more) <= {"arguments", "reason"}
         assert more.get("arguments") == verdict.arguments
     elif isinstance(verdict, Deny):
         assert set(more) <= {"reason"}
-        assert more.get("reason") == verdict.reason
     else:
         assert isinstance(verdict, Answer)
-        assert {"value"} == set(more)
+        assert {"value"} == set(more) - {"reason"}
         assert jsontext.dump(more["value"]) == jsontext.dump(verdict.value)
+    assert more.get("reason") == verdict.reason
     assert "kim" == verdict.by
 
 

@@ -10,13 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext, reducer
-from continuations.core.decisions import Decision
+from continuations.core.decisions import Decision, Deny
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
 from continuations.ledger import wait_slots
 from continuations.ledger.versions import Versions
-from tests.simulation import agents, laws_of_endings, tools
+from tests.simulation import actors, agents, laws_of_endings, tools
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch
 from tests.simulation.processes import Process, current_process
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Verdict
     from continuations.core.draft import Draft
     from continuations.core.frames import FrameRow
     from continuations.core.slots import Slot
@@ -207,6 +208,22 @@ def approvals_are_short() -> Patches:
         return list(agents.SHORT_APPROVAL_TREES)
 
     yield patch(agents.names_of_trees, names_of_trees)
+
+
+def models_repeat_denied_calls() -> Patches:
+    """The model of each run repeats a call, which most people deny."""
+    original = actors.draw_verdict
+
+    def names_of_trees() -> list[str]:
+        return list(agents.REPEATING_TREES)
+
+    def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
+        if wait_id.startswith("approval") and actor.rng.random() < 0.8:
+            return Deny(by=actor.name, reason="no")
+        return original(actor, wait_id)
+
+    yield patch(agents.names_of_trees, names_of_trees)
+    yield patch(actors.draw_verdict, draw_verdict)
 
 
 def voters_die_after_the_last_slot() -> Patches:

@@ -86,6 +86,8 @@ SEEDS: dict[str, tuple[int, str]] = {
     "an_edit_is_not_validated": (3, "edits_match_schema"),
     "answer_counts_as_approval": (2, "refused_never_runs"),
     "deadlines_are_never_checked": (113, "no_run_stranded"),
+    "denials_are_not_bounded": (0, "denied_calls_are_bounded"),
+    "count_of_denials_is_not_stored": (0, "denied_calls_are_bounded"),
     "result_is_committed_with_the_next_turn": (0, "model_reads_committed_messages"),
     "model_reply_is_committed_too_late": (6, "model_reads_committed_messages"),
     "call_runs_before_its_intent_is_committed": (1, "started_once"),

@@ -37,6 +37,7 @@ from continuations.core.calls import (
 )
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
+from continuations.core.denials import DenialCount
 from continuations.core.draft import Draft
 from continuations.core.events import (
     FrameWatched,
@@ -254,7 +255,18 @@ def finished() -> RunState:
         new_state(), reply_with_calls("transfer"), approval_requested_event("c3")
     )
     denied = Denied(call_id="c3", decision=make_decision(reason="over budget"))
-    return apply_events(state, denied, reply_with_text("I could not pay Jane. " * 20))
+    state = apply_events(state, denied, reply_with_text("I could not pay Jane. " * 20))
+    # Format 1 does not count denials.
+    root = replace(state.frames[ROOT_FRAME_ID], denials=())
+    return replace(state, frames={ROOT_FRAME_ID: root})
+
+
+def denied() -> RunState:
+    """Return a run whose frame counts the denials of two calls."""
+    counts = (DenialCount(ODD_TEXT, "d1", 2), DenialCount("pay", "d2", 1))
+    state = new_state()
+    root = replace(state.frames[ROOT_FRAME_ID], denials=counts)
+    return replace(state, frames={ROOT_FRAME_ID: root})
 
 
 def bounded() -> RunState:
@@ -275,6 +287,12 @@ def described_run() -> RunState:
         requester="ann@example.com",
     )
     return replace(state, run=run)
+
+
+def limited_depth() -> RunState:
+    """Return a run that was started with a limit of levels."""
+    state = new_state()
+    return replace(state, run=replace(state.run, max_depth=3))
 
 
 def question_wait() -> Wait:
@@ -654,8 +672,10 @@ def golden_objects() -> dict[str, GoldenObject]:
         signalled,
         paused,
         watched,
+        denied,
         took_events,
         described_run,
+        limited_depth,
         suspended_frame,
         pending_reply,
         approved_by_two,
