@@ -36,11 +36,18 @@ ENDED_NOTE = "The grant that approved this call was revoked or has ended."
 def given_grants(
     decision: Decision, wait: Wait, tool: ToolProtocol
 ) -> tuple[GrantGiven, ...]:
-    """Return the event of the grant that an approval gives, if it gives one."""
+    """Return the event of the grant that an approval gives, if it gives one.
+
+    `decide` refuses a grant that does not fit the wait. Another program may have
+    written the decision, so a worker checks the grant again and keeps none.
+    """
     if decision.grant_json is None:
         return ()
+    from continuations.ledger import grant_checks  # noqa: PLC0415 - rarely needed
 
     given = parse_grant_text(decision.grant_json)
+    if grant_checks.find_problem(wait, given) is not None:
+        return ()
     schema = given.arguments
     kept = KeptGrant(
         id=decision.id,
