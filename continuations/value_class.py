@@ -30,6 +30,8 @@ def _value_class(
         raise TypeError(msg)
 
     def decorate(declared: type[Any]) -> type[Any]:
+        # Without one, `dataclasses` makes it from a signature, in a millisecond.
+        declared.__doc__ = declared.__doc__ or declared.__name__
         cls: type[Any] = dataclasses.dataclass(
             init=False, repr=False, eq=False, slots=True, kw_only=kw_only
         )(declared)
