@@ -262,7 +262,8 @@ def test_grant_of_a_nested_call_survives_a_kill(
         [wait] = result["waits"]
         assert "unknown" == wait["kind"]
         ran = f"pay {wait['arguments']['what']}" in environment.effect_names()
-        known = {"answer": {"value": "paid"}} if ran else {"approve": {}}
+        paid: dict[str, Any] = {"answer": {"value": "paid"}}
+        known = paid if ran else {"approve": {}}
         environment.decide(wait, known)
         result = environment.resume(DEEP_SCRIPT, **LATER)
 
