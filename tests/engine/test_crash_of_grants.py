@@ -263,7 +263,8 @@ def test_grant_of_a_nested_call_survives_a_kill(
         assert "unknown" == wait["kind"]
         ran = f"pay {wait['arguments']['what']}" in environment.effect_names()
         paid: dict[str, Any] = {"answer": {"value": "paid"}}
-        known = paid if ran else {"approve": {}}
+        approve: dict[str, Any] = {"approve": {}}
+        known = paid if ran else approve
         environment.decide(wait, known)
         result = environment.resume(DEEP_SCRIPT, **LATER)
 
