@@ -168,6 +168,7 @@ def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
         arguments=cast_vote.arguments,
         value=cast_vote.value,
         shown=cast_vote.shown,
+        form=cast_vote.form,
     )
     return replace(wait, votes=(*wait.votes, vote))
 
@@ -199,7 +200,7 @@ def find_repeated_vote(wait: Wait, cast_vote: Decision) -> Vote | None:
 
 
 def _is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
-    """Return whether two votes are for the same verdict with the same arguments."""
-    mine = (vote.kind, vote.arguments or wait.arguments_json, vote.value)
+    """Return whether two votes are for the same verdict, arguments and form."""
+    mine = (vote.kind, vote.arguments or wait.arguments_json, vote.value, vote.form)
     arguments = cast_vote.arguments or wait.arguments_json
-    return mine == (cast_vote.kind, arguments, cast_vote.value)
+    return mine == (cast_vote.kind, arguments, cast_vote.value, cast_vote.form)

@@ -1,6 +1,7 @@
 """Strict readers of request bodies: only an exact approval approves.
 
     {"decision": "approve"}             with "arguments": {…} to replace those shown,
+                                        with "form": {…} if the policy has a form,
                                         with "remember": {…} to give a grant
     {"decision": "deny"}
     {"decision": "answer", "value": …}
@@ -31,7 +32,7 @@ JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
-    "approve": frozenset({"reason", "arguments", "remember"}),
+    "approve": frozenset({"reason", "arguments", "form", "remember"}),
     "deny": frozenset({"reason"}),
     "answer": frozenset({"reason", "value"}),
     "fail": frozenset({"reason", "error"}),
@@ -81,8 +82,13 @@ def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict
     kind = _decision_kind(fields)
     reason = optional_text(fields, "reason")
     if kind == "approve":
-        edited = _edited_arguments(fields)
-        return Approve(by=by, reason=reason, arguments=edited, remember=_grant(fields))
+        return Approve(
+            by=by,
+            reason=reason,
+            arguments=_optional_object(fields, "arguments"),
+            form=_optional_object(fields, "form"),
+            remember=_grant(fields),
+        )
     if kind == "deny":
         return Deny(by=by, reason=reason)
     if kind == "fail":
@@ -109,7 +115,10 @@ def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     # A browser sends an empty field too.
     reason = _form_text("reason", fields.get("reason", "")) or None
     if kind == "approve":
-        return Approve(by=by, reason=reason)
+        form = _form_text("form", fields.get("form", ""))
+        filled = {"form": _json_value(form, "form")} if form.strip() else {}
+        values = _optional_object(filled, "form")
+        return Approve(by=by, reason=reason, form=values)
     if kind == "deny":
         return Deny(by=by, reason=reason)
     if kind == "fail":
@@ -164,14 +173,15 @@ def _decision_kind(fields: Mapping[str, Any]) -> str:
     return kind
 
 
-def _edited_arguments(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if "arguments" not in fields:
+def _optional_object(fields: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    if name not in fields:
         return None
-    arguments = jsontext.as_object(fields["arguments"])
-    if arguments is None:
+    values = jsontext.as_object(fields[name])
+    if values is None:
         # null is refused too: it could mean "no arguments" or "no edit".
-        raise problems.malformed('"arguments" must be an object.')
-    return arguments
+        msg = f'"{name}" must be an object.'
+        raise problems.malformed(msg)
+    return values
 
 
 def _grant(fields: Mapping[str, Any]) -> Grant | None:
@@ -207,11 +217,12 @@ def _parse_form(request: Request) -> Mapping[str, str]:
     return fields
 
 
-def _json_value(text: str) -> object:
+def _json_value(text: str, name: str = "value") -> object:
     try:
         return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
-        msg = f'"value" is not JSON: {error}. Write a text in quotes, or a number.'
+        hint = "a text in quotes, or a number" if name == "value" else "a JSON object"
+        msg = f'"{name}" is not JSON: {error}. Write {hint}.'
         raise problems.malformed(msg) from None
 
 

@@ -12,6 +12,11 @@ from continuations.present.json_forms import MAX_TEXT_CHARS
 _Json = dict[str, Any]
 
 _TEXT: _Json = {"type": "string"}
+_FORM: _Json = {
+    **_TEXT,
+    "maxLength": MAX_TEXT_CHARS,
+    "description": "The form of the approval, as a JSON object.",
+}
 _REQUIRED_FIELDS = {"answer": ["value"], "fail": ["error"]}
 
 
@@ -33,7 +38,7 @@ def _form_body(kind: str, **fields: _Json) -> _Json:
 
 LINK_FORM: _Json = {
     "oneOf": [
-        _form_body("approve"),
+        _form_body("approve", form=_FORM),
         _form_body("deny"),
         _form_body(
             "answer",

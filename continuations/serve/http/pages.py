@@ -139,13 +139,14 @@ def _decision_html(decision: Decision | Vote, text: str) -> str:
         "Reason": decision.reason,
         "Wait": decision.wait_id,
     }
-    edited, value = decision.arguments, decision.value
+    edited, value, form = decision.arguments, decision.value, decision.form
     return "".join(
         (
             f"<p>{_html_text(text)}</p>",
             f"<section>{_facts_html(facts)}</section>",
             _section("Edited arguments", "" if edited is None else _json_html(edited)),
             _section("Answer", "" if value is None else _json_html(value)),
+            _section("Form", "" if form is None else _json_html(form)),
         )
     )
 
@@ -156,6 +157,8 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
     fields = _ERROR_FIELD if verdict_kind == "fail" else ""
+    if verdict_kind == "approve" and wait.form_schema_json is not None:
+        fields = _form_field(wait)
     if verdict_kind == "answer":
         as_json = wait.answer_type_name not in (None, "string")
         fields = _value_field(words.value_label, as_json=as_json)
@@ -166,6 +169,17 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
         f'<input type="hidden" name="shown" value="{_html_text(wait.digest)}">'
         f"<p>{escape(explanation)}</p>{fields}{_REASON_FIELD}"
         f'<p><button class="{verdict_kind}">{escape(words.label)}</button></p></form>'
+    )
+
+
+def _form_field(wait: Wait) -> str:
+    from continuations.present.form_fields import form_fields  # noqa: PLC0415 - few waits have one
+
+    items = "".join(f"<li>{_html_text(each.text)}</li>" for each in form_fields(wait))
+    return (
+        f"<p>Fields of the form:</p><ul>{items}</ul>"
+        '<label>Form, as a JSON object<textarea name="form" maxlength="4000" '
+        'rows="4" required></textarea></label>'
     )
 
 
