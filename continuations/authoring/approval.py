@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -14,6 +14,7 @@ from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.core.quorum import Quorum
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,6 @@ This module imports pydantic; it is imported on first use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,6 +18,7 @@ from continuations.authoring.jsonvalues import is_array, is_object
 from continuations.authoring.strict_json import first_line, truncate
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

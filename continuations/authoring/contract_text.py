@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.jsonvalues import is_array, is_object
 from continuations.core import jsontext
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ This module imports pydantic; it is imported on first use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from continuations.authoring.arguments import ArgumentsValidator
 from continuations.authoring.strict_json import first_line
 from continuations.authoring.tool_signature import make_arguments_validator
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

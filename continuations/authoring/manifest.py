@@ -11,12 +11,12 @@ whole digest, in its wait.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.authoring.jsonvalues import is_array, is_object
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

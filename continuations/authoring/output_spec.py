@@ -6,7 +6,6 @@ This module imports pydantic; it is imported on first use.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -18,6 +17,7 @@ from continuations.authoring.input_spec import has_fields, make_type_adapter
 from continuations.core import jsontext
 from continuations.core.model_protocol import OutputSchema
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

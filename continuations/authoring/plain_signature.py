@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import inspect
 import types
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from continuations.authoring.parameter_types import is_context_type, parameter_type
 from continuations.core import jsontext
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", bool: "boolean"}
 _MAX_INTEGER = 2**63
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class PlainSignature:
     """The parameters of a tool; the engine passes `context_parameters`.
 

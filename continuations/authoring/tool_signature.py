@@ -6,7 +6,6 @@ This module imports pydantic; it is imported on first use.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pydantic import (
@@ -26,6 +25,7 @@ from continuations.authoring.callables import check_tool_function
 from continuations.authoring.parameter_types import is_context_type, parameter_type
 from continuations.authoring.strict_json import first_line
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,6 @@ tool's `on_answer` function. No code of the tool that ran before the wait runs a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import (
     TYPE_CHECKING,
@@ -24,6 +23,7 @@ from continuations.authoring.periods import to_seconds
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.authoring.periods import Duration

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
     from continuations.core.run import Failure
     from continuations.core.waits import Wait
 
-# As in `events.py`, the classes have no __eq__ and no __repr__.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallAccepted:
     """The call is valid and needs no approval of a person.
 
@@ -38,7 +37,7 @@ class CallAccepted:
     quorum: Quorum | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested:
     """The call is valid, and waits for an approval before it begins, perhaps again."""
 
@@ -51,7 +50,7 @@ class ApprovalRequested:
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallInvalid:
     """The call cannot begin: unknown tool, invalid arguments, a policy that raised."""
 
@@ -60,14 +59,14 @@ class CallInvalid:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted:
     """The tool is about to run; the event is committed before it runs."""
 
     call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentStarted:
     """The call's tool is an agent, whose frame starts with `messages`."""
 
@@ -77,7 +76,7 @@ class SubAgentStarted:
     max_turns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallReturned:
     """The tool or the sub-agent returned a result."""
 
@@ -85,7 +84,7 @@ class CallReturned:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRaised:
     """The tool or the sub-agent failed."""
 
@@ -94,7 +93,7 @@ class CallRaised:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallParked:
     """The tool ran, and returned a wait instead of a result."""
 
@@ -102,7 +101,7 @@ class CallParked:
     wait: Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerReceived:
     """The wait of a parked call has its value, for the tool's `on_answer` function.
 
@@ -113,7 +112,7 @@ class AnswerReceived:
     answer: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeUnknown:
     """The call began and did not end, and it is not repeated without a decision.
 
@@ -125,7 +124,7 @@ class OutcomeUnknown:
     wait: Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatAllowed:
     """The call may start again: it never began, or its tool is declared repeatable.
 
@@ -136,14 +135,14 @@ class RepeatAllowed:
     never_began: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unverified:
     """The tool's `verify` function could not tell whether the call happened."""
 
     call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Approved:
     """The call was approved, possibly with edited arguments.
 
@@ -159,7 +158,7 @@ class Approved:
     form: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
     """The call was denied. With a `failure`, a rule denied it, and the run must end."""
 
@@ -168,7 +167,7 @@ class Denied:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
     """The deadline of the wait passed without a decision."""
 
@@ -176,7 +175,7 @@ class Expired:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
     """A person or `verify` gave the result of the call; the tool does not run."""
 
@@ -184,7 +183,7 @@ class Answered:
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reopened:
     """The decision does not let the call go on, so a new wait is opened.
 
@@ -196,7 +195,7 @@ class Reopened:
     wait: Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallCancelled:
     """The run ended while the call was open, or an operator cancelled the call.
 

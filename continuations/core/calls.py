@@ -7,8 +7,9 @@ says which state may follow which.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Deny, Fail
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -7,11 +7,11 @@ copy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.frames import MessageLog
 from continuations.core.state import RunState
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

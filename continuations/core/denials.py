@@ -7,11 +7,11 @@ what messages say, and a suspension or a crash does not start it again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.calls import Errored, Refused, Returned
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

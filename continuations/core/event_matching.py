@@ -44,7 +44,9 @@ def is_in_time(event_at: datetime, deadline: datetime | None) -> bool:
 
 def waits_for_events(waits: Iterable[Wait]) -> list[Wait]:
     """Return the waits that a published event can end."""
-    return [wait for wait in waits if wait.event is not None]
+    return [
+        wait for wait in waits if wait.event is not None and wait.rules.takes_events
+    ]
 
 
 def opened_and_closed(

@@ -5,10 +5,10 @@ The events of one call are in `call_events.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.call_events import CallEvent
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
 
-# No code compares or prints events. Without __eq__ and __repr__, these classes are
-# created in a third of the time, in every cold process that resumes a run.
-
 # Events of frames -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied:
     """A frame's model replied.
 
@@ -45,14 +42,14 @@ class ModelReplied:
     is_final: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailed:
     """A model gave no usable reply, and its responses cost something."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelayed:
     """A frame's model gives its reply later, so `wait` suspends the frame.
 
@@ -66,7 +63,7 @@ class ModelDelayed:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SignalsKept:
     """The run took signals in up to a number; no wait has taken the `kept` ones."""
 
@@ -81,14 +78,14 @@ class EventTaken:
     event_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GrantGiven:
     """An approval gave a grant for later calls."""
 
     grant: KeptGrant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GrantsRevoked:
     """The run took revocations in up to a number; these grants cover nothing more."""
 
@@ -96,12 +93,12 @@ class GrantsRevoked:
     grant_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyConfirmed:
     """The last reply of the root agent is the output: no message came after it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessageAdded:
     """Inbox message `number` is added to the root frame."""
 
@@ -109,7 +106,7 @@ class UserMessageAdded:
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCancelled:
     """The agent of a nested call is cancelled, and the agents that it called.
 
@@ -120,7 +117,7 @@ class AgentCancelled:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameAbandoned:
     """A frame without open calls ends: for a reason that is not its model's reply."""
 
@@ -132,7 +129,7 @@ class FrameAbandoned:
 # Events of the run ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameWatched:
     """The conditions of a frame's agent count from these times and turns."""
 
@@ -141,28 +138,28 @@ class FrameWatched:
     counts: tuple[ConditionCount, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRequestTaken:
     """The run took in request `number` of an operator."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionBegan:
     """A wait suspends a frame without open calls, or the run."""
 
     wait: Wait
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionEnded:
     """The wait of a frame or of the run has ended."""
 
     wait_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped:
     """The run ends at once, whatever states its calls have."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core.transcript import NOTHING_CHECKED
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,11 +6,11 @@ sent to the provider again, so unknown fields stay unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from continuations.core import jsontext
 from continuations.errors import FormatError
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

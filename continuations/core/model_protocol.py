@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from continuations.core.usage import Usage
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from continuations.core.usage import Usage
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -140,6 +141,8 @@ class RunRow:
         grants: The grants that are neither revoked nor replaced, the oldest first.
         last_revocation_number: Number of the last revocation that the run has taken in.
         revoked_grants: Ids of grants that were revoked before the run kept them.
+        max_depth: Limit of levels of agents with which the run was started, or `None`.
+            Later workers may have a stricter limit, but not a wider one.
     """
 
     id: str
@@ -166,3 +169,4 @@ class RunRow:
     grants: tuple[KeptGrant, ...] = ()
     last_revocation_number: int = 0
     revoked_grants: tuple[str, ...] = ()
+    max_depth: int | None = None

@@ -10,12 +10,14 @@ created and again whenever it is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision
 from continuations.core.quorum import Objection, Quorum, Vote
+from continuations.core.withheld_waits import withheld
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +31,7 @@ SLOT_KINDS: frozenset[str] = frozenset(get_args(SlotKind))
 
 _ANYBODY = Quorum()
 # Verdicts of which one is enough.
-_ENDING_ALONE = frozenset({"deny", "fail"})
+ENDING_ALONE: frozenset[VerdictKind] = frozenset({"deny", "fail"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,7 @@ def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
     agreeing = [vote.by for vote in wait.votes if _is_same(wait, vote, cast_vote)]
     voters = (*agreeing, cast_vote.by or "")
     still_needed = wait.votes_needed - len(voters)
-    if cast_vote.kind in _ENDING_ALONE:
+    if cast_vote.kind in ENDING_ALONE:
         return cast_vote
     if still_needed <= 0:
         return replace(cast_vote, voters=voters) if len(voters) > 1 else cast_vote
@@ -185,7 +187,7 @@ def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
         return objection
     has_voted = any(vote.by == cast_vote.by for vote in wait.votes)
     # Persons who disagree can still end the wait, so that nothing runs.
-    if has_voted and cast_vote.kind not in _ENDING_ALONE:
+    if has_voted and cast_vote.kind not in ENDING_ALONE:
         why = f"{cast_vote.by} has voted already, and the first vote of a person counts"
         return Objection(why, "Let another person decide, or deny.")
     return None
@@ -200,7 +202,12 @@ def find_repeated_vote(wait: Wait, cast_vote: Decision) -> Vote | None:
 
 
 def _is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
-    """Return whether two votes are for the same verdict, arguments and form."""
-    mine = (vote.kind, vote.arguments or wait.arguments_json, vote.value, vote.form)
-    arguments = cast_vote.arguments or wait.arguments_json
+    """Return whether two votes are for the same verdict, arguments and form.
+
+    Deciders have the wait with masked secrets, and workers have it with all values. A
+    vote has masked secrets, so both compare it with the masked arguments.
+    """
+    shown = withheld(wait).arguments_json
+    mine = (vote.kind, vote.arguments or shown, vote.value, vote.form)
+    arguments = cast_vote.arguments or shown
     return mine == (cast_vote.kind, arguments, cast_vote.value, cast_vote.form)

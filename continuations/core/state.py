@@ -6,12 +6,13 @@ of a thousand agents is a thousand rows, in memory as on the wire.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Proposed, Ready, Started, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.waits import known_wait_ulid
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,9 @@ with 'tool_calls' must be followed by tool messages responding to each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from continuations.core.decisions import Answer, Fail
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,7 @@ WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 SubjectKind = Literal["call", "frame", "run"]
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class VerdictWords:
     """The words with which a verdict is offered to a person.
 
@@ -44,7 +43,7 @@ class VerdictWords:
     value_label: str = "Result"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRules:
     """The rules of one kind of wait, and its words for people.
 
@@ -62,6 +61,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        takes_events: Whether a published event ends the wait.
         is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
             `Approve` repeats the call.
@@ -69,8 +69,7 @@ class WaitRules:
         follows_policy: Whether the tool's approval policy applies: it sets deadline
             and validity, it says what a denial or an expiry does, and the digest
             covers the contract that it approves.
-        title: Title of its page.
-        question: Subject of its mail, with `{tool}`.
+        question: Title of its page and subject of its mail, with `{tool}`.
         explanation: Why the wait exists, in one or two sentences.
         awaited: The words after "the run waits for".
         question_label: The label of the tool's question, or of its job.
@@ -87,11 +86,11 @@ class WaitRules:
     may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    takes_events: bool = False
     is_extendable: bool = False
     may_have_run: bool = False
     allows_edits: bool = False
     follows_policy: bool = False
-    title: str
     question: str
     explanation: str
     awaited: str
@@ -115,7 +114,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         allows_edits=True,
         follows_policy=True,
-        title="This call waits for your decision",
         question="Approve {tool}?",
         explanation="An agent asks for permission to call a tool.",
         awaited="approval",
@@ -139,7 +137,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         # An edit is refused: the call may have run with the arguments of the wait.
         may_have_run=True,
-        title="Did this call take effect?",
         question="Did {tool} take effect?",
         explanation="A tool call was started, and its outcome is unknown. Before you "
         "decide, check whether it took effect.",
@@ -153,7 +150,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
                 "Decline", "The question stays unanswered. The agent gets your reason."
             ),
         },
-        title="An agent asks a question",
         question="Answer a question of {tool}",
         explanation="A tool asks a person and waits for the answer.",
         awaited="an answer",
@@ -168,8 +164,8 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         },
         ended_by="an event, or its data as an Answer",
         asks_person=False,
+        takes_events=True,
         on_deadline=Fail("the event did not come in time."),
-        title="This call waits for an event",
         question="{tool} waits for an event",
         explanation="A tool waits for an event from another system.",
         awaited="an event",
@@ -182,7 +178,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         has_object=False,
         on_deadline=Answer("The time has come."),
-        title="This call waits for a time",
         question="{tool} waits for a time",
         explanation="A tool waits until a time.",
         awaited="a time",
@@ -201,7 +196,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         has_known_id=True,
         is_extendable=True,
         on_deadline=Fail("the other system did not report a result in time."),
-        title="This call waits for another system",
         question="{tool} waits for another system",
         explanation="A job of another system is in progress.",
         awaited="the result of another system",
@@ -215,7 +209,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         has_object=False,
         may_wake=True,
-        title="This agent waits for its model",
         question="{tool} waits for its model",
         explanation="A model is limited, cannot be reached, or is not ready.",
         awaited="its model",
@@ -228,7 +221,6 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         asks_person=False,
         has_object=False,
         ended_by_unpause=True,
-        title="An operator holds this run",
         question="{tool} waits for an operator",
         explanation="An operator, or a condition of the agent, paused the work.",
         awaited="an operator",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 from continuations.core.wait_rules import WAIT_RULES
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.adoption import adopted_state, source_digest
@@ -14,6 +13,7 @@ from continuations.engine.stack_binding import StackBinding
 from continuations.errors import RunExists, StaleRun
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.event_matching import KEPT_FOR
 from continuations.errors import ContinuationsError
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.event_delivery import EventDelivery
+from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:

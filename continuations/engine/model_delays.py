@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from continuations.core.usage import Usage
 from continuations.core.waits import Wait, frame_digest
 from continuations.errors import ModelError
 from continuations.ledger import layout
+from continuations.value_class import dataclass
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -20,6 +20,7 @@ from continuations.core.model_protocol import (
 from continuations.engine.error_reports import describe_error
 from continuations.engine.model_delays import ModelDelays
 from continuations.errors import ModelError, TranscriptInvalid
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

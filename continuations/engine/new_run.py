@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
 from continuations.core import jsontext
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
+
+
+class RunLimits(NamedTuple):
+    """The limits that are stored with a run when it starts."""
+
+    budget: Budget | None
+    max_depth: int | None
 
 
 def parse_input(agent_input: Input) -> tuple[Message, ...]:
@@ -125,7 +132,7 @@ def initial_state(
     run_nonce: str,
     manifest: str,
     now: datetime,
-    budget: Budget | None = None,
+    limits: RunLimits,
 ) -> RunState:
     """Return the first state of a run, whose input is `messages`."""
     # Without the instructions: a job that is delivered again after the deployment of a
@@ -138,7 +145,8 @@ def initial_state(
         created_at=now,
         input_digest=jsontext.digest(agent.name, *texts),
         next_id=3,
-        budget=check_budget(budget),
+        budget=check_budget(limits.budget),
+        max_depth=limits.max_depth,
     )
     frame = FrameRow(
         id=ROOT_FRAME_ID,

@@ -7,7 +7,6 @@ unless another process works on it, or a worker died: then a worker does it.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.call_cancellation import find_open_calls, is_open_call
@@ -25,6 +24,7 @@ from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import operator_inbox
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:

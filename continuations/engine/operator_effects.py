@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.actions import AskModel, RunTool
@@ -11,6 +10,7 @@ from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started, Unknown
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.reducer import advance
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from continuations.authoring.errors import OutputInvalid
@@ -10,6 +9,7 @@ from continuations.core.operator_waits import operator_reasons
 from continuations.core.output_type import Output
 from continuations.core.run import Failure
 from continuations.errors import AgentChanged
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange

@@ -112,8 +112,9 @@ class Performer:
             names = ", ".join(each.name for each in offered) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return call_failures.rejection(call, "unknown_tool", text)
-        if tool.sub_agent is not None and self._is_too_deep(state, call):
-            text = f"agents may be nested at most {self.max_depth} levels deep."
+        limit = self._depth_limit(state)
+        if tool.sub_agent is not None and _is_too_deep(state, call, limit):
+            text = f"agents may be nested at most {limit} levels deep."
             return call_failures.rejection(call, "depth", text)
         try:
             arguments = tool.effective_arguments(call.raw_arguments)
@@ -167,9 +168,10 @@ class Performer:
         )
         return ApprovalRequested(wait=wait, **examined)
 
-    def _is_too_deep(self, state: RunState, call: CallRow) -> bool:
-        depth = state.frames[call.frame_id].depth + 1
-        return self.max_depth is not None and depth >= self.max_depth
+    def _depth_limit(self, state: RunState) -> int | None:
+        """Return the stricter one of the limits of this worker and of the run."""
+        limits = (self.max_depth, state.run.max_depth)
+        return min((each for each in limits if each is not None), default=None)
 
     async def start_event(self, state: RunState, call_id: str) -> Event:
         """Return the event that records the start of a ready call or its sub-agent.
@@ -388,3 +390,7 @@ class Performer:
         event = parked_calls.park(state, call, tool, asked, now=now, ulid=ulid)
         is_parked = isinstance(event, CallParked)
         return event if is_parked else Unverified(call_id=call.id)
+
+
+def _is_too_deep(state: RunState, call: CallRow, limit: int | None) -> bool:
+    return limit is not None and state.frames[call.frame_id].depth + 1 >= limit

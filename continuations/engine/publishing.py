@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
@@ -21,6 +20,7 @@ from continuations.ledger.arrivals import (
 )
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -230,7 +230,7 @@ class Publisher:
         moved = map(arrived.current, closed_waits)
         ended = (*closed_waits, *moved)
         keys = {
-            *arrived.marker_keys,
+            *arrived.marker_keys(journal.run_id),
             *(marker.key for wait in ended for marker in markers.last_markers(wait)),
             *journal.release_markers,
             *journal.dead_guards,

@@ -8,7 +8,6 @@ a person is asked: a decision that left no record would be missing in the audit.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from continuations.core.call_events import CallAccepted, Denied
@@ -21,6 +20,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.grant_coverage import covering_grant
 from continuations.errors import StoreError
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.events import RunStopped
@@ -11,6 +10,7 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.job_cancellation import NO_RESULT, jobs_to_cancel
 from continuations.ledger.decisions import close_wait
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

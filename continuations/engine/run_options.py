@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 ShouldPause: TypeAlias = Callable[[], bool]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -24,6 +23,7 @@ from continuations.ledger import inbox, markers, run_signals
 from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import CancelRequest, InboxMessage, Signal
 

@@ -75,7 +75,8 @@ def run(
         agent: The root agent.
         input: The first user message as text, or a list of chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
-        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        max_depth: Maximum number of levels of agents, or `None` for no limit. It is
+            stored with the run.
         budget: Limits for the model usage of the whole run.
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
@@ -122,7 +123,8 @@ def resume(
         unpause: Whether to end the waits of conditions (`suspend_when`), as
             `Runner.unpause` does in a store.
         context: Your object for the tools, `ctx.context`. It is never stored.
-        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        max_depth: Maximum number of levels of agents, or `None` for that of the
+            start. The smaller one counts.
         clock: The clocks of this machine, for tests.
 
     Returns:
@@ -170,7 +172,8 @@ async def run_async(
         agent: The root agent.
         input: The first user message as text, or a list of chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
-        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        max_depth: Maximum number of levels of agents, or `None` for no limit. It is
+            stored with the run.
         budget: Limits for the model usage of the whole run.
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
@@ -200,7 +203,7 @@ async def run_async(
         run_nonce=ulid,
         manifest=current_manifest(agent),
         now=now,
-        budget=budget,
+        limits=new_run.RunLimits(budget, max_depth),
     )
     state = description.describe(state) if description is not None else state
     options = RunOptions(context=context)
@@ -226,7 +229,7 @@ async def resume_async(
             persons must agree, the value is the list of all their verdicts.
         unpause: Whether to end the waits of conditions, as `Runner.unpause` does.
         context: Your object for the tools, `ctx.context`. It is never stored.
-        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        max_depth: Maximum number of levels; the smaller one of this and the start's.
         clock: The clocks of this machine, for tests.
 
     Returns:

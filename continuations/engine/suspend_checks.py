@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
@@ -14,6 +14,7 @@ from continuations.core.frames import ConditionCount
 from continuations.core.operator_waits import operator_wait
 from continuations.core.state import frame_path
 from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime

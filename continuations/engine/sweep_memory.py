@@ -7,8 +7,9 @@ as they are. This process leaves them alone for a while, without any request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.ledger.claims import Clock

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -23,6 +23,7 @@ from continuations.errors import (
 )
 from continuations.ledger import markers
 from continuations.ledger.misdated_markers import redate_misdated
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

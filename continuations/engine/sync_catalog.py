@@ -27,7 +27,8 @@ class Catalog:
 
         Waits with the next deadlines come first, then the oldest ones. A page lists
         the keys of all these waits, and one page of markers. Then it reads the waits
-        of the page, at the same time.
+        of the page, at the same time. After a crash, a decided wait may be listed until
+        the next sweep, also of a finished run. `decide` and `wait` are always exact.
 
         Args:
             after: `next` of the page before.

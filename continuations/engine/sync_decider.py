@@ -121,7 +121,9 @@ class Decider(Catalog, Events, Operator, Jobs):
         """Iterate over the open waits of all runs, with arguments and all other fields.
 
         The objects of the waits are read in parallel: one request for each wait.
-        `waiting` needs one request for a thousand waits.
+        `waiting` needs one request for a thousand waits. After a crash, a decided wait
+        may be listed until the next sweep, also of a finished run. `decide` and `wait`
+        are always exact.
 
         Args:
             after: Return only waits after this wait id.

@@ -46,7 +46,9 @@ class Runner(Waker, Generic[Output]):
         max_attempts: How many workers of a run may die in a row at one point, at least
             1. Then the run fails. A worker that saves progress starts the count again
             at 1. With 1, the run fails after the first death of a worker.
-        max_depth: Maximum number of levels of agents, or `None` for no limit.
+        max_depth: Maximum number of levels of agents, or `None` for no limit. It is
+            stored with each run that is started. If the runner that resumes a run has
+            another limit, the smaller one counts.
         patience: How long a worker repeats a model request that failed and may succeed
             later (rate limits, outages), as a timedelta or seconds, up to an hour.
             After that, the frame waits for its model: a sweep asks again, after a

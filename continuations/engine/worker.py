@@ -372,7 +372,7 @@ class Worker:
             self.ports,
             lease=self.options.lease,
             clock_reading=clock_reading,
-            arrival_markers=arrived.marker_keys,
+            arrival_markers=arrived.marker_keys(self.run_id),
         )
 
     def _outcome(

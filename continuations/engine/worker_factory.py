@@ -71,7 +71,7 @@ class WorkerFactory:
             run_nonce=run_nonce,
             manifest=current_manifest(root),
             now=now,
-            budget=budget,
+            limits=new_run.RunLimits(budget, self._options.max_depth),
         )
         return description.describe(state)
 

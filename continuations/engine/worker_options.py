@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
 
 from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
 # for days after its worker died.

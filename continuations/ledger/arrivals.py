@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -11,6 +11,7 @@ from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.operator_inbox import read_listed_request
+from continuations.value_class import dataclass
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -58,16 +59,16 @@ class Arrivals:
     operator_requests: tuple[OperatorRequest, ...] = ()
     cancel_request: CancelRequest | None = None
 
-    @property
-    def marker_keys(self) -> tuple[str, ...]:
-        """The keys of the markers of these arrivals."""
+    def marker_keys(self, run_id: str) -> tuple[str, ...]:
+        """Return the keys of the markers of these arrivals to a run."""
         keys = [decision.marker for decision in self.decisions.values()]
         keys += [signal.marker for signal in self.signals]
         keys += [message.marker for message in self.inbox_messages]
         keys += [request.marker for request in self.operator_requests]
         if self.cancel_request is not None:
             keys.append(self.cancel_request.marker)
-        return tuple(key for key in keys if key is not None)
+        named = (key for key in keys if key is not None)
+        return layout.own_markers(named, run_id)
 
     def current(self, wait: Wait) -> Wait:
         """Return an open wait as its slots left it."""

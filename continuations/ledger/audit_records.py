@@ -1,7 +1,7 @@
 """Read everything that people, programs and rules decided about a run.
 
 The records lie beside the versions and stay when the run has ended. One listing shows
-them, and each costs one read.
+them, and each costs one read. The newest version is looked at too: a run may be erased.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.audit import AuditLine
 from continuations.core.operator_request import tells_of_cancellation
+from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout, operator_inbox
 from continuations.ledger.arrivals import (
     read_cancel_request,
     read_decision,
     read_kept_signal,
 )
+from continuations.ledger.objects import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -38,10 +40,19 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
         FormatError: A record has a newer format.
         StoreError: The store failed.
     """
+    try:
+        lines = await _read_lines(objects, run_id)
+    except FormatError:
+        await _check_exists(objects, run_id)  # an erasure deletes the records first
+        raise
+    # A process that was frozen may have written a record after the erasure.
+    await _check_exists(objects, run_id)
+    return sorted(lines, key=_position)
+
+
+async def _read_lines(objects: Objects, run_id: str) -> list[AuditLine]:
     prefix = layout.arrivals_prefix(run_id)
     keys = [key async for key in objects.all_keys(prefix)]
-    if not keys:
-        await _check_exists(objects, run_id)
     records: dict[str, AuditLine] = {}
     # Slots sort after decisions: a vote that ended its wait is in the decision.
     for first in range(0, len(keys), _PARALLEL_READS):
@@ -50,7 +61,7 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
         for record in await gather(*reads):
             if record is not None:
                 records.setdefault(record.id, record.line)
-    return sorted(records.values(), key=_position)
+    return list(records.values())
 
 
 class _Record(NamedTuple):
@@ -101,7 +112,11 @@ async def _slot_line(objects: Objects, run_id: str, key: str) -> _Record | None:
     """Return a vote, or what moved a deadline; an expiry is a decision."""
     from continuations.wire.slot_records import decode_slot  # noqa: PLC0415 - rarely used
 
-    slot = decode_slot(await objects.read(key), key, run_id)
+    try:
+        slot = decode_slot(await objects.read(key), key, run_id)
+    except NotFound:
+        msg = f"{key} is missing, although it was listed. Restore it from a backup."
+        raise Corrupt(msg, run_id=run_id) from None
     if slot.vote is not None:
         line = AuditLine.of_decision(slot.vote, run_id)
         return _Record(slot.vote.id, replace(line, verdict=f"vote {line.verdict}"))

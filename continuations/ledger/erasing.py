@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from asyncio import gather
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import (
-    Corrupt,
     FormatError,
     NewerFormat,
     RunBusy,
     RunErased,
+    RunNotFound,
 )
 from continuations.ledger import (
     event_keys,
@@ -31,7 +30,9 @@ from continuations.ledger import (
 from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.other_runs import other_tombstone_error
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.tombstone import Tombstone, decode_tombstone, encode_tombstone
 
@@ -46,12 +47,8 @@ if TYPE_CHECKING:
     from continuations.ledger.store_clock import StoreClock
 
 _MAX_TRIES = 5
-# The prefixes of keys outside the run that list it and its waits.
-_PREFIXES = (
-    layout.WAITS_PREFIX,
-    index_layout.INDEX_PREFIX,
-    event_keys.EVENTS_PREFIX,
-)
+# The prefixes of keys outside the run that list it and its waits for persons.
+_PREFIXES = (layout.WAITS_PREFIX, index_layout.INDEX_PREFIX)
 _PARALLEL_DELETES = 50
 
 
@@ -124,7 +121,7 @@ class Eraser:
         await self.clock.create(self.objects, guard.key)
         if loaded is not None:
             check_free(loaded.state.run, self.clock.now())
-        late = run_index.keys_without_labels(loaded) if loaded else ()
+        late = run_index.keys_of_ids(loaded) if loaded else ()
         tombstone = Tombstone(
             run_id=self.run_id,
             number=number + 1,
@@ -149,14 +146,18 @@ class Eraser:
 
         If there was something, a later marker lets a sweep look again in a day.
         """
+        due_markers = tuple(due_markers)
         tombstone = await self._read_tombstone()
-        own_key = layout.version_key(self.run_id, tombstone.number)
-        prefix = layout.run_prefix(self.run_id)
-        left = [key async for key in self.objects.all_keys(prefix) if key != own_key]
+        left = await self._keys_left(tombstone)
         listed = set(tombstone.late_keys)
         if left:
             # Only the versions name these keys, so they go first.
             listed |= await self._keys_beside(tombstone.number - 1)
+            # The last reading of votes may have recorded the decision that they made.
+            left = await self._keys_left(tombstone)
+        if left or due_markers:
+            # No version names the wait of a worker that died before its version.
+            listed |= await self._list_keys(event_keys.EVENTS_PREFIX)
         await self._delete_all(listed)
         await self._delete_all(left)
         if left:
@@ -172,6 +173,12 @@ class Eraser:
             keys=len(listed) if left else 0,
         )
 
+    async def _keys_left(self, tombstone: Tombstone) -> list[str]:
+        """Return the keys of the run but that of its tombstone."""
+        own_key = layout.version_key(self.run_id, tombstone.number)
+        prefix = layout.run_prefix(self.run_id)
+        return [key async for key in self.objects.all_keys(prefix) if key != own_key]
+
     async def _read_tombstone(self) -> Tombstone:
         """Return the tombstone; raises `Corrupt` if it names keys of other runs."""
         number = await self._versions.newest_number()
@@ -180,15 +187,12 @@ class Eraser:
         own = (tombstone.run_id, tombstone.number) == (self.run_id, number)
         if own and all(map(self._is_own_key, tombstone.late_keys)):
             return tombstone
-        msg = (
-            f"{key} is damaged: it is the tombstone of another run. Nothing was "
-            "deleted. Restore it from a backup."
-        )
-        raise Corrupt(msg, run_id=self.run_id)
+        raise other_tombstone_error(key, self.run_id)
 
     def _is_own_key(self, key: str) -> bool:
-        own = (f"@{self.run_id}", f"/{self.run_id}")
-        return key.startswith(_PREFIXES) and key.endswith(own)
+        """Return whether a key outside the run lists the run or one of its waits."""
+        listed = index_layout.indexed_run_id(key) or layout.listed_run_id(key)
+        return (listed or event_keys.waiting_run_id(key)) == self.run_id
 
     async def _keys_beside(self, number: int) -> set[str]:
         """Return the keys of waits, markers and the index that belong to the run.
@@ -199,28 +203,24 @@ class Eraser:
         with suppress(RunErased):
             loaded = await self._load(number)
         if loaded is None or loaded.state.run.history_lost:
-            return await self._list_keys_beside()
+            return await self._list_keys(*_PREFIXES)
         state = loaded.state
         waits = state.waits.values()
-        keys = {
-            *run_index.keys_of(loaded),
-            *_marker_keys_of(waits),
-            *filter(self._is_own_marker, loaded.marker_keys),
-        }
-        with suppress(FormatError):
+        marker_keys = {*_marker_keys_of(waits), *loaded.marker_keys}
+        # Another process that erases the run may delete what is read here.
+        with suppress(FormatError, RunNotFound):
             arrived = await read_arrivals(self.objects, state)
-            keys.update(filter(self._is_own_marker, arrived.marker_keys))
-            keys |= _marker_keys_of(map(arrived.current, waits))
-        return keys
+            marker_keys.update(arrived.marker_keys(self.run_id))
+            marker_keys |= _marker_keys_of(map(arrived.current, waits))
+        return {
+            *filter(self._is_own_key, run_index.keys_of(loaded)),
+            *layout.own_markers(marker_keys, self.run_id),
+        }
 
-    def _is_own_marker(self, key: str) -> bool:
-        marker = layout.parse_marker(key)
-        return marker is not None and marker.run_id == self.run_id
-
-    async def _list_keys_beside(self) -> set[str]:
+    async def _list_keys(self, *prefixes: str) -> set[str]:
         return {
             key
-            for prefix in _PREFIXES
+            for prefix in prefixes
             for key in [each async for each in self.objects.all_keys(prefix)]
             if self._is_own_key(key)
         }

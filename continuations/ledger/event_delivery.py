@@ -8,9 +8,10 @@ also if several processes give it events at the same time.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from asyncio import Lock, gather
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core import event_matching
@@ -19,6 +20,7 @@ from continuations.errors import Corrupt, FormatError, NewerFormat
 from continuations.ledger import event_keys, event_waiters, markers
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import NotFound
+from continuations.value_class import dataclass
 from continuations.wire.event_records import decode_event
 from continuations.wire.fields import whole_milliseconds
 from continuations_storage.contract import is_last_page
@@ -36,7 +38,7 @@ _log = logging.getLogger("continuations")
 _PARALLEL_WAITS = 50
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Delivered:
     """The result of giving the events of a topic to its waits.
 

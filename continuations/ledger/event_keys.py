@@ -12,7 +12,7 @@ key, and the events that a wait matches are found by one listing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from continuations.core.event_matching import KEPT_FOR, LOOK_BACK, first_id_at
 from continuations.core.ulid import LENGTH, RANDOM_BYTES, milliseconds_of
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
+from continuations.value_class import dataclass
 from continuations.wire.fields import from_milliseconds, to_milliseconds
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _TOPIC_LENGTH = 32
 _TIME_LENGTH = LENGTH - RANDOM_BYTES * 8 // 5
 _ULID = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
 _EVENT = re.compile(rf"e-({_ULID})\Z")
+_WAITER = re.compile(rf"{EVENTS_PREFIX}[0-9a-f]{{{_TOPIC_LENGTH}}}/w-[^/]+\Z")
 _MARKER = re.compile(rf"([0-9]{{13}})-([po])-({_ULID})-([0-9a-f]{{32}})\Z")
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -95,6 +97,13 @@ def waiter_in(key: str) -> str | None:
     except WaitNotFound:
         return None
     return wait_id
+
+
+def waiting_run_id(key: str) -> str | None:
+    """Return the run in the key of a waiter, or `None` for another key."""
+    match = _WAITER.match(key)
+    wait_id = match and waiter_in(key)
+    return wait_id and layout.parse_wait_id(wait_id).run_id
 
 
 @dataclass(frozen=True, slots=True)

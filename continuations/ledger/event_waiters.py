@@ -1,8 +1,9 @@
 """The index of the waits for published events: one object for each open wait.
 
-The object is created before the version that opens the wait, and contains the wait. So
-a publisher that lists the objects finds every open wait, and can end it. The object is
-deleted once the wait has its decision, before the version that closes the wait.
+The object is created before the version that opens the wait, and contains the wait with
+masked secrets. So a publisher that lists the objects finds every open wait, and can end
+it. The object is deleted once the wait has its decision, before the version that closes
+the wait.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.event_matching import waits_for_events
+from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt, StoreError
 from continuations.ledger import event_keys, layout
 from continuations.ledger.objects import AlreadyExists, NotFound
@@ -65,7 +67,8 @@ async def read(objects: Objects, key: str) -> Wait | None:
     except NotFound:
         return None
     wait = decode_wait(body, key, layout.parse_wait_id(wait_id).run_id)
-    if wait.id != wait_id or event_keys.waiter_key(wait) != key:
+    takes_events = wait.id == wait_id and bool(waits_for_events([wait]))
+    if not takes_events or event_keys.waiter_key(wait) != key:
         msg = (
             f"{key} is damaged: it contains another wait. It was not changed. Delete "
             "it; a sweep or resume of its run creates it again."
@@ -76,6 +79,6 @@ async def read(objects: Objects, key: str) -> Wait | None:
 
 async def _create_one(objects: Objects, wait: Wait) -> None:
     try:
-        await objects.create(event_keys.waiter_key(wait), encode_wait(wait))
+        await objects.create(event_keys.waiter_key(wait), encode_wait(withheld(wait)))
     except AlreadyExists:
         return

@@ -12,7 +12,7 @@ at a power of two is a full copy too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from continuations.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

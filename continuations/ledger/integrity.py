@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core.run import ENDED_STATUSES
@@ -24,6 +23,7 @@ from continuations.ledger.arrivals import (
 from continuations.ledger.objects import NotFound, Objects
 from continuations.ledger.revocation_records import read_one
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
+from continuations.value_class import dataclass
 from continuations.wire.envelope import MAGIC, format_number
 from continuations.wire.formats import FORMATS
 from continuations.wire.versions import VersionHeader, decode_header

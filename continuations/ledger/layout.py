@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -37,6 +37,7 @@ from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.core.wait_rules import KNOWN_ID_KIND, WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import known_wait_ulid
 from continuations.errors import Corrupt, InvalidId, WaitNotFound
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -286,6 +287,12 @@ def wait_key(wait_id: str) -> str:
     return WAITS_PREFIX + wait_id
 
 
+def listed_run_id(key: str) -> str | None:
+    """Return the run whose open wait has a key, or `None` for another key."""
+    found = listed_wait_ids([key])
+    return found[0].rpartition("@")[2] if found else None
+
+
 # Markers --------------------------------------------------------------------
 
 
@@ -364,6 +371,15 @@ def parse_marker(key: str) -> Marker | None:
     return Marker(
         int(due), number_reason or ulid_reason, number or ulid, suffix, run_id
     )
+
+
+def own_markers(keys: Iterable[str], run_id: str) -> tuple[str, ...]:
+    """Return the keys that are markers of a run.
+
+    A stored object may name any key as its marker. Only these keys may be deleted.
+    """
+    named = ((key, parse_marker(key)) for key in keys)
+    return tuple(key for key, marker in named if marker and marker.run_id == run_id)
 
 
 def is_guard_marker(key: str) -> bool:

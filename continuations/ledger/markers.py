@@ -7,7 +7,6 @@ it guards is no longer open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
+from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core.ulid import is_ulid
 from continuations.errors import Corrupt, FormatError, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
@@ -23,10 +24,10 @@ async def read_request(objects: Objects, run_id: str, number: int) -> OperatorRe
     """Return a request; raises `NotFound` or `Corrupt`."""
     key = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number)
     request = decode_operator_request(await objects.read(key), key, run_id)
-    if request.number != number:
+    if request.number != number or not is_ulid(request.id):
         msg = (
-            f"{key} is damaged: it contains request {request.number}. It was not "
-            "changed. Restore it from a backup."
+            f"{key} is damaged: it contains another request. It was not changed. "
+            "Restore it from a backup."
         )
         raise Corrupt(msg, run_id=run_id)
     return request

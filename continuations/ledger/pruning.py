@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Semaphore, gather
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from continuations.errors import (
 from continuations.ledger import index_layout
 from continuations.ledger.erasing import ErasedRun, Eraser
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Pruner:
 
         async def try_run(key: str) -> None:
             run_id = index_layout.indexed_run_id(key)
+            if run_id is None:
+                return  # this library did not write the key
             async with free:
                 try:
                     if not await self._ended_before(key, run_id, older_than):

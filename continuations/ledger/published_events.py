@@ -7,7 +7,6 @@ steps the marker is left, and a sweep does the rest.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from continuations.ledger import event_keys, layout
 from continuations.ledger.event_delivery import EventDelivery
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.store_clock import StoreClock
+from continuations.value_class import dataclass
 from continuations.wire.event_records import (
     PublishedEvent,
     decode_event,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased
-from continuations.ledger import event_keys, index_layout, layout
+from continuations.ledger import index_layout, layout
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.versions import Versions
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
     from continuations.core.run import RunRow
+    from continuations.core.waits import Wait
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
 
@@ -36,18 +37,25 @@ def keys_of(version: LoadedVersion) -> set[str]:
     """Return every key that lists the run or a wait of its newest version."""
     run = version.state.run
     labels = (index_layout.label_key(run.id, *label) for label in run.labels)
-    return {*keys_without_labels(version), *labels}
+    listed = _waiter_keys(waits_for_events(version.state.waits.values()))
+    return {*keys_of_ids(version), *listed, *labels}
 
 
-def keys_without_labels(version: LoadedVersion) -> set[str]:
-    """Return those keys that contain ids and times only."""
+def keys_of_ids(version: LoadedVersion) -> set[str]:
+    """Return those keys that contain ids and times only: no label, no topic."""
     run_id, open_waits = version.state.run.id, version.state.waits.values()
     return {
         index_layout.live_key(run_id),
         index_layout.ended_key(run_id, version.at),
         *(layout.wait_key(wait.id) for wait in open_waits),
-        *map(event_keys.waiter_key, waits_for_events(open_waits)),
     }
+
+
+def _waiter_keys(waits: Iterable[Wait]) -> Iterable[str]:
+    for wait in waits:
+        from continuations.ledger import event_keys  # noqa: PLC0415 - few runs need it
+
+        yield event_keys.waiter_key(wait)
 
 
 async def create_live(objects: Objects, run: RunRow) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from asyncio import gather
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, is_label
@@ -13,7 +13,8 @@ from continuations.errors import FormatError, InvalidInput, RunErased, StoreErro
 from continuations.ledger import index_layout, layout
 from continuations.ledger.objects import NotFound
 from continuations.ledger.versions import Versions
-from continuations.wire.versions import decode_header, decode_version
+from continuations.value_class import dataclass
+from continuations.wire.versions import decode_version
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
@@ -164,31 +165,23 @@ async def _cursors(
 
 async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
     """Return the run of a key, or `None` if the key is wrong by now."""
-    section, _, rest = cursor.partition("/")
-    run_id = rest.rpartition("/")[2]
+    key = index_layout.INDEX_PREFIX + cursor
+    run_id = index_layout.indexed_run_id(key)
+    if run_id is None:
+        return None  # this library did not write the key
     try:
         found = await _read_run(objects, run_id)
     except RunErased:
         # A process that was frozen created the key. This one may have no right to
         # delete it.
         with suppress(StoreError):
-            await objects.delete(index_layout.INDEX_PREFIX + cursor)
+            await objects.delete(key)
         return None
     except FormatError:
         return RunSummary(run_id=run_id, status="unreadable", cursor=cursor)
-    if found is None:
+    if found is None or not await _is_right(objects, key, *found):
         return None
     header, run = found
-    has_ended = header.status in ENDED_STATUSES
-    ended_key = index_layout.ended_key(run_id, header.at)
-    own_key = index_layout.INDEX_PREFIX + cursor
-    # A repair brings an ended run back to life, and it may end on another day.
-    if section == "ended" and not (has_ended and own_key == ended_key):
-        return None
-    if section == "live" and has_ended:
-        listed = await objects.keys(ended_key, limit=1)
-        if listed == [ended_key]:
-            return None
     return RunSummary(
         run_id=run_id,
         status=header.status,
@@ -203,21 +196,40 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
     )
 
 
+async def _is_right(
+    objects: Objects, key: str, header: VersionHeader, run: RunRow
+) -> bool:
+    """Return whether a key of the index lists a run rightly, and no better key does."""
+    label = index_layout.label_in(key)
+    if label is not None:
+        return label in run.labels
+    ended_key = index_layout.ended_key(header.run_id, header.at)
+    if header.status not in ENDED_STATUSES:
+        # A repair brings an ended run back to life, and it may end on another day.
+        return key == index_layout.live_key(header.run_id)
+    return key == ended_key or (
+        key == index_layout.live_key(header.run_id)
+        and await objects.keys(ended_key, limit=1) != [ended_key]
+    )
+
+
 async def _read_run(
     objects: Objects, run_id: str
 ) -> tuple[VersionHeader, RunRow] | None:
     """Return the newest header of a run, and the row of its last full copy."""
-    number = await Versions(objects, run_id).newest_number()
+    versions = Versions(objects, run_id)
+    number = await versions.newest_number()
     if number == 0:
         return None
     try:
         key = layout.version_key(run_id, number)
         data = await objects.read(key)
-        header = decode_header(data, key)
+        header = versions.decode_header(number, data)
         if header.base:
             key = layout.version_key(run_id, header.root)
             carried = header.base_object
             data = await objects.read(key) if carried is None else carried
+            versions.decode_header(header.root, data)
     except NotFound:
         return None  # the run was deleted meanwhile
     return header, decode_version(data, key).delta.run

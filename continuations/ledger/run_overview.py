@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.ledger import layout
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations_storage.contract import Page
 
 if TYPE_CHECKING:

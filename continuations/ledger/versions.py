@@ -18,11 +18,11 @@ from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.other_runs import check_wait_ids, decode_own_header
 from continuations.wire.envelope import object_digest
 from continuations.wire.versions import (
     VersionHeader,
     check_state,
-    decode_header,
     decode_version,
     encode_version,
     rebuild_state,
@@ -86,7 +86,7 @@ class Versions:
         number = await self.newest_number()
         if number == 0:
             return None
-        return self._decode_header(number, await self._read(number))
+        return self.decode_header(number, await self._read(number))
 
     async def load_newest(self) -> LoadedVersion:
         """Return the newest version; raises `RunNotFound` and `Corrupt`."""
@@ -115,7 +115,7 @@ class Versions:
         if number not in bodies:
             await self.newest_header()  # it raises `RunErased` if the run was erased
             bodies |= await self._read_chain((number,), allow_missing=False)
-        header = self._decode_header(number, bodies[number])
+        header = self.decode_header(number, bodies[number])
         tree = tree_of(header)
         numbers = tree.chain(number)
         if header.base_object is not None and len(numbers) > 1:
@@ -124,7 +124,8 @@ class Versions:
         bodies |= await self._read_chain(missing, allow_missing=False)
         chain = self._rebuild_chain([(n, bodies[n]) for n in reversed(numbers)], tree)
         state = chain[-1].state
-        loaded = LoadedVersion(number, tree, state, chain, header.at, header.markers)
+        markers = layout.own_markers(header.markers, self.run_id)
+        loaded = LoadedVersion(number, tree, state, chain, header.at, markers)
         self._keep(loaded)
         return loaded
 
@@ -146,6 +147,7 @@ class Versions:
         if newest.number != max(kept, default=0):
             key = layout.version_key(self.run_id, newest.number)
             check_state(newest.state, key)
+            check_wait_ids(newest.state, key)
         return tuple(chain)
 
     async def rebuild(
@@ -156,7 +158,7 @@ class Versions:
         Raises `Corrupt` or `FormatError` if the version or its base is not readable.
         """
         data = await self._read(number)
-        header = self._decode_header(number, data)
+        header = self.decode_header(number, data)
         base = bases.get(header.base)
         if header.base_object is not None:
             base = self._rebuild_version(
@@ -332,9 +334,10 @@ class Versions:
                 raise result
         return bodies
 
-    def _decode_header(self, number: int, data: bytes) -> VersionHeader:
+    def decode_header(self, number: int, data: bytes) -> VersionHeader:
+        """Return the header of a version of this run; raises `RunErased`, `Corrupt`."""
         key = layout.version_key(self.run_id, number)
-        header = decode_header(data, key)
+        header = decode_own_header(data, key, self.run_id)
         self._check_identity(header, number)
         return header
 
@@ -342,7 +345,7 @@ class Versions:
         self, number: int, data: bytes, base: RebuiltVersion | None, tree: Tree
     ) -> RebuiltVersion:
         key = layout.version_key(self.run_id, number)
-        self._check_base(self._decode_header(number, data), base, tree)
+        self._check_base(self.decode_header(number, data), base, tree)
         version = decode_version(data, key, base.state.run if base else None)
         state = rebuild_state(base.state if base else None, version.delta, key)
         small = _small_root(tree, number, data)

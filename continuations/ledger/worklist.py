@@ -8,11 +8,11 @@ read, at the same time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import InvalidInput
 from continuations.ledger import layout, waits
+from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:

@@ -83,7 +83,9 @@ def wait_parts(wait: Wait) -> WaitParts:
     wait = withheld(wait)
     heads = wait.title is not None and not wait.rules.may_have_run
     return WaitParts(
-        heading=wait.title if heads and wait.title else wait.rules.title,
+        heading=wait.title
+        if heads and wait.title
+        else wait.rules.question.format(tool=wait.tool),
         sentence=(None if heads else wait.title) or wait.question,
         explanation=wait.rules.explanation,
         effect=effect_text(wait),

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgpack
 
 from continuations.errors import Corrupt, FormatError, NewerFormat
+from continuations.value_class import dataclass
 from continuations.wire.formats import (
     FIRST_FORMAT,
     FORMATS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
@@ -10,6 +9,7 @@ from continuations.core.denials import DenialCount
 from continuations.core.frames import ConditionCount
 from continuations.core.run import KeptSignal, is_label
 from continuations.core.ulid import is_ulid
+from continuations.value_class import dataclass
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Quorum
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Codec:
     """How a field is stored.
 

@@ -30,9 +30,9 @@ in a version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     BINARY,
     CONDITION_COUNTS,
@@ -74,8 +74,7 @@ FORMATS = {
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
 
-# Without __eq__ and __repr__ the classes are created faster in a cold process.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class NewField:
     """A stored field that a later format introduced.
 
@@ -94,7 +93,7 @@ class NewField:
     constant: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class NewValue:
     """A value of an older field that a later format introduced.
 
@@ -151,6 +150,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "grants", GRANTS),
         NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
         NewField(3, "revoked_grants", TEXTS),
+        NewField(3, "max_depth", NUMBER, constant=True),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import DECISION_KINDS, Decision
@@ -11,6 +10,7 @@ from continuations.core.messages import MalformedMessage, Message
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt
+from continuations.value_class import dataclass
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.fields import (
     FieldReader,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.value_class import dataclass
 from continuations.wire.envelope import encode_object
 from continuations.wire.fields import FieldReader, omit_empty, to_milliseconds
 from continuations.wire.records import decode_record

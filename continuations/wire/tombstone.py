@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import RunErased
+from continuations.value_class import dataclass
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.fields import FieldReader, readable_time, to_milliseconds
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import invariants
 from continuations.core.delta import DeltaMismatch, apply_delta
 from continuations.core.run import RUN_STATUSES
 from continuations.errors import Corrupt
+from continuations.value_class import dataclass
 from continuations.wire import envelope
 from continuations.wire.fields import (
     FieldReader,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import strategies as st
 
+from continuations.core import jsontext
 from continuations.core.actions import (
     Action,
     AskModel,
@@ -44,6 +45,7 @@ from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.ulid import encode_ulid
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from tests.core.rows import (
@@ -258,5 +260,7 @@ def _new_wait(state: RunState, call: CallRow, kind: str) -> Wait:
     # The engine makes random wait ids; here the id counts the messages so far.
     number = sum(len(log.messages) for log in state.logs.values())
     old = next((w.id for w in state.waits.values() if w.call_id == call.id), "w")
-    new = make_wait(call.id, f"{old}.{number}.{call.id}.{call.attempts}")
+    seed = f"{old}.{number}.{call.id}.{call.attempts}"
+    ulid = encode_ulid(number, bytes.fromhex(jsontext.digest(seed)[:20]))
+    new = make_wait(call.id, f"{kind}-{ulid}@{state.run.id}")
     return replace(new, kind="unknown" if kind == "unknown" else "approval")

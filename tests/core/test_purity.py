@@ -28,7 +28,11 @@ ALLOWED_MODULES = {
     "unicodedata",
     "typing_extensions",  # only for type checkers
 }
-ALLOWED_PACKAGES = {"continuations.core", "continuations.errors"}
+ALLOWED_PACKAGES = {
+    "continuations.core",
+    "continuations.errors",
+    "continuations.value_class",
+}
 CLOCK_METHODS = {"now", "utcnow", "today"}
 FORBIDDEN_BUILTINS = {
     "open",

@@ -6,6 +6,7 @@ Usage: `python -m tests.engine.run_command start r1 go`. The environment has opt
 - TEST_APP: `module:function`, which returns the agents, or `none`.
 - TEST_LEASE: the length of a claim in seconds.
 - TEST_ATTEMPTS: `max_attempts`.
+- TEST_DEPTH: `max_depth`.
 - TEST_FAULT: `7 before` or `7 after`: SIGKILL at the seventh storage operation.
 - TEST_AHEAD: the clock is so many seconds ahead, and the store tells no time.
 - TEST_SKEWED: the clock is so many seconds ahead, and the store tells the time.
@@ -125,6 +126,12 @@ def open_test_store() -> Store:
     return FaultyStore(plain, at(int(number), dies))
 
 
+def max_depth() -> int | None:
+    """Return the limit of levels of agents that the environment names."""
+    text = os.environ.get("TEST_DEPTH")
+    return None if text is None else int(text)
+
+
 def make_runner() -> Runner:
     """Return the runner that the environment describes."""
     lease = float(os.environ.get("TEST_LEASE", "30"))
@@ -135,6 +142,7 @@ def make_runner() -> Runner:
         store=open_test_store(),
         lease=lease,
         max_attempts=attempts,
+        max_depth=max_depth(),
         clock=OffsetClock(float(ahead)),
     )
 
@@ -203,7 +211,7 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             make_runner().serve_forever(interval=float(every))
             return {"served": True}
         case "run", [text, path]:
-            outcome = run(load_agents()[0], text)
+            outcome = run(load_agents()[0], text, max_depth=max_depth())
             Path(path).write_bytes(outcome.continuation.to_bytes())
             return outcome_to_json(outcome)
         case "resume-bytes", [path, answers, onto]:
@@ -212,7 +220,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
                 for key, verdict in json.loads(answers).items()
             }
             data = Path(path).read_bytes()
-            outcome = resume(data, load_agents()[0], answers=verdicts)
+            outcome = resume(
+                data, load_agents()[0], answers=verdicts, max_depth=max_depth()
+            )
             Path(onto).write_bytes(outcome.continuation.to_bytes())
             return outcome_to_json(outcome)
         case "race", [count, *what]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from continuations import (
     Decision,
     Finished,
     Runner,
+    Secret,
     Suspended,
     Vote,
     WaitExpired,
@@ -60,12 +61,26 @@ def make_agent(on_deadline: Any = ESCALATION) -> Agent:
     return make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
 
 
+def make_agent_with_secret() -> Agent:
+    """Return an agent whose payment two persons approve; its PIN is secret."""
+
+    @tool(approval=ApprovalPolicy(approvers=["kim", "lee"], votes=2, within=DAY))
+    def pay(cents: int, pin: Annotated[str, Secret()]) -> str:
+        """Pay an amount."""
+        effect_log.append_effect("pay", cents, pin=pin)
+        return f"paid {cents}"
+
+    return make_boss({"go": [[call("pay", cents=5, pin="hunter2")], "end"]}, pay)
+
+
 class Office:
     """A store with a clock, and processes that share them."""
 
-    def __init__(self, on_deadline: Any = ESCALATION) -> None:
+    def __init__(
+        self, on_deadline: Any = ESCALATION, agent: Agent | None = None
+    ) -> None:
         self.clock = ManualClock()
-        self.agent = make_agent(on_deadline)
+        self.agent = agent or make_agent(on_deadline)
         self.store = MemoryStore(self.clock.now)
         self.told: list[tuple[str, ...]] = []
         outcome = self.process().start("go", run_id="r")
@@ -113,6 +128,32 @@ def test_last_vote_survives_a_crash(environment: RunEnvironment, moment: Any) ->
             assert ("kim", "lee") == again.voters
 
         office.finish()
+        assert runs == len(environment.effect_names())
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_equal_votes_with_a_secret_survive_a_crash(
+    environment: RunEnvironment, moment: Any
+) -> None:
+    """The arguments as shown, and no arguments, are the same vote for every process."""
+    for runs, point in enumerate(every_crash(moment, more_than=5), start=1):
+        office = Office(agent=make_agent_with_secret())
+        shown = office.process().wait(office.wait.id).arguments
+        assert {"cents": 5, "pin": "[secret]"} == shown
+        office.process().decide(office.wait.id, Approve(by="kim"))
+        with point.process(office.store) as dying:
+            office.process(dying).decide(
+                office.wait.id, Approve(by="lee", arguments=shown)
+            )
+
+        assert {} == office.process().sweep().errors
+        if isinstance(office.process().resume("r"), Suspended):
+            again = Approve(by="lee", arguments=shown)
+            assert isinstance(office.process().decide(office.wait.id, again), Decision)
+
+        office.finish()
+        decided = office.process().audit("r")
+        assert {"approve"} == {line.verdict.removeprefix("vote ") for line in decided}
         assert runs == len(environment.effect_names())
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import scripts
-from tests.engine import app_variants
+from tests.engine import agent_builders, app_variants
 from tests.model_server import ModelServer
 from tests.scripts import call
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
 
 
 RECURSIVE_APP = "tests.engine.app_variants:recursive_agents"
@@ -113,3 +115,56 @@ def test_resuming_an_undecided_stack_changes_nothing(
     assert "Suspended" == again["kind"]
     assert before == environment.objects()
     assert ["go 0"] == environment.turns()
+
+
+GO_DOWN: Script = {
+    "go": [[call("pay", what="x")], [call("left", input="A")], "end"],
+    "A": [[call("clerk", input="C")], "A done"],
+    "C": [[call("act", what="c")], "C done"],
+}
+
+
+@pytest.mark.parametrize(
+    ("started", "resumed", "refused"),
+    [
+        ({"depth": 2}, {}, "clerk"),
+        ({"depth": 2}, {"depth": 9}, "clerk"),
+        ({"depth": 3}, {"depth": 2}, "clerk"),
+        ({}, {"depth": 1}, "left"),
+        ({"depth": 3}, {"depth": 3}, None),
+        ({}, {}, None),
+    ],
+)
+def test_limit_of_the_start_holds_in_every_later_process(
+    environment: RunEnvironment,
+    started: dict[str, Any],
+    resumed: dict[str, Any],
+    refused: str | None,
+) -> None:
+    """`max_depth` is stored with the run; the stricter limit counts."""
+    waiting = environment.start(GO_DOWN, **started)
+    environment.approve(waiting["waits"][0])
+
+    ended = environment.resume(GO_DOWN, **resumed)
+
+    assert "end" == ended["output"]
+    below = ["act c"] if refused is None else []
+    assert ["pay x", *below] == environment.effect_names()
+    texts = environment.run("tool-results", "r1", "A", script=GO_DOWN)["tool_results"]
+    texts += " ".join(agent_builders.tool_results(ended["messages"]))
+    assert (refused is not None) == ("nested at most" in texts)
+    assert ("left" == refused) == ("A done" not in texts)
+
+
+def test_limit_of_the_start_is_in_the_bytes_of_a_continuation(
+    environment: RunEnvironment,
+) -> None:
+    """Without a store: another process resumes without a limit of its own."""
+    one, two = (str(environment.folder / name) for name in ("one", "two"))
+    waiting = environment.run("run", "go", one, script=GO_DOWN, depth=2)
+    answers = json.dumps({waiting["waits"][0]["id"]: {"approve": {}}})
+
+    ended = environment.run("resume-bytes", one, answers, two, script=GO_DOWN)
+
+    assert "end" == ended["output"]
+    assert ["pay x"] == environment.effect_names()

@@ -22,6 +22,7 @@ from continuations import (
     resume,
     run,
     tool,
+    wait_for,
 )
 from continuations.core.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -29,6 +30,7 @@ from continuations.present.json_forms import run_json
 from continuations.wire.records import decode_wait
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async
+from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
     from continuations import Wait
@@ -57,6 +59,13 @@ def seat(pin: Annotated[str, Secret()]) -> ToolWait[str]:
     """Choose a seat."""
     del pin
     return ask("Which seat?")
+
+
+@tool(idempotent=True)
+def receipt(order: str, pin: Annotated[str, Secret()]) -> ToolWait[str]:
+    """Wait for the receipt of an order."""
+    del pin
+    return wait_for("receipt", str, key=order)
 
 
 SEND = ToolCall("send", {"to": "Kim", "cents": 1240000, "pin": PIN})
@@ -102,6 +111,37 @@ def test_wait_has_the_title_and_its_stored_object_has_no_secret() -> None:
     runner.decide(wait.id, Approve(by="kim"))
     assert isinstance(runner.resume("jane-1"), Finished)
     assert [("Kim", 1240000, PIN)] == ran
+
+
+def test_only_the_versions_of_a_run_have_its_secrets() -> None:
+    """Waits of each kind, a decision with an edit, an event, and markers have none."""
+    store = MemoryStore()
+    waits = [
+        ToolCall("seat", {"pin": PIN}),
+        ToolCall("receipt", {"order": "7", "pin": PIN}),
+    ]
+    agent = clerk([SEND, *waits], "done", tools=(send, seat, receipt))
+    runner = Runner(agent, store=store)
+    outcome = runner.start("Pay Kim", run_id="jane-1")
+    assert isinstance(outcome, Suspended)
+    approval, *others = sorted(outcome.waits, key=lambda wait: wait.kind)
+    assert ["event", "question"] == [wait.kind for wait in others]
+
+    def has_secret(*, in_versions: bool) -> bool:
+        prefix = "runs/jane-1/v/"
+        bodies = {
+            key: run_async(store.read(key))
+            for key in run_async(store.keys(""))
+            if key.startswith(prefix) == in_versions
+        }
+        assert bodies
+        return any(PIN.encode() in each for each in keys_and_bodies(bodies))
+
+    assert has_secret(in_versions=True)
+    assert not has_secret(in_versions=False)
+    runner.decide(approval.id, Approve(arguments={**approval.arguments, "cents": 5}))
+    runner.publish("receipt", "paid", key="7")
+    assert not has_secret(in_versions=False)
 
 
 def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from continuations import (
+    ApprovalPolicy,
     Approve,
     AsyncRunner,
     ContinuationsError,
@@ -21,11 +22,14 @@ from continuations import (
     Runner,
     RunNotFound,
     Suspended,
+    ToolWait,
     tool,
+    wait_for,
 )
 from continuations.ledger import layout
 from continuations.ledger.erasing import ErasedRun
-from continuations_storage import MemoryStore
+from continuations.wire.tombstone import decode_tombstone
+from continuations_storage import MemoryStore, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 SCRIPT: Script = {
     "go": [[("pay", {"what": "x"})], "end"],
     "hello": ["hi"],
+    "wait": [[("receipt", {"person": "jane"})], "end"],
+    "vote": [[("elect", {"what": "jane"})], "end"],
 }
 LABELS = {"team": "finance", "for": "jane@example.com"}
 DAY = 86_400
@@ -52,9 +58,22 @@ def pay(what: str) -> str:
     return f"paid {what}"
 
 
+@tool(idempotent=True)
+def receipt(person: str) -> ToolWait[Any]:
+    """Wait for the receipt of a person."""
+    return wait_for("receipt", key=person)
+
+
+@tool(approval=ApprovalPolicy(votes=2))
+def elect(what: str) -> str:
+    """Elect."""
+    return f"elected {what}"
+
+
 def make_runner(store: Store, clock: ManualClock, **options: Any) -> Runner:
-    """Return a runner of `boss`, who may pay."""
-    return Runner(make_boss(SCRIPT, pay), store=store, clock=clock, **options)
+    """Return a runner of `boss`, who may pay, elect and wait for a receipt."""
+    agent = make_boss(SCRIPT, pay, elect, receipt)
+    return Runner(agent, store=store, clock=clock, **options)
 
 
 def all_keys(store: Store) -> list[str]:
@@ -224,13 +243,89 @@ def test_damaged_run_is_erased_with_all_its_keys(
 # Crashes ---------------------------------------------------------------------------
 
 
+def start_voting(store: Store, clock: ManualClock) -> None:
+    """Start a run whose last voter dies before the decision of the votes."""
+    runner = make_runner(store, clock)
+    outcome = runner.start("vote", run_id="r1", labels=LABELS)
+    assert isinstance(outcome, Suspended)
+    wait_id = outcome.waits[0].id
+    runner.decide(wait_id, Approve(by="kim"))
+    dies = faults.on("create", faults.crashed("before"), prefix="runs/r1/in/d-")
+    with suppress(faults.Crash):
+        make_runner(faults.FaultyStore(store, dies), clock).decide(
+            wait_id, Approve(by="jane", reason="for jane")
+        )
+
+
+def start_listening(store: Store, clock: ManualClock) -> None:
+    """Start a run twice: the first worker dies after it listed its wait."""
+    dies = faults.on("create", faults.crashed("after"), prefix="events/")
+    with suppress(faults.Crash):
+        make_runner(faults.FaultyStore(store, dies), clock).start(
+            "wait", run_id="r1", labels=LABELS
+        )
+    clock.seconds += 60
+    assert isinstance(make_runner(store, clock).resume("r1"), Suspended)
+    listed = [key for key in all_keys(store) if "/w-" in key]
+    assert 2 == len(listed), "a worker listed a wait that no version names"
+
+
+@pytest.mark.parametrize("prepare", [start_voting, start_listening])
+def test_erase_finds_what_a_dead_process_left(
+    store: MemoryStore, clock: ManualClock, prepare: Callable[..., None]
+) -> None:
+    """At once: the marker of the erasure stays beside the tombstone, and no more."""
+    prepare(store, clock)
+    make_runner(store, clock).erase("r1")
+
+    [marker, tombstone] = all_keys(store)
+    assert marker.startswith("markers/")
+    assert tombstone.startswith("runs/r1/v/")
+    clock.seconds += DAY + 1
+    assert {} == make_runner(store, clock).sweep().errors
+    assert_only_tombstone(store)
+
+
+def test_sweep_finds_a_wait_that_was_listed_after_the_erasure(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """Its worker was frozen, and died right after it listed the wait."""
+    start_listening(store, clock)
+    listed = {
+        key: asyncio.run(store.read(key)) for key in all_keys(store) if "/w-" in key
+    }
+    make_runner(store, clock).erase("r1")
+    for key, body in listed.items():
+        asyncio.run(store.create(key, body))
+
+    clock.seconds += DAY + 1
+    assert {} == make_runner(store, clock).sweep().errors
+    assert_only_tombstone(store)
+
+
+def test_tombstone_has_no_digest_of_an_event(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """Anyone could compare it with the digest of a guessed name."""
+    start_listening(store, clock)
+    make_runner(store, clock).erase("r1")
+
+    [key] = [each for each in all_keys(store) if each.startswith("runs/")]
+    tombstone = decode_tombstone(asyncio.run(store.read(key)), key)
+    kept = {each.partition("/")[0] for each in tombstone.late_keys}
+    assert {"index", "waits"} == kept
+
+
+@pytest.mark.parametrize("prepare", [start_waiting, start_voting, start_listening])
 @pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "swept"])
-def test_crash_at_every_operation_of_an_erase_is_completed(*, repeat: bool) -> None:
+def test_crash_at_every_operation_of_an_erase_is_completed(
+    *, repeat: bool, prepare: Callable[..., object]
+) -> None:
     """By a second call, or by sweeps alone if the tombstone exists."""
     for point in every_crash("before", "after", more_than=12):
         clock = ManualClock()
         store = MemoryStore(clock.now)
-        start_waiting(store, clock)
+        prepare(store, clock)
         with point.process(store) as dying:
             Runner([], store=dying, clock=clock).erase("r1")
 
@@ -288,7 +383,8 @@ def frozen_operations() -> range:
 async def erase_later(store: Store, clock: ManualClock) -> None:
     """Erase the run after the claim of the frozen process; start it if need be."""
     clock.seconds += 31
-    runner = AsyncRunner(make_boss(SCRIPT, pay), store=store, clock=clock)
+    agent = make_boss(SCRIPT, pay, elect, receipt)
+    runner = AsyncRunner(agent, store=store, clock=clock)
     try:
         await runner.erase("r1")
     except RunNotFound:
@@ -348,6 +444,7 @@ Prepare: TypeAlias = "Callable[[MemoryStore, ManualClock], object] | None"
 Act: TypeAlias = "Callable[[Runner], object]"
 ZOMBIES: dict[str, tuple[Prepare, Act]] = {
     "starts": (None, lambda r: r.start("go", run_id="r1", labels=LABELS)),
+    "listens": (None, lambda r: r.start("wait", run_id="r1", labels=LABELS)),
     "enqueues": (None, lambda r: r.start("go", run_id="r1", work=False)),
     "starts and ends": (None, lambda r: r.start("hello", run_id="r1", labels=LABELS)),
     "resumes": (approve, lambda r: r.resume("r1")),

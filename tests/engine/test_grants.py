@@ -96,6 +96,41 @@ def test_a_grant_covers_later_calls_that_match_its_schema(
     assert ["pay 5", "pay 7", "pay 500", "pay 9"] == environment.effect_names()
 
 
+def test_a_grant_does_not_cover_a_call_that_already_waits(
+    environment: RunEnvironment,
+) -> None:
+    """Of two calls of one turn, and of a sub-agent beside it: a person saw each."""
+    pay = make_pay()
+    script = {
+        "go": [
+            [call("pay", cents=1), call("pay", cents=2), call("clerk", input="C")],
+            [call("pay", cents=4)],
+            "end",
+        ],
+        "C": [[call("pay", cents=3)], "C done"],
+    }
+    model = scripted_model(script)
+    clerk = Agent("clerk", tools=[pay], model=model)
+    boss = Agent("boss", tools=[pay, clerk], model=model)
+    runner = Runner(boss, store=MemoryStore())
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    one, *others = sorted(outcome.waits, key=lambda wait: wait.arguments["cents"])
+
+    runner.decide(one.id, Approve(by="kim", remember=Grant("pay")))
+    outcome = runner.resume("r")
+
+    assert isinstance(outcome, Suspended)
+    assert {wait.id for wait in others} == {wait.id for wait in outcome.waits}
+    assert ["pay 1"] == environment.effect_names()
+    for wait in others:
+        runner.decide(wait.id, Approve(by="kim"))
+    # The call of the next turn is covered.
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["pay 1", "pay 2", "pay 3"] == sorted(environment.effect_names()[:3])
+    assert ["pay 4"] == environment.effect_names()[3:]
+
+
 def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end(
     environment: RunEnvironment,
 ) -> None:

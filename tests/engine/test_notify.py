@@ -11,6 +11,7 @@ import pytest
 
 from continuations import (
     Agent,
+    AlreadyDecided,
     Approve,
     AsyncRunner,
     Deny,
@@ -130,6 +131,24 @@ def test_notifier_is_called_once_per_wait(environment: RunEnvironment) -> None:
         outcome = runner.resume("r")
 
     assert 3 == len(notified) == len(set(notified)) == len(environment.effect_names())
+
+
+def test_open_wait_is_notified_again_on_request(environment: RunEnvironment) -> None:
+    """`notify` tells of the same wait each time, and never of a decided one."""
+    told: list[Wait] = []
+    runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay, notify=told.append)
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+
+    runner.notify(wait.id)
+    runner.notify(wait.id)
+
+    assert [wait] * 3 == told
+    runner.decide(wait.id, Deny(by="kim"))
+    with pytest.raises(AlreadyDecided):
+        runner.notify(wait.id)
+    assert (3, []) == (len(told), environment.effects())
 
 
 def test_notifier_is_called_although_a_sibling_model_fails() -> None:

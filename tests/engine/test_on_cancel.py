@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,11 @@ class Jobs:
             clock=self.clock,
             **options,
         )
+
+    def wait_until_parked(self) -> None:
+        """Wait, in the thread of a tool, until the wait of the job is stored."""
+        while not self.runner(agents=[]).look("r1").waits:
+            time.sleep(0.005)
 
     def boss(self, *, cancels: bool = True) -> Agent:
         """Return boss > hr > clerk; the clerk has the tool."""
@@ -557,6 +563,8 @@ def _busy_below_hr(
     @tool
     def work(step: int) -> str:
         """Work."""
+        if step == 1:
+            jobs.wait_until_parked()
         effects.append(f"work {step}")
         return "worked"
 
@@ -656,6 +664,7 @@ def test_worker_that_is_busy_tells_a_cancelled_job_after_the_calls_in_progress()
     def work(step: int) -> str:
         """Work, while an operator cancels the job."""
         if step == 1:
+            jobs.wait_until_parked()
             run_state = jobs.runner(agents=[]).look("r1")
             [wait] = [each for each in run_state.waits if each.kind == "external"]
             jobs.runner(agents=[]).cancel("r1", call=wait.call_id)

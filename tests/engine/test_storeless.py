@@ -119,6 +119,27 @@ def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> 
     assert [] == environment.effects()
 
 
+@pytest.mark.parametrize(
+    "junk",
+    [None, True, 1, "yes", "approve", {}, [], [True], [Approve(), True], Approve],
+    ids=repr,
+)
+def test_an_answer_that_is_no_verdict_runs_nothing(
+    environment: RunEnvironment, junk: Any
+) -> None:
+    """Only an exact verdict decides; the continuation stays as it is."""
+    outcome = start_suspended_run("a")
+    [wait] = outcome.waits
+
+    with pytest.raises(DecisionRefused):
+        resume(outcome.continuation, make_payment_agent("a"), answers={wait.id: junk})
+
+    assert [] == environment.effects()
+    again = resume(outcome.continuation, make_payment_agent("a"))
+    assert isinstance(again, Suspended)
+    assert [wait] == list(again.waits)
+
+
 def test_resume_does_not_change_the_continuation(environment: RunEnvironment) -> None:
     """It can be resumed again, which is then another run."""
     outcome = start_suspended_run("a")

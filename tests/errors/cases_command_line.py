@@ -287,7 +287,7 @@ COMMANDS = Area(
             setup=f"""{_APP}
     store = open_store(f"file:{{folder}}/runs")
     plan = faults.on("create", faults.crashed("after"), prefix="runs/")
-    try: Runner(clerk(), store=faults.FaultyStore(store, plan), lease=0.4).start(TASK, run_id="jane-1")
+    try: Runner(clerk(), store=faults.FaultyStore(store, plan), lease=3).start(TASK, run_id="jane-1")
     except BaseException: pass""",
             names=("RunBusy", "jane-1"),
         ),
@@ -397,14 +397,14 @@ COMMANDS = Area(
             "exit 4",
             'cli("doctor", "jane-1", "--repair")',
             """
-                import time; time.sleep(0.4)
+                import time; time.sleep(3)
                 cli("doctor", "jane-1", "--repair")
             """,
             setup="""
                 store = open_store(f"file:{folder}/runs")
                 plan = faults.on("create", faults.crashed("after"), prefix="runs/", skip=1)
                 agent = clerk(book, script=[ToolCall("book", {"room": "5"}), "done"])
-                try: Runner(agent, store=faults.FaultyStore(store, plan), lease=0.4).start(TASK, run_id="jane-1")
+                try: Runner(agent, store=faults.FaultyStore(store, plan), lease=3).start(TASK, run_id="jane-1")
                 except BaseException: pass
                 newest = min((folder / "runs" / "runs" / "jane-1" / "v").iterdir())
                 newest.write_bytes(newest.read_bytes()[:-1])

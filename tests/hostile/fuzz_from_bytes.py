@@ -34,13 +34,18 @@ from continuations import (
 )
 from continuations.core.plan import plan
 from continuations.core.transcript import find_violation
+from continuations.wire.event_records import decode_event
 from continuations.wire.operator_records import decode_operator_request
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
     decode_inbox_message,
+    decode_signal,
     decode_wait,
 )
+from continuations.wire.revocations import decode_revocation
+from continuations.wire.slot_records import decode_slot
+from continuations.wire.tombstone import decode_tombstone
 from continuations.wire.versions import (
     check_state,
     decode_header,
@@ -103,6 +108,11 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "message": lambda data: decode_inbox_message(data, OBJECT_NAME, RUN),
     "cancellation": lambda data: decode_cancel_request(data, OBJECT_NAME, RUN),
     "operator": lambda data: decode_operator_request(data, OBJECT_NAME, RUN),
+    "signal": lambda data: decode_signal(data, OBJECT_NAME, RUN),
+    "slot": lambda data: decode_slot(data, OBJECT_NAME, RUN),
+    "revocation": lambda data: decode_revocation(data, OBJECT_NAME, RUN),
+    "event": lambda data: decode_event(data, OBJECT_NAME),
+    "tombstone": lambda data: decode_tombstone(data, OBJECT_NAME),
 }
 
 

@@ -63,7 +63,7 @@ def test_arrivals_of_a_quiet_run_are_empty() -> None:
         loaded = await store_suspended_run(objects, make_wait())
 
         assert Arrivals() == await read_arrivals(objects, loaded.state)
-        assert () == Arrivals().marker_keys
+        assert () == Arrivals().marker_keys("r1")
 
     run_async(scenario())
 
@@ -95,7 +95,7 @@ def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
         assert wanted == came.cancel_request
         made = {key async for key in objects.all_keys("markers/")}
         assert 5 == len(made)
-        assert made == set(came.marker_keys)
+        assert made == set(came.marker_keys(RUN))
 
     run_async(scenario())
 

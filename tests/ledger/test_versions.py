@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 
 pytestmark = pytest.mark.usefixtures("first_tree")
+MARKERS = (layout.Marker(0, "g", "1", "00000001", RUN).key,)
 
 
 async def append_all(versions: Versions, tables: Iterable[RunState]) -> LoadedVersion:
@@ -172,7 +173,7 @@ def test_header_and_marker_keys_are_loaded() -> None:
     async def scenario() -> None:
         versions = Versions(make_objects(), RUN)
         made = await versions.append(
-            None, make_state(), at=seconds_after_start(1), marker_keys=("m/1",)
+            None, make_state(), at=seconds_after_start(1), marker_keys=MARKERS
         )
         header = await versions.newest_header()
 
@@ -188,8 +189,8 @@ def test_header_and_marker_keys_are_loaded() -> None:
             header.status,
             header.claimed_until,
         )
-        assert ("m/1",) == header.markers == made.marker_keys
-        assert ("m/1",) == (await versions.load_newest()).marker_keys
+        assert MARKERS == header.markers == made.marker_keys
+        assert MARKERS == (await versions.load_newest()).marker_keys
 
     run_async(scenario())
 

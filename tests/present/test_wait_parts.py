@@ -142,7 +142,7 @@ def test_title_of_an_unknown_outcome_does_not_say_what_will_happen() -> None:
     unknown = replace(make_wait(kind="unknown"), display=DISPLAY)
     parts = wait_parts(unknown)
 
-    assert ("Did this call take effect?", "Send €12,400.00") == (
+    assert ("Did transfer take effect?", "Send €12,400.00") == (
         parts.heading,
         parts.sentence,
     )
@@ -153,7 +153,7 @@ def test_wait_without_display_is_shown_as_before() -> None:
     wait = make_wait()
     parts = wait_parts(wait)
 
-    assert wait.rules.title == parts.heading
+    assert f"Approve {wait.tool}?" == parts.heading
     assert (None, None, ()) == (parts.effect, parts.agent_words, parts.evidence)
     assert wait_facts(wait) == {**parts.origin, **parts.consequences}
     lines = list(wait_lines(wait))

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from continuations.ledger import integrity, versions
+from continuations.ledger import integrity, other_runs, versions
 from continuations.wire.versions import decode_header, decode_version
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def versions_decoded_once() -> Generator[None]:
     header = cache(decode_header)
     with (
         mock.patch.object(versions, "decode_version", decode),
-        mock.patch.object(versions, "decode_header", header),
+        mock.patch.object(other_runs, "decode_header", header),
         mock.patch.object(integrity, "decode_header", header),
     ):
         yield

@@ -84,7 +84,7 @@ def client(proxy: S3Proxy) -> Iterator[S3Client]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         yield create_client(
             ClientSettings(
-                endpoint=proxy.url, region="us-east-1", timeout=0.25, connections=4
+                endpoint=proxy.url, region="us-east-1", timeout=1.0, connections=4
             )
         )
 

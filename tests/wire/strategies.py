@@ -139,6 +139,7 @@ RUN = st.builds(
     claim=st.none() | st.builds(Claim, worker=TEXT, until=TIME, attempt=COUNT),
     usage=USAGE,
     budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
+    max_depth=st.none() | st.integers(1, 9),
     output=OPTIONAL_TEXT,
     history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),

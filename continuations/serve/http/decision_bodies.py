@@ -107,18 +107,17 @@ def decision_from_form(request: Request, by: str) -> PostedDecision:
 
 
 def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
+    if fields.get("as") == "fields":
+        return _typed_verdict(fields, by)
     if fields.get("as", "json") != "json":
-        raise problems.malformed('"as" must be "json".')
+        raise problems.malformed('"as" must be "json" or "fields".')
     kind = _decision_kind({key: fields[key] for key in fields if key != "as"})
-    if not fields.keys().isdisjoint({"arguments", "remember"}):
+    if not fields.keys().isdisjoint({"arguments", "form", "remember"}):
         raise problems.malformed("A form cannot edit arguments or give a grant.")
     # A browser sends an empty field too.
     reason = _form_text("reason", fields.get("reason", "")) or None
     if kind == "approve":
-        form = _form_text("form", fields.get("form", ""))
-        filled = {"form": _json_value(form, "form")} if form.strip() else {}
-        values = _optional_object(filled, "form")
-        return Approve(by=by, reason=reason, form=values)
+        return Approve(by=by, reason=reason)
     if kind == "deny":
         return Deny(by=by, reason=reason)
     if kind == "fail":
@@ -126,6 +125,28 @@ def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     text = _form_text("value", fields["value"])
     value = _json_value(text) if "as" in fields else text
     return Answer(value, by=by, reason=reason)
+
+
+def _typed_verdict(fields: Mapping[str, str], by: str) -> Verdict:
+    """Return an answer, or an approval with its form, of typed fields."""
+    from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
+
+    typed = {k: fields[k] for k in fields if k.startswith(answer_forms.PREFIX)}
+    others = {k: fields[k] for k in fields if k not in typed and k != "as"}
+    is_approval = others.get("decision") == "approve"
+    kind = _decision_kind(others if is_approval else {**others, "value": ""})
+    if not is_approval and (kind != "answer" or "value" in others):
+        msg = 'Only the decisions "answer" and "approve" have typed fields.'
+        raise problems.malformed(msg)
+    if not others.keys().isdisjoint({"arguments", "form", "remember"}):
+        raise problems.malformed("A form cannot edit arguments or give a grant.")
+    values = {name: _form_text(name, text) for name, text in typed.items()}
+    reason = _form_text("reason", fields.get("reason", "")) or None
+    value = answer_forms.value_from_fields(values)
+    if not is_approval:
+        return Answer(value, by=by, reason=reason)
+    form = _optional_object({"form": value}, "form")
+    return Approve(by=by, reason=reason, form=form)
 
 
 def optional_text(
@@ -217,12 +238,11 @@ def _parse_form(request: Request) -> Mapping[str, str]:
     return fields
 
 
-def _json_value(text: str, name: str = "value") -> object:
+def _json_value(text: str) -> object:
     try:
         return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
-        hint = "a text in quotes, or a number" if name == "value" else "a JSON object"
-        msg = f'"{name}" is not JSON: {error}. Write {hint}.'
+        msg = f'"value" is not JSON: {error}. Write a text in quotes, or a number.'
         raise problems.malformed(msg) from None
 
 

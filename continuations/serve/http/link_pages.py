@@ -14,9 +14,11 @@ from continuations.core.decisions import (
     Decision,
 )
 from continuations.core.doors import Door
+from continuations.core.slots import ENDING_ALONE
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
+    ContinuationsError,
     WaitExpired,
     WaitNotFound,
 )
@@ -26,6 +28,7 @@ from continuations.serve.http.links import LinkInvalid
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
+    from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
     from continuations.serve.http.links import LinkPayload, VerdictKind
     from continuations.serve.http.request_context import RequestContext
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 LINK = Door("link", "signed link")
 _EXPIRED_TEXT = (
     "Expired",
-    "The deadline passed before anyone decided. The call does not run.",
+    "The deadline passed before anyone decided. Nothing was approved.",
 )
 _CANCELLED_TEXT = (
     "Closed",
@@ -53,13 +56,30 @@ async def show(context: RequestContext) -> Response:
         return pages.already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return pages.wait_ended(*_EXPIRED_TEXT)
-    own = next((vote for vote in subject.votes if vote.by == link.actor), None)
+    return _open_page(subject, link)
+
+
+def _open_page(wait: Wait, link: LinkPayload) -> Response:
+    """Return the page of an open wait, with what this person may still do."""
+    kinds: list[VerdictKind] = [k for k in wait.rules.verdicts if k in link.allowed]
+    own = next((vote for vote in wait.votes if vote.by == link.actor), None)
     if own is not None:
-        # The first vote of a person counts, so no other one is offered.
-        return pages.vote_recorded(own)
-    return pages.decision_form(
-        subject, [kind for kind in subject.rules.verdicts if kind in link.allowed]
-    )
+        # The first vote of a person counts, and a denial still ends the wait.
+        left: list[VerdictKind] = [k for k in kinds if k in ENDING_ALONE]
+        return pages.vote_recorded(own, wait, left)
+    objection = _objection(wait, link.actor or UNNAMED_LINK_HOLDER)
+    if objection is not None:
+        return pages.decision_form(wait, [], objection)
+    return pages.decision_form(wait, kinds)
+
+
+def _objection(wait: Wait, person: str) -> str | None:
+    """Return why a person may not decide, if that is known without a look-up."""
+    quorum = wait.quorum
+    if quorum is None or quorum.needs_groups_of(person):
+        return None
+    found = quorum.objection(person, ())
+    return None if found is None else f"You cannot decide this: {found.why}."
 
 
 async def decide(context: RequestContext) -> Response:
@@ -88,9 +108,22 @@ async def decide(context: RequestContext) -> Response:
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
     if not isinstance(result, Decision):
-        return pages.vote_recorded(result)
+        return await _vote_page(context, link, result)
     woken = await context.wake(layout.parse_wait_id(result.wait_id).run_id)
     return pages.decision_recorded(result, woken=woken)
+
+
+async def _vote_page(
+    context: RequestContext, link: LinkPayload, vote: Vote
+) -> Response:
+    """Return the page after a vote. The vote is recorded, whatever happens here."""
+    try:
+        subject = await _wait_or_decision(context, link)
+    except ContinuationsError:
+        return pages.vote_recorded(vote)
+    if isinstance(subject, Decision):
+        return pages.vote_recorded(vote)
+    return _open_page(subject, link)
 
 
 def _read_link(context: RequestContext) -> LinkPayload:

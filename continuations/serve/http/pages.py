@@ -10,6 +10,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from continuations.core.waits import TEXT_SCHEMA
 from continuations.core.withheld_waits import withheld
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
@@ -55,14 +56,21 @@ _REASON_FIELD = (
 )
 
 
-def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
-    """Return the page that shows a wait, with one form for each kind of decision."""
+def decision_form(
+    wait: Wait, verdict_kinds: Iterable[VerdictKind], objection: str | None = None
+) -> Response:
+    """Return the page that shows a wait, with one form for each kind of decision.
+
+    `objection` says why there is no form.
+    """
     parts = wait_parts(wait)
     origin = {
         label: fact
         for label, fact in parts.origin.items()
         if label != "Wait" and fact != parts.sentence
     }
+    # The form shows the type of an answer.
+    follows = {k: v for k, v in parts.consequences.items() if k != "Answer"}
     details = _facts_html({"Wait": wait.id, "Digest": wait.digest})
     body = "".join(
         (
@@ -82,7 +90,8 @@ def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
                 "In the agent's words, not checked",
                 _if_any("<blockquote><p>{}</p></blockquote>", parts.agent_words),
             ),
-            _section("What follows", _facts_html(parts.consequences)),
+            _section("What follows", _facts_html(follows)),
+            _if_any('<p class="notice">{}</p>', objection),
             *(_form_html(wait, kind) for kind in verdict_kinds),
             f"<details><summary>Details and all arguments as JSON</summary>{details}",
             f"{_json_html(withheld(wait).arguments_json)}</details>",
@@ -94,18 +103,30 @@ def decision_form(wait: Wait, verdict_kinds: Iterable[VerdictKind]) -> Response:
 def decision_recorded(decision: Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
     text = "The run continues." if woken else "The run continues with the next sweep."
-    return _titled_page(
-        200, "Your decision is recorded", _decision_html(decision, text)
-    )
+    html = _decision_html(decision)
+    return _titled_page(200, "Your decision is recorded", text, html)
 
 
-def vote_recorded(vote: Vote) -> Response:
-    """Return the page after a vote that did not end the wait, also later."""
+def vote_recorded(
+    vote: Vote, wait: Wait | None = None, verdict_kinds: Iterable[VerdictKind] = ()
+) -> Response:
+    """Return the page after a vote that did not end the wait, also later.
+
+    It has a form for each kind of decision that the voter may still make.
+    """
     text = (
         f"This wait has {votes_text(vote)} for this decision. It is open until the "
         "others have voted, and nothing runs before."
     )
-    return _titled_page(200, "Your vote is recorded", _decision_html(vote, text))
+    forms = "" if wait is None else "".join(_form_html(wait, k) for k in verdict_kinds)
+    rule = (
+        "Your vote cannot be changed. You can still end the wait, so that nothing runs:"
+        if forms
+        else "Your vote cannot be changed."
+    )
+    title = None if wait is None else wait_parts(wait).heading
+    html = f"{_decision_html(vote, title)}<p>{rule}</p>{forms}"
+    return _titled_page(200, "Your vote is recorded", text, html)
 
 
 def already_decided(decision: Decision, *, status: int = 200) -> Response:
@@ -114,12 +135,12 @@ def already_decided(decision: Decision, *, status: int = 200) -> Response:
         "This call was decided before. The decision below is recorded and cannot be "
         "changed."
     )
-    return _titled_page(status, "Already decided", _decision_html(decision, text))
+    return _titled_page(status, "Already decided", text, _decision_html(decision))
 
 
 def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
     """Return the page of a wait that ended without a person's decision."""
-    return _titled_page(status, title, f"<p>{_html_text(text)}</p>")
+    return _titled_page(status, title, text)
 
 
 def problem_page(problem: Problem) -> Response:
@@ -130,9 +151,10 @@ def problem_page(problem: Problem) -> Response:
     return Response(status=page.status, headers=headers, body=page.body)
 
 
-def _decision_html(decision: Decision | Vote, text: str) -> str:
+def _decision_html(decision: Decision | Vote, title: str | None = None) -> str:
     voters = getattr(decision, "voters", ())
     facts = {
+        "About": title,
         "Decision": DECISION_WORDS[decision.kind],
         "By": ", ".join(voters) or decision.by,
         "At": readable_time(decision.at),
@@ -142,7 +164,6 @@ def _decision_html(decision: Decision | Vote, text: str) -> str:
     edited, value, form = decision.arguments, decision.value, decision.form
     return "".join(
         (
-            f"<p>{_html_text(text)}</p>",
             f"<section>{_facts_html(facts)}</section>",
             _section("Edited arguments", "" if edited is None else _json_html(edited)),
             _section("Answer", "" if value is None else _json_html(value)),
@@ -157,11 +178,10 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
     fields = _ERROR_FIELD if verdict_kind == "fail" else ""
-    if verdict_kind == "approve" and wait.form_schema_json is not None:
-        fields = _form_field(wait)
+    if verdict_kind == "approve" and wait.form_schema is not None:
+        fields = _typed_fields(wait.form_schema, "Form")
     if verdict_kind == "answer":
-        as_json = wait.answer_type_name not in (None, "string")
-        fields = _value_field(words.value_label, as_json=as_json)
+        fields = _answer_fields(wait, words.value_label)
     # A form without an action posts to its own URL, under every mount prefix.
     return (
         '<form method="post">'
@@ -172,24 +192,20 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     )
 
 
-def _form_field(wait: Wait) -> str:
-    from continuations.present.form_fields import form_fields  # noqa: PLC0415 - few waits have one
-
-    items = "".join(f"<li>{_html_text(each.text)}</li>" for each in form_fields(wait))
-    return (
-        f"<p>Fields of the form:</p><ul>{items}</ul>"
-        '<label>Form, as a JSON object<textarea name="form" maxlength="4000" '
-        'rows="4" required></textarea></label>'
-    )
+def _answer_fields(wait: Wait, label: str) -> str:
+    if wait.answer_schema is None or wait.answer_schema_json == TEXT_SCHEMA:
+        return (
+            f'<label>{escape(label)}<textarea name="value" maxlength="4000" '
+            'rows="3"></textarea></label>'
+        )
+    return _typed_fields(wait.answer_schema, label)
 
 
-def _value_field(label: str, *, as_json: bool) -> str:
-    note = '<input type="hidden" name="as" value="json">' if as_json else ""
-    label = f"{label}, as JSON" if as_json else label
-    return (
-        f'{note}<label>{escape(label)}<textarea name="value" maxlength="4000" '
-        'rows="3"></textarea></label>'
-    )
+def _typed_fields(schema: Mapping[str, object], label: str) -> str:
+    from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
+
+    fields = answer_forms.fields_html(schema, label)
+    return f'<input type="hidden" name="as" value="fields">{fields}'
 
 
 def _facts_html(facts: Mapping[str, str | None]) -> str:
@@ -250,8 +266,9 @@ def _html_text(text: str) -> str:
     return escape(escape_invisible(text))
 
 
-def _titled_page(status: int, title: str, body: str) -> Response:
-    return _page(status, title, f"<header><h1>{_html_text(title)}</h1></header>{body}")
+def _titled_page(status: int, title: str, text: str, body: str = "") -> Response:
+    words = f"<h1>{_html_text(title)}</h1><p>{_html_text(text)}</p>"
+    return _page(status, title, f"<header>{words}</header>{body}")
 
 
 def _page(status: int, title: str, body: str) -> Response:

@@ -79,7 +79,7 @@ class Scanner:
             return wait()
 
         @scan.on_answer
-        def scanned(answer: dict[str, int]) -> str:
+        async def scanned(answer: dict[str, int]) -> str:
             self.received.append(answer)
             return f"{answer['pages']} pages"
 

@@ -49,7 +49,7 @@ class ParsedPage(HTMLParser):
             assert "post" == attributes["method"]
             assert "action" not in attributes
             self.forms.append({})
-        elif tag in ("input", "textarea"):
+        elif tag in ("input", "textarea", "select"):
             name, value = attributes["name"], attributes.get("value") or ""
             assert name is not None
             self.forms[-1][name] = value

@@ -77,7 +77,7 @@ def test_page_shows_every_field_of_a_wait() -> None:
     assert "The call does not run, and the run stops." in body
     assert "The agent gets your reason" not in body
     assert "Decide by" in body
-    assert "Approve" not in body
+    assert 'class="approve"' not in body
 
 
 @pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)

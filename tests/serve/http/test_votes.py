@@ -143,7 +143,7 @@ def test_body_of_a_request_names_no_voter() -> None:
 
 
 def test_links_of_several_persons() -> None:
-    """The page shows the votes; a person who voted sees the vote and no form."""
+    """The page shows the votes; a person who voted sees the vote, and may deny."""
 
     async def scenario() -> None:
         fixture = ApiFixture(policy=TWO)
@@ -156,13 +156,71 @@ def test_links_of_several_persons() -> None:
 
         assert (200, "Your vote is recorded") == (first.status, heading(first))
         assert "1 of 2 votes" in first.body
-        assert (heading(first), []) == (heading(again), ParsedPage(again).forms)
+        assert first.body == again.body
+        assert "Your vote cannot be changed." in first.body
+        [deny] = ParsedPage(again).forms
+        assert ("deny", wait.digest) == (deny["decision"], deny["shown"])
         assert 3 == len(ParsedPage(other).forms)
         assert "kim: approve; 2 needed" in other.body
         assert "kim, lee" in other.body
         second = await fixture.submit_form(lee, decision="approve")
         assert "Your decision is recorded" == heading(second)
         assert "kim, lee" in second.body
+
+    run_async(scenario())
+
+
+def test_person_who_voted_may_end_the_wait_and_nothing_else() -> None:
+    """The form that the page offers denies; a forged second vote is refused."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=TWO)
+        wait = await fixture.start_waiting_run()
+        kim = link_for(fixture.links, wait, "kim")
+        voted = await fixture.submit_form(kim, decision="approve")
+        other = await fixture.submit_form(kim, decision="answer", value="paid")
+
+        [deny] = ParsedPage(voted).forms
+        denied = await fixture.submit_form(kim, **{**deny, "reason": "wrong account"})
+        late = await fixture.submit_form(
+            link_for(fixture.links, wait, "lee"), decision="approve"
+        )
+        await fixture.runner.resume("jane-1")
+
+        assert 422 == other.status
+        assert "kim has voted already" in other.body
+        assert (200, "Your decision is recorded") == (denied.status, heading(denied))
+        assert "wrong account" in denied.body
+        assert (409, "Already decided") == (late.status, heading(late))
+        assert [] == fixture.paid_cents
+
+    run_async(scenario())
+
+
+def test_link_that_allows_no_denial_offers_nothing_after_the_vote() -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=TWO)
+        wait = await fixture.start_waiting_run()
+        link = fixture.links.link(wait, actor="kim", allowed=["approve"])
+
+        voted = await fixture.submit_form(link, decision="approve")
+
+        assert [] == ParsedPage(voted).forms
+        assert "Your vote cannot be changed." in voted.body
+
+    run_async(scenario())
+
+
+def test_member_of_a_group_gets_the_forms() -> None:
+    """Groups are looked up when the vote is cast, not when the page is opened."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture(policy=ApprovalPolicy(approvers=["group:finance"]))
+        wait = await fixture.start_waiting_run()
+
+        page = await fixture.open_link(link_for(fixture.links, wait, "kim"))
+
+        assert 3 == len(ParsedPage(page).forms)
 
     run_async(scenario())
 
@@ -176,8 +234,11 @@ def test_link_without_an_actor_casts_no_vote() -> None:
             wait = await fixture.start_waiting_run()
             link = link_for(fixture.links, wait, None)
 
+            page = await fixture.open_link(link)
             refused = await fixture.submit_form(link, decision="approve")
 
+            assert (200, []) == (page.status, ParsedPage(page).forms)
+            assert "You cannot decide this: it needs the name" in page.body
             assert 422 == refused.status
             assert "the link has no actor" in refused.body
             assert () == (await fixture.runner.wait(wait.id)).votes
@@ -201,6 +262,8 @@ def test_links_outlive_an_escalation() -> None:
         decided = await fixture.submit_form(cfo, decision="approve")
 
         assert "cfo" in page.body
+        assert "You cannot decide this: kim is not one of its approvers" in page.body
+        assert [] == ParsedPage(page).forms
         assert 422 == refused.status
         assert "kim is not one of its approvers" in refused.body
         assert "Your decision is recorded" == heading(decided)

@@ -107,7 +107,7 @@ def test_question_is_answered_with_text_by_a_link() -> None:
     asyncio.run(scenario())
 
 
-def test_typed_question_is_answered_with_json_by_a_link() -> None:
+def test_typed_question_is_answered_in_a_typed_field_of_a_link() -> None:
     """A text where the question has a number is refused, and the wait stays open."""
 
     async def scenario() -> None:
@@ -115,11 +115,11 @@ def test_typed_question_is_answered_with_json_by_a_link() -> None:
         wait = await desk.wait()
         page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
         [form, _] = ParsedPage(page).forms
-        assert "json" == form["as"]
+        assert "fields" == form["as"]
 
-        refused = await desk.submit(wait, **{**form, "value": '"twelve"'})
-        assert 422 == refused.status
-        assert 200 == (await desk.submit(wait, **{**form, "value": "12"})).status
+        for text, status in (("twelve", 400), ("", 400), ("1.5", 422), (" 12 ", 200)):
+            submitted = await desk.submit(wait, **{**form, "value:number:": text})
+            assert status == submitted.status
 
         assert ["12"] == await desk.results()
 

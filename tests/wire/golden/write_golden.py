@@ -289,6 +289,12 @@ def described_run() -> RunState:
     return replace(state, run=run)
 
 
+def limited_depth() -> RunState:
+    """Return a run that was started with a limit of levels."""
+    state = new_state()
+    return replace(state, run=replace(state.run, max_depth=3))
+
+
 def question_wait() -> Wait:
     """Return a wait of a tool with every field of format 3."""
     return replace(
@@ -689,6 +695,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         denied,
         took_events,
         described_run,
+        limited_depth,
         suspended_frame,
         pending_reply,
         approved_by_two,

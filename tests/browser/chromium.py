@@ -1,0 +1,107 @@
+"""Chromium with the accessibility rules of axe-core; `make test` installs axe from npm.
+
+Where Chromium, playwright or axe is missing, the tests in a browser are not collected.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_AXE = Path(sys.prefix) / "axe/node_modules/axe-core/axe.min.js"
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+NARROWEST = {"width": 320, "height": 640}
+
+_RUN_AXE = """async (rules) => {
+  const options = rules === null
+    ? {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa",
+                 "best-practice"]}
+    : {runOnly: {type: "rule", values: rules}};
+  const result = await axe.run(document, options);
+  return result.violations.flatMap(each =>
+    each.nodes.map(node => `${each.id}: ${node.target.join(" ")}: ${each.help}`));
+}"""
+
+
+def executable() -> str | None:
+    """Return the path of Chromium on this machine."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def is_installed() -> bool:
+    """Return whether this machine can test pages in a browser."""
+    has_driver = find_spec("playwright") is not None
+    return executable() is not None and has_driver and _AXE.exists()
+
+
+@contextmanager
+def run_browser() -> Generator[Any]:
+    """Run a browser, and yield it."""
+    # A machine without playwright still checks the types of this module.
+    sync_api: Any = import_module("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable(), headless=True, args=list(_ARGUMENTS)
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def open_tab(browser: Any) -> Generator[Any]:
+    """Open a tab of a new person, and yield it; each message of the console fails."""
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    messages: list[str] = []
+    tab = context.new_page()
+
+    def note(reported: Any) -> None:
+        messages.append(str(getattr(reported, "text", reported)))
+
+    tab.on("console", note)
+    tab.on("pageerror", note)
+    try:
+        yield tab
+    finally:
+        context.close()
+    # The browser reports each page with an error status.
+    assert [] == [each for each in messages if "the server responded" not in each]
+
+
+def violations(tab: Any) -> list[str]:
+    """Return the accessibility rules that a page breaks, in each mode and size.
+
+    Only colors differ between light and dark. Each page is also checked for sideways
+    scrolling on the narrowest phone.
+    """
+    tab.evaluate(_AXE.read_text())
+    found: list[str] = []
+    checks: tuple[tuple[str, dict[str, int], list[str] | None], ...] = (
+        ("light", DESKTOP, None),
+        ("dark", DESKTOP, ["color-contrast"]),
+        ("dark", PHONE, None),
+    )
+    for scheme, size, rules in checks:
+        tab.emulate_media(color_scheme=scheme)
+        tab.set_viewport_size(size)
+        broken = tab.evaluate(_RUN_AXE, rules)
+        found += [f"{scheme}, {size['width']} px: {each}" for each in broken]
+    tab.set_viewport_size(NARROWEST)
+    width = tab.evaluate("document.documentElement.scrollWidth")
+    if width > NARROWEST["width"]:
+        found.append(f"{NARROWEST['width']} px: the page is {width} px wide")
+    tab.set_viewport_size(DESKTOP)
+    tab.emulate_media(color_scheme="light")
+    return found

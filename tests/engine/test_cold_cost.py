@@ -1,0 +1,143 @@
+"""A cold process loads only what its step needs; modules are counted, not seconds."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import continuations
+from continuations import Agent, Approve, Runner, Suspended, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.run_environment import ROOT
+
+PACKAGE = Path(continuations.__file__).parent
+# The rooms whose modules a cold process loads.
+ROOMS = ("core", "wire", "ledger", "engine", "authoring")
+
+AGENT = '''
+import os, sys
+from continuations import Agent, Approve, Runner, tool
+
+@tool(approval=True)
+def note(number: int) -> str:
+    """Save a note."""
+    tell()
+
+def tell():
+    print(*sys.modules, flush=True)
+    os._exit(0)
+'''
+RESUME = f"""{AGENT}
+agent = Agent("notes", tools=[note], model="gpt-5-mini")
+Runner(agent, store=sys.argv[1]).resume(sys.argv[2])
+"""
+DECIDE = f"""{AGENT}
+Runner([], store=sys.argv[1]).decide(sys.argv[2], Approve(by="kim"))
+tell()
+"""
+
+
+@tool(approval=True)
+def note(number: int) -> str:
+    """Save a note."""
+    return str(number)
+
+
+def _suspended(store: str) -> Suspended:
+    model = ScriptedModel([ToolCall("note", {"number": 7})], name="gpt-5-mini")
+    agent = Agent("notes", tools=[note], model=model)
+    outcome = Runner(agent, store=store).start("Save the note 7.")
+    assert isinstance(outcome, Suspended)
+    return outcome
+
+
+def _modules(code: str, *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OPENAI_API_KEY": "sk-test"},
+    )
+    return set(done.stdout.split())
+
+
+# Modules for features that this run does not use.
+UNUSED = {
+    "continuations.core.audit",
+    "continuations.engine.event_sweep",
+    "continuations.engine.sweeping",
+    "continuations.ledger.audit_records",
+    "continuations.ledger.erasing",
+    "continuations.ledger.event_delivery",
+    "continuations.ledger.event_keys",
+    "continuations.ledger.grant_revocations",
+    "continuations.ledger.grant_checks",
+    "continuations.ledger.rule_decisions",
+    "continuations.ledger.voting",
+    "continuations.wire.grant_fields",
+    "continuations.wire.revocations",
+}
+HEAVY = {"boto3", "httpx", "jsonschema_rs", "openai", "pydantic", "pydantic_core"}
+
+
+# Just above the modules of this package and its stores. A change that needs more says
+# why.
+def test_cold_decision_loads_few_modules(tmp_path: Path) -> None:
+    store = f"file:{tmp_path}"
+
+    loaded = _modules(DECIDE, store, _suspended(store).waits[0].id)
+
+    assert set() == loaded & (HEAVY | UNUSED)
+    assert {"continuations.ledger.decisions"} <= loaded
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 110
+
+
+def test_cold_resume_loads_few_modules_until_its_tool_runs(tmp_path: Path) -> None:
+    store = f"file:{tmp_path}"
+    run = _suspended(store)
+    Runner([], store=store).decide(run.waits[0].id, Approve(by="kim"))
+
+    loaded = _modules(RESUME, store, run.run_id)
+
+    assert set() == loaded & (HEAVY | UNUSED)
+    assert {"continuations.engine.run_loop"} <= loaded
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 195
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_values_are_declared_without_compiling_methods(room: str) -> None:
+    """A frozen class with slots uses `value_class`; see its docstring."""
+    compiled = [
+        f"{path.name}: {node.name}"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for node in _standard_dataclasses(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+    # An `__init__` of its own, which `value_class` would keep.
+    assert [name for name in compiled if name != "identity.py: Identity"] == []
+
+
+def _standard_dataclasses(module: ast.Module) -> list[ast.ClassDef]:
+    imports = {
+        alias.name
+        for node in module.body
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        for alias in node.names
+    }
+    if "dataclass" not in imports:
+        return []
+    return [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        and {"frozen", "slots"} <= {option.arg for option in decorator.keywords}
+    ]

@@ -1,0 +1,183 @@
+"""A value class behaves as a frozen dataclass with slots of the standard library."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, field
+from typing import Any
+
+import pytest
+
+from continuations.value_class import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point."""
+
+    x: int
+    y: int = 2
+    label: str = field(default="", compare=False)
+    hidden: str = field(default="", repr=False)
+    tags: list[str] = field(default_factory=list[str], compare=False)
+    keys: dict[str, int] = field(
+        default_factory=dict[str, int], init=False, compare=False, repr=False
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StandardPoint:
+    """A point."""
+
+    x: int
+    y: int = 2
+    label: str = field(default="", compare=False)
+    hidden: str = field(default="", repr=False)
+    tags: list[str] = field(default_factory=list[str], compare=False)
+    keys: dict[str, int] = field(
+        default_factory=dict[str, int], init=False, compare=False, repr=False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A value with arguments by name."""
+
+    second: int = 2
+    first: int
+
+    def __post_init__(self) -> None:
+        if self.first < 0:
+            msg = "first is negative"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Single:  # noqa: PLW1641 - the decorator adds __hash__
+    """A value with methods of its own."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Single)
+
+    def __repr__(self) -> str:
+        return "<single>"
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A value without fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A value with one field."""
+
+    value: float
+
+
+def test_signature_is_that_of_a_standard_dataclass() -> None:
+    expected = inspect.signature(StandardPoint).parameters
+
+    parameters = inspect.signature(Point).parameters
+
+    assert [*parameters] == [*expected] == ["x", "y", "label", "hidden", "tags"]
+    for name, parameter in parameters.items():
+        assert parameter.kind is expected[name].kind
+        assert parameter.annotation == expected[name].annotation
+    assert parameters["y"].default == 2
+
+
+def test_repr_and_equality_follow_the_fields() -> None:
+    point = Point(1, label="a", hidden="b")
+
+    assert repr(point) == repr(StandardPoint(1, label="a", hidden="b"))[8:]
+    assert point == Point(1, 2, "another", "b")
+    assert hash(point) == hash(Point(1, 2, "another", "b"))
+    assert point != Point(1, 3, "a", "b")
+    other: object = StandardPoint(1, label="a", hidden="b")
+    assert point != other
+    assert Empty() == Empty()
+    assert hash(Empty()) == hash(Empty())
+    assert Number(1) != Number(2)
+    assert Number(1) == Number(1)
+    assert hash(Number(1)) == hash(Number(1))
+
+
+def test_methods_of_the_class_are_kept() -> None:
+    assert repr(Single(1)) == "<single>"
+    assert Single(1) == Single(2)
+    assert hash(Single(1)) == hash(Single(1))
+
+
+def test_each_value_has_its_own_default_list() -> None:
+    first, second = Point(1), Point(1)
+
+    first.tags.append("x")
+    first.keys["x"] = 1
+
+    assert second.tags == []
+    assert second.keys == {}
+    assert Point(1, tags=["y"]).tags == ["y"]
+
+
+def test_fields_cannot_change_and_others_cannot_be_added() -> None:
+    point: Any = Point(1)
+
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
+        point.x = 2
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
+        del point.x
+    with pytest.raises(FrozenInstanceError):
+        point.z = 2
+    assert not hasattr(point, "__dict__")
+
+
+def test_arguments_by_name_are_in_any_order_and_checked() -> None:
+    assert dataclasses.asdict(Named(first=1)) == {"second": 2, "first": 1}
+    make: Any = Named
+    with pytest.raises(TypeError):
+        make(1, 2)
+    with pytest.raises(TypeError, match="first"):
+        make()
+    with pytest.raises(ValueError, match="negative"):
+        Named(first=-1)
+
+
+def test_value_is_copied_replaced_pickled_and_matched() -> None:
+    point = Point(1, tags=["a"])
+    point.keys["k"] = 1
+
+    for same in (
+        copy.copy(point),
+        copy.deepcopy(point),
+        pickle.loads(pickle.dumps(point)),  # noqa: S301 - made here
+    ):
+        assert same == point
+        assert (same.tags, same.keys) == (["a"], {"k": 1})
+    assert dataclasses.replace(point, y=5) == Point(1, 5)
+    match point:
+        case Point(x, y):
+            assert (x, y) == (1, 2)
+
+
+def test_init_is_compiled_on_first_use() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        value: int
+
+    assert type(vars(Late)["__init__"]).__name__ == "_LazyInit"
+
+    assert Late(1).value == 1
+
+    assert inspect.isfunction(vars(Late)["__init__"])
+
+
+def test_other_kinds_of_dataclass_are_refused() -> None:
+    make: Any = dataclass
+    with pytest.raises(TypeError, match="frozen classes with slots"):
+        make(frozen=False, slots=True)

@@ -1,0 +1,7 @@
+class Alias:
+    target_path: str
+
+class Module:
+    members: dict[str, object]
+
+class Extension: ...
