@@ -219,10 +219,16 @@ class ApprovalPolicy:
         return None if self._form is None else self._form.digest
 
     def typed_form(self, form_json: str | None) -> Any:
-        """Return a form with its type, `None` without one; raises `ArgumentsInvalid`.
+        """Return a form with its type.
 
         Args:
-            form_json: The form as JSON text, if the call has one.
+            form_json: The form as JSON text, or `None` if the call has none.
+
+        Returns:
+            The value; `None` if the call or the policy has no form.
+
+        Raises:
+            ArgumentsInvalid: A validator of the type rejects the form.
         """
         if self._form is None or form_json is None:
             return None

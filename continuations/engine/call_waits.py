@@ -126,10 +126,14 @@ def new_wait(
         quorum=quorum_of(state, call, policy) if follows_policy else call.quorum,
         remind_after=policy.reminder_seconds if policy else 0,
         form_schema_json=policy.form_schema_json if policy else None,
-        editable_json=None
-        if policy is None or policy.editable is None
-        else jsontext.canonical(list(policy.editable)),
+        editable_json=_editable_json(policy),
     )
+
+
+def _editable_json(policy: ApprovalPolicy | None) -> str | None:
+    if policy is None or policy.editable is None:
+        return None
+    return jsontext.canonical(list(policy.editable))
 
 
 def quorum_of(

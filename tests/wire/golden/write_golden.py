@@ -37,7 +37,6 @@ from continuations.core.calls import (
 )
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
-from continuations.core.denials import DenialCount
 from continuations.core.draft import Draft
 from continuations.core.events import (
     FrameWatched,
@@ -51,7 +50,7 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.evidence import Finding
-from continuations.core.frames import ConditionCount, FrameRow, MessageLog
+from continuations.core.frames import ConditionCount, DenialCount, FrameRow, MessageLog
 from continuations.core.grants import KeptGrant
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
