@@ -61,6 +61,8 @@ class FrameRow:
         pending_reply: Id of the reply that the provider computes for this turn, or
             `None` if the model must be asked.
         polls: How often the pending reply was not ready.
+        model_error: Why the model refused the last request, or `None`. The frame can be
+            resumed: its model is asked again.
         watched_since: When the conditions of the agent (`suspend_when`) were first
             asked, or `None`.
         counts: The conditions that have suspended this frame.
@@ -78,6 +80,7 @@ class FrameRow:
     failed_requests: int = 0
     pending_reply: str | None = None
     polls: int = 0
+    model_error: str | None = None
     watched_since: datetime | None = None
     counts: tuple[ConditionCount, ...] = ()
     denials: tuple[DenialCount, ...] = ()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.grants import KeptGrant
     from continuations.core.quorum import Vote
-    from continuations.errors import ContinuationsError
 
 
 class Approvals(Decider):
@@ -48,11 +47,12 @@ class Approvals(Decider):
         *,
         shown: Mapping[str, str] | None = None,
         door: Door = PYTHON,
-    ) -> dict[str, Decision | Vote | ContinuationsError]:
+    ) -> dict[str, Decision | Vote | Exception]:
         """Record decisions for several waits, each on its own.
 
         One that is refused or fails does not affect the others: its error is its
-        result. Call again with the same verdicts after a `StoreError`.
+        result. That may be an exception of the `groups` function of the runner. Call
+        again with the same verdicts after a `StoreError`.
 
         Args:
             verdicts: Verdicts by wait id, at most 1,000.

@@ -50,7 +50,7 @@ def origin_facts(wait: Wait) -> dict[str, str]:
             "Run": wait.run_id,
             "Wait": wait.id,
             "Note": wait.note,
-            "Policy": wait.policy,
+            "Reason" if wait.rules.ended_by_unpause else "Policy": wait.policy,
             "Opened": readable_time(wait.created_at),
         }
     )

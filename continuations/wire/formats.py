@@ -135,6 +135,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "failed_requests", NUMBER),
         NewField(3, "pending_reply", TEXT),
         NewField(3, "polls", NUMBER),
+        NewField(3, "model_error", TEXT),
         NewField(3, "watched_since", TIME),
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "denials", DENIAL_COUNTS),

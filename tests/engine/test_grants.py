@@ -99,7 +99,7 @@ def test_a_grant_covers_later_calls_that_match_its_schema(
 def test_a_grant_does_not_cover_a_call_that_already_waits(
     environment: RunEnvironment,
 ) -> None:
-    """Of two calls of one turn, and of a sub-agent beside it: a person saw each."""
+    """A person saw each of them: calls of one turn, and one of a sub-agent beside."""
     pay = make_pay()
     script = {
         "go": [

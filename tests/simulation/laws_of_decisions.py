@@ -87,11 +87,22 @@ def ended_by_its_decision(evidence: Evidence) -> str | None:
                     continue  # see `timers_end_in_time`
                 if wait.id in after.state.waits or _may_be_verified(wait):
                     continue
+                if _has_a_result_of_its_job(evidence, wait):
+                    continue
                 decision, at = evidence.decisions.get(wait.id, (None, 0.0))
                 if decision is None or at > after.at:
                     when = "later" if decision else "never"
                     return f"version {after.number} ends {wait.id}, decided {when}"
     return None
+
+
+def _has_a_result_of_its_job(evidence: Evidence, wait: Wait) -> bool:
+    """Return whether the result of a job ends the unknown wait of its call."""
+    call = (wait.run_id, wait.call_id)
+    return wait.kind == "unknown" and any(
+        of_call == call and job in evidence.decisions
+        for job, of_call in evidence.environment.jobs.items()
+    )
 
 
 def _may_be_verified(wait: Wait) -> bool:

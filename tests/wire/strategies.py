@@ -88,6 +88,7 @@ FRAME = st.builds(
     max_turns=st.none() | COUNT,
     open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
     failed_requests=COUNT,
+    model_error=st.none() | TEXT.filter(bool),
     pending_reply=st.none() | TEXT.filter(bool),
     polls=COUNT,
     denials=st.lists(

@@ -43,6 +43,7 @@ from continuations.core.events import (
     GrantGiven,
     GrantsRevoked,
     ModelDelayed,
+    ModelFailed,
     ModelReplied,
     RunStopped,
     SuspensionBegan,
@@ -286,6 +287,15 @@ def described_run() -> RunState:
         requester="ann@example.com",
     )
     return replace(state, run=run)
+
+
+def refused_turn() -> RunState:
+    """Return a suspended run whose model refused a request."""
+    state = apply_events(
+        new_state(),
+        ModelFailed(frame_id=ROOT_FRAME_ID, error=ODD_TEXT, usage=Usage(requests=1)),
+    )
+    return replace(state, run=replace(state.run, status="suspended"))
 
 
 def limited_depth() -> RunState:
@@ -695,6 +705,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         took_events,
         described_run,
         limited_depth,
+        refused_turn,
         suspended_frame,
         pending_reply,
         approved_by_two,
