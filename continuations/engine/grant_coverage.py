@@ -76,6 +76,8 @@ def covering_grant(
         return None
     path = (*frame_path(state, call.frame_id), call.tool)
     policy = tool.approval
+    if policy is not None and policy.form_digest is not None:
+        return None  # a grant cannot fill in a form
     contract = _grant_contract(tool, policy.quorum if policy is not None else None)
     for grant in reversed(grants):
         is_same_tool = (grant.path, grant.contract) == (path, contract)
