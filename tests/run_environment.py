@@ -46,6 +46,14 @@ class CommandProcess:
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         return found
 
+    def wait_until_frozen(self) -> None:
+        """Wait until the process has stopped itself; it must not end before."""
+        seen = os.waitid(
+            os.P_PID, self.popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT
+        )
+        assert seen is not None
+        assert os.CLD_STOPPED == seen.si_code, "it ended and did not freeze"
+
     def send(self, number: signal.Signals) -> None:
         """Send the process a signal."""
         self.popen.send_signal(number)

@@ -18,7 +18,6 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines
 from continuations.core import jsontext
-from continuations.errors import ContinuationsError
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
@@ -62,7 +61,7 @@ def decide(
             write_json(_result_json(wait_id, result))
         else:
             write_lines([f"{escape_invisible(wait_id)}: {_result_text(result)}"])
-    if any(isinstance(each, ContinuationsError) for each in results.values()):
+    if any(isinstance(each, Exception) for each in results.values()):
         raise typer.Exit(LIBRARY_ERROR)
 
 
@@ -89,16 +88,14 @@ def _posted(items: Any, by: str) -> dict[str, PostedDecision]:
     return posted
 
 
-def _result_text(result: Decision | Vote | ContinuationsError) -> str:
-    if isinstance(result, ContinuationsError):
+def _result_text(result: Decision | Vote | Exception) -> str:
+    if isinstance(result, Exception):
         return f"{type(result).__name__}: {escape_invisible(str(result))}"
     return f"{result.kind} is recorded"
 
 
-def _result_json(
-    wait_id: str, result: Decision | Vote | ContinuationsError
-) -> dict[str, Any]:
-    if isinstance(result, ContinuationsError):
+def _result_json(wait_id: str, result: Decision | Vote | Exception) -> dict[str, Any]:
+    if isinstance(result, Exception):
         problem = find_problem_type(type(result))
         return {"wait_id": wait_id, "error": problem.slug, "detail": str(result)}
     form = decide_json(result, woken=False)

@@ -70,6 +70,10 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
         held = f"held by an operator: {wait.policy or wait.kind}"
         note = f" ({wait.note})" if wait.note else ""
         yield Line("", escape_invisible(held + note), "busy")
+    for frame in continuation.run_state.frames.values():
+        if frame.model_error is not None:
+            text = f"the model of agent {frame.agent} refused: {frame.model_error}"
+            yield Line("", escape_invisible(text), "bad")
     if continuation.failure is not None:
         yield Line("", f"error: {escape_invisible(continuation.failure.code)}", "bad")
         yield Line("", indent_escaped(continuation.failure.message))
@@ -87,7 +91,6 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
         return
     if run.history_lost:
         yield Line("", "versions of the run were lost, and it was repaired")
-    # A failed model call and a pause leave the same state; neither stores a reason.
     waits = "" if continuation.waits else "no open waits; "
     yield Line("", f"{waits}the run can continue")
     yield Line("", f"next: continuations resume {escape_invisible(run.id)}")

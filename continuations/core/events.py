@@ -44,8 +44,14 @@ class ModelReplied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailed:
-    """A model gave no usable reply, and its responses cost something."""
+    """A frame's model gave no usable reply, and its worker stops.
 
+    `error` says why, or is `None` if the failure of the run says it. `usage` is the
+    cost of unusable responses.
+    """
+
+    frame_id: str
+    error: str | None
     usage: Usage
 
 

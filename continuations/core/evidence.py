@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from continuations.core.visible_text import escape_invisible
+from continuations.core.visible_text import escape_beginning, escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     Attributes:
         source: Name of the tool or agent that was called.
         text: Beginning of the result, on one line.
-        length: Characters of the whole result.
+        length: Characters of the whole result, escaped as `text` is.
         by_agent: Whether an agent wrote the result. Its words are not checked.
     """
 
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     @property
     def is_cut(self) -> bool:
         """Whether the result is longer than `text` shows."""
-        return self.length > MAX_FINDING_CHARS
+        return self.length > len(self.text)
 
 
 def findings(
@@ -72,13 +72,21 @@ def agent_words(messages: Sequence[Message], scrubbed: Scrub = str) -> str | Non
     """Return the beginning of what the agent wrote when it made its calls."""
     for message in reversed(messages):
         if message.role == "assistant":
-            text = escape_invisible(scrubbed(message.content.strip())[:MAX_WORDS_CHARS])
-            return text[:MAX_WORDS_CHARS] or None
+            return _words(scrubbed(message.content.strip())) or None
         if message.role == "user":
             return None
     return None
 
 
+def _words(text: str) -> str:
+    """Return the beginning of a text, and at its end whether there is more."""
+    shown = escape_beginning(text, MAX_WORDS_CHARS)
+    if len(escape_invisible(text)) == len(shown):
+        return shown
+    return f"{escape_beginning(text, MAX_WORDS_CHARS - 1)}…"
+
+
 def _finding(source: str, content: str, *, by_agent: bool) -> Finding:
-    text = escape_invisible(content[:MAX_FINDING_CHARS])[:MAX_FINDING_CHARS]
-    return Finding(escape_invisible(source)[:64], text, len(content), by_agent)
+    text = escape_beginning(content, MAX_FINDING_CHARS)
+    length = len(escape_invisible(content))
+    return Finding(escape_invisible(source)[:64], text, length, by_agent)

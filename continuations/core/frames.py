@@ -11,7 +11,6 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.denials import DenialCount
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
 
@@ -31,6 +30,21 @@ class ConditionCount:
     since: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class DenialCount:
+    """In how many turns of a frame one call was denied.
+
+    Attributes:
+        tool: Name of the tool.
+        digest: Digest of the tool and the effective arguments.
+        count: Number of turns.
+    """
+
+    tool: str
+    digest: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
     """One frame in the flat table of a run; its messages are in the log of the same id.
@@ -47,6 +61,8 @@ class FrameRow:
         pending_reply: Id of the reply that the provider computes for this turn, or
             `None` if the model must be asked.
         polls: How often the pending reply was not ready.
+        model_error: Why the model refused the last request, or `None`. The frame can be
+            resumed: its model is asked again.
         watched_since: When the conditions of the agent (`suspend_when`) were first
             asked, or `None`.
         counts: The conditions that have suspended this frame.
@@ -64,6 +80,7 @@ class FrameRow:
     failed_requests: int = 0
     pending_reply: str | None = None
     polls: int = 0
+    model_error: str | None = None
     watched_since: datetime | None = None
     counts: tuple[ConditionCount, ...] = ()
     denials: tuple[DenialCount, ...] = ()

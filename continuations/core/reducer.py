@@ -115,7 +115,12 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         raise illegal_transition("only the root frame reads messages", event)
     _add_usage(draft, event.usage)
     frame = replace(
-        frame, turns=frame.turns + 1, failed_requests=0, pending_reply=None, polls=0
+        frame,
+        turns=frame.turns + 1,
+        failed_requests=0,
+        pending_reply=None,
+        polls=0,
+        model_error=None,
     )
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
@@ -137,6 +142,9 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
 def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
     _add_usage(draft, event.usage)
     if isinstance(event, ModelFailed):
+        failed = draft.frames.get(event.frame_id)
+        if failed is not None and event.error is not None:
+            draft.put_frame(replace(failed, model_error=event.error))
         return
     frame = draft.frame(event.wait.frame_id)
     polls = 0 if frame.pending_reply is None else frame.polls + 1
@@ -145,6 +153,7 @@ def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
         failed_requests=frame.failed_requests + 1 if event.failed else 0,
         pending_reply=event.pending_reply,
         polls=polls if event.pending_reply is not None else 0,
+        model_error=None,
     )
     draft.put_frame(delayed)
     run_events.apply(draft, SuspensionBegan(wait=event.wait))

@@ -57,6 +57,11 @@ class Frame:
         return self._run_state.suspending.get(self._id)
 
     @property
+    def model_error(self) -> str | None:
+        """Why the model refused the last request, or `None` after its next reply."""
+        return self._run_state.frames[self._id].model_error
+
+    @property
     def calls(self) -> tuple[Call, ...]:
         """The calls of the current turn, in the model's order."""
         row = self._run_state.frames[self._id]

@@ -29,6 +29,22 @@ def escape_invisible(text: str) -> str:
     return "".join(map(_escape_char, text))
 
 
+def escape_beginning(text: str, max_chars: int) -> str:
+    r"""Return the beginning of a text, escaped, in at most so many characters.
+
+    No escape is cut: `\u20` would not be the text of any character.
+    """
+    escaped = escape_invisible(text[:max_chars])
+    if len(escaped) <= max_chars:
+        return escaped
+    escaped = ""
+    for char in map(escape_invisible, text):
+        if len(escaped) + len(char) > max_chars:
+            break
+        escaped += char
+    return escaped
+
+
 def _escape_char(char: str) -> str:
     if not _is_invisible(char):
         return char

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.grants import KeptGrant
     from continuations.core.quorum import Vote
-    from continuations.errors import ContinuationsError
 
 # A process that only decides should start fast.
 # ruff: noqa: PLC0415
@@ -53,11 +52,12 @@ class AsyncApprovals(AsyncDecider):
         *,
         shown: Mapping[str, str] | None = None,
         door: Door = PYTHON,
-    ) -> dict[str, Decision | Vote | ContinuationsError]:
+    ) -> dict[str, Decision | Vote | Exception]:
         """Record decisions for several waits, each on its own.
 
         One that is refused or fails does not affect the others: its error is its
-        result. Call again with the same verdicts after a `StoreError`.
+        result. That may be an exception of the `groups` function of the runner. Call
+        again with the same verdicts after a `StoreError`.
 
         Args:
             verdicts: Verdicts by wait id, at most 1,000.
@@ -112,10 +112,10 @@ class AsyncApprovals(AsyncDecider):
     ) -> None:
         """End a grant of a run; idempotent.
 
-        The revocation counts from the next claim of the run. A worker that works on
-        the run now may still begin calls by the grant, until it releases its claim.
-        After that, every call that the grant approved and that has not begun waits for
-        a person.
+        The revocation counts for each worker that takes the run over after it. A worker
+        that read the run before may still begin calls by the grant, until it releases
+        its claim; `pause` or `cancel` stops it. After that, every call that the grant
+        approved and that has not begun waits for a person.
 
         Args:
             run_id: Id of the run.

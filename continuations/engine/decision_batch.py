@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from continuations.errors import ContinuationsError, InvalidInput
+from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.quorum import Vote
 
-    Result: TypeAlias = Decision | Vote | ContinuationsError
+    Result: TypeAlias = Decision | Vote | Exception
 
 MAX_DECISIONS = 1000
 _AT_A_TIME = 20
@@ -55,7 +55,7 @@ async def decide_each(
                 return await decide(
                     wait_id, given[wait_id], shown=digests.get(wait_id), door=door
                 )
-            except ContinuationsError as error:
+            except Exception as error:  # noqa: BLE001 - also of `Runner(groups=...)`
                 return error
 
     results = await asyncio.gather(*(result(wait_id) for wait_id in given))

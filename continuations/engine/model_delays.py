@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core.events import ModelDelayed
+from continuations.core.actions import AskModel
+from continuations.core.events import ModelDelayed, ModelFailed
 from continuations.core.run import Failure
 from continuations.core.state import frame_path
 from continuations.core.usage import Usage
@@ -18,6 +19,7 @@ from continuations.wire.fields import whole_milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from continuations.core.actions import Action
     from continuations.core.frames import FrameRow
     from continuations.core.model_protocol import LostReply, PendingReply
     from continuations.core.state import RunState
@@ -45,6 +47,16 @@ class ModelGaveUp(ModelError):
     def __init__(self, failure: Failure, *, run_id: str, usage: Usage) -> None:
         super().__init__(failure.message, run_id=run_id, usage=usage)
         self.failure = failure
+
+
+def refused_turn(action: Action, error: ModelError) -> ModelFailed:
+    """Return the event of a request whose error ends the work of this worker."""
+    assert isinstance(action, AskModel)  # noqa: S101 - no other action raises it
+    return ModelFailed(
+        frame_id=action.frame_id,
+        error=None if isinstance(error, ModelGaveUp) else _shortened(str(error)),
+        usage=error.usage if isinstance(error.usage, Usage) else Usage(),
+    )
 
 
 def retry_delay(

@@ -28,14 +28,14 @@ from continuations.core.call_events import (
     SubAgentStarted,
 )
 from continuations.core.calls import Started
-from continuations.core.events import FrameWatched, ModelFailed, ModelReplied
+from continuations.core.events import FrameWatched, ModelReplied
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
 from continuations.engine.inbox_messages import with_inbox_messages
-from continuations.engine.model_delays import ModelGaveUp
+from continuations.engine.model_delays import ModelGaveUp, refused_turn
 from continuations.engine.operator_effects import OperatorEffects
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
@@ -354,9 +354,9 @@ class RunLoop:
                     self.failure = error.failure
                 else:
                     self.model_error = self.model_error or error
-                if error.usage is not None:
+                if self.state.run.status not in ENDED_STATUSES:
                     # The caller commits it, with the state that releases the claim.
-                    self.state = advance(self.state, ModelFailed(usage=error.usage))
+                    self.state = advance(self.state, refused_turn(action, error))
             else:
                 self._actions.gates.pop(action, None)
                 self._apply(event)

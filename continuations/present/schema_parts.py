@@ -54,3 +54,8 @@ def object_form(description: str, required: Json, optional: Json | None = None) 
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+MODEL_ERROR: Json = described(
+    TEXT, "Why its model refused the last request. Resume the run to ask again."
+)

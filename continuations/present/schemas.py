@@ -21,6 +21,7 @@ from continuations.present.run_schemas import DESCRIPTION, LABELS, index_definit
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
+    MODEL_ERROR,
     OBJECT,
     REASON,
     RUN_ID_PATTERN,
@@ -107,11 +108,10 @@ def _stack_definitions() -> Json:
                     TEXT_OR_NULL, "The call that this frame answers."
                 ),
                 "turns": described(COUNT, "How often the model was called."),
-                "messages": described(
-                    array(OBJECT), "A chat completions messages array."
-                ),
+                "messages": described(array(OBJECT), "Chat completions messages."),
                 "open_call_ids": array(TEXT),
             },
+            {"model_error": MODEL_ERROR},
         ),
         "call": object_form(
             "One tool call.",

@@ -26,9 +26,12 @@ def stack_json(state: RunState) -> dict[str, Any]:
 
 
 def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
-    """Return a frame and its messages as JSON values."""
+    """Return a frame and its messages as JSON values.
+
+    `model_error` is present if its model refused the last request.
+    """
     row = state.frames[frame_id]
-    return {
+    form = {
         "id": row.id,
         "agent": row.agent,
         "parent_call_id": row.parent_call_id,
@@ -36,6 +39,7 @@ def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
         "messages": Frame(state, frame_id).messages,
         "open_call_ids": list(row.open_call_ids),
     }
+    return form if row.model_error is None else form | {"model_error": row.model_error}
 
 
 def call_json(state: RunState, call_id: str) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Door
+from continuations import Door, Runner
 from continuations.cli.decision_input import resolve_actor
 from continuations.cli.program import program
 from tests.cli.command_line import RUNNERS
 from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:
-    from continuations import Runner
     from tests.cli.command_line import CommandLine, CommandResult
 
 APP = f"{RUNNERS}:boss"
@@ -135,6 +134,25 @@ def test_several_decisions_in_one_command(cli: CommandLine, runner: Runner) -> N
     assert "already-decided" == json.loads(line)["error"]
     for wrong in ("{}", "[]", "[1]", '[{"wait_id": "x"}]'):
         assert 2 == cli("decide", wrong).exit_code
+
+
+def test_failing_lookup_of_groups_fails_one_decision(cli: CommandLine) -> None:
+    """The function of the application does not know this person."""
+    app = ("--app", "tests.cli.sample_runners:voting")
+    for run_id in ("j1", "j2"):
+        cli("start", "go", "--run-id", run_id, *app)
+    store = f"file:{cli.folder / 'runs'}"
+    first, second = (wait.id for wait in Runner([], store=store).waiting())
+    items = [{"wait_id": each, "decision": "approve"} for each in (first, second)]
+
+    done = cli("decide", json.dumps(items), "--json", "--by", "zoe", *app)
+
+    assert 5 == done.exit_code
+    results = [json.loads(line) for line in done.out.splitlines()]
+    assert ["internal", "internal"] == [each["error"] for each in results]
+    text = cli("decide", json.dumps(items), "--by", "zoe", *app)
+    assert f"{first}: KeyError: 'zoe'" in text.out
+    assert 0 == cli("decide", json.dumps(items), "--by", "kim", *app).exit_code
 
 
 def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -> None:

@@ -149,14 +149,19 @@ def test_reply_of_the_wrong_type_fails_the_run() -> None:
     assert Failure(code="output", message="no invoice") == state.run.failure
 
 
-def test_failed_turn_changes_only_the_usage_of_the_run() -> None:
+def test_failed_turn_changes_only_the_usage_and_the_error_of_its_frame() -> None:
     """Its responses were billed, and the model is asked again later."""
     before = new_state()
+    failed = ModelFailed(
+        frame_id=ROOT_FRAME_ID, error="HTTP 401.", usage=Usage(requests=1)
+    )
 
-    state = apply_events(before, *[ModelFailed(usage=Usage(requests=1))] * 2)
+    state = apply_events(before, failed, replace(failed, error=None))
 
     assert Usage(requests=2) == state.run.usage
-    assert before.frames == state.frames
+    [frame] = state.frames.values()
+    assert "HTTP 401." == frame.model_error
+    assert before.frames == {frame.id: replace(frame, model_error=None)}
     assert before.run == replace(state.run, usage=before.run.usage)
 
 

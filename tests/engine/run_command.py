@@ -8,6 +8,7 @@ Usage: `python -m tests.engine.run_command start r1 go`. The environment has opt
 - TEST_ATTEMPTS: `max_attempts`.
 - TEST_DEPTH: `max_depth`.
 - TEST_FAULT: `7 before` or `7 after`: SIGKILL at the seventh storage operation.
+  `7 freeze`: SIGSTOP before it.
 - TEST_AHEAD: the clock is so many seconds ahead, and the store tells no time.
 - TEST_SKEWED: the clock is so many seconds ahead, and the store tells the time.
 - TEST_PAUSE_AFTER: `should_pause` returns True after so many questions.
@@ -20,6 +21,7 @@ import json
 import os
 import signal
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +35,9 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    RunBusy,
     Runner,
+    StaleRun,
     Suspended,
     open_store,
     resume,
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from continuations import Outcome, Wait
     from continuations.core.decisions import Verdict
     from continuations_storage import Store
+    from continuations_storage.faults import FaultPlan, Operation
 
 
 def parse_verdict(text: str) -> Verdict:
@@ -91,6 +96,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         case Suspended():
             result["waits"] = [wait_to_json(wait) for wait in outcome.waits]
             result["paused"] = outcome.paused
+            result["reasons"] = list(outcome.reasons)
         case Failed():
             result["error"] = asdict(outcome.error)
     return result
@@ -122,8 +128,31 @@ def open_test_store() -> Store:
     from continuations_storage.faults import FaultyStore, at, killed  # noqa: PLC0415 - rarely
 
     number, moment = fault.split()
+    if moment == "freeze":
+        return FaultyStore(plain, freeze_at(int(number)))
     dies = killed("before" if moment == "before" else "after")
     return FaultyStore(plain, at(int(number), dies))
+
+
+def freeze_at(number: int) -> FaultPlan:
+    """Return a plan that stops this process before an operation, until SIGCONT."""
+
+    def plan(operation: Operation, /) -> None:
+        if operation.number == number:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    return plan
+
+
+def erase_when_free(run_id: str) -> dict[str, Any]:
+    """Erase a run as soon as no worker claims it."""
+    while True:
+        try:
+            receipt = make_runner().erase(run_id)
+        except (RunBusy, StaleRun):
+            time.sleep(0.05)
+        else:
+            return {"keys": receipt.keys, "versions": receipt.versions}
 
 
 def max_depth() -> int | None:
@@ -197,6 +226,18 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
         case "publish", [name, key, number, own_id]:
             published = make_runner().publish(name, int(number), key=key, id=own_id)
             return {"id": published.id, "run_ids": list(published.run_ids)}
+        case "erase", [run_id]:
+            return erase_when_free(run_id)
+        case "signal", [run_id, name]:
+            return {"signal": make_runner().signal(run_id, name, 1)}
+        case "pause", [run_id]:
+            state = make_runner().pause(run_id, reason="audit", by="kim")
+            return {"status": state.status}
+        case "unpause", [run_id]:
+            return {"status": make_runner().unpause(run_id, by="kim").status}
+        case "cancel-call", [run_id, call]:
+            state = make_runner().cancel(run_id, call=call, by="kim")
+            return {"waits": [wait_to_json(wait) for wait in state.waits]}
         case "sweep", []:
             swept = make_runner().sweep()
             return {

@@ -8,24 +8,27 @@ import pytest
 
 from continuations import (
     AlreadyDecided,
+    ApprovalPolicy,
     Approve,
     Decision,
     DecisionRefused,
     Deny,
     Finished,
     InvalidInput,
+    Runner,
     StoreError,
     Suspended,
     WaitNotFound,
+    tool,
 )
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
 from tests.engine.test_grants import make_pay, make_runner
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations import Runner
     from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("pay", cents=n) for n in (1, 2, 3)], "end"]}
@@ -95,6 +98,41 @@ def test_a_failing_store_fails_single_decisions(environment: RunEnvironment) -> 
 
     assert 1 == sum(isinstance(each, StoreError) for each in first.values())
     assert all(isinstance(each, Decision) for each in second.values())
+
+
+@pytest.mark.parametrize("fails_for", [["lee"], ["lee", "mia"]])
+def test_a_failing_lookup_of_groups_fails_single_decisions(
+    environment: RunEnvironment, fails_for: list[str]
+) -> None:
+    """The function of the application raised an error of its own."""
+    del environment
+    names = ("kim", "lee", "mia")
+
+    def groups(name: str) -> list[str]:
+        if name in fails_for:
+            msg = "the directory is down"
+            raise ConnectionError(msg)
+        return ["finance"]
+
+    @tool(approval=ApprovalPolicy(approvers=["group:finance"]))
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    agent = make_boss(SCRIPT, pay)
+    runner = Runner(agent, store=MemoryStore(), groups=groups)
+    outcome = runner.start("go", run_id="r")
+    assert isinstance(outcome, Suspended)
+    ids = [wait.id for wait in outcome.waits]
+
+    results = runner.decide_all(
+        {wait_id: Approve(by=by) for wait_id, by in zip(ids, names, strict=True)}
+    )
+
+    failed = [isinstance(each, ConnectionError) for each in results.values()]
+    assert [name in fails_for for name in names] == failed
+    decided = sorted(str(line.by) for line in runner.audit("r"))
+    assert [name for name in names if name not in fails_for] == decided
 
 
 def test_a_digest_that_was_not_shown_is_refused_alone(

@@ -25,8 +25,10 @@ from continuations import (
     wait_for,
 )
 from continuations.core.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
+from continuations.core.visible_text import escape_invisible
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import run_json
+from continuations.present.wait_parts import finding_text
 from continuations.wire.records import decode_wait
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async
@@ -261,6 +263,55 @@ def test_evidence_is_the_newest_results_since_the_last_user_message() -> None:
         assert each.is_cut
         assert each.length > 5000
         assert "the pin is [secret]" in each.text
+
+
+@pytest.mark.parametrize("ending", ["-9", "\n-9", "\u202e-9", "x" * 60])
+@pytest.mark.parametrize("chars", range(225, 242, 3))
+def test_evidence_is_never_cut_without_a_sign(chars: int, ending: str) -> None:
+    """Escapes count as they are shown, and none is cut in the middle."""
+    content = ("line\n" * 100)[:chars] + ending
+
+    @tool(read_only=True)
+    def balance() -> str:
+        """Return the balance."""
+        return content
+
+    calls = [ToolCall("balance", {}), SEND, "done"]
+    [finding] = wait_of(run(clerk(*calls, tools=(balance, send)), "Pay Kim")).evidence
+
+    whole = escape_invisible(content)
+    is_whole = whole == finding.text
+    assert is_whole != finding.is_cut
+    assert (finding_text(finding) == whole) == is_whole
+    assert len(whole) == finding.length
+    beginnings = {escape_invisible(content[:n]) for n in range(len(content) + 1)}
+    assert finding.text in beginnings
+
+
+def test_words_of_an_agent_end_with_a_sign_if_there_are_more() -> None:
+    """They have at most 400 characters, as they are shown."""
+    words = ("line\n" * 70, "line\n" * 66, "x" * 400, "x" * 401)
+    shown: list[str | None] = []
+    for text in words:
+        reply = {
+            "role": "assistant",
+            "content": text,
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "type": "function",
+                    "function": {
+                        "name": "send",
+                        "arguments": json.dumps(SEND.arguments),
+                    },
+                }
+            ],
+        }
+        shown.append(wait_of(run(clerk(reply, "done"), "Pay Kim")).agent_words)
+
+    assert [True, False, False, True] == [str(each).endswith("…") for each in shown]
+    assert ["x" * 400, "x" * 399 + "…"] == shown[2:]
+    assert all(each is not None and len(each) <= 400 for each in shown)
 
 
 def test_evidence_of_an_agent_is_marked_as_its_words() -> None:

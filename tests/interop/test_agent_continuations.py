@@ -45,6 +45,11 @@ SCRIPT: Script = {
         asks(("booker", {"prompt": "two flights"})),
         {"content": "arranged"},
     ],
+    "You lead": [
+        asks(("checker", {"prompt": "check"}), ("booker", {"prompt": "two"})),
+        {"content": "led"},
+    ],
+    "You check": [{"content": "checked"}],
     "You book": [
         asks(("book", {"flight": "LX 8"}), ("book", {"flight": "LX 9"})),
         {"content": "booked"},
@@ -64,9 +69,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 class Application:
     """The application in a folder; each request is a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, turns: int = 2) -> None:
         self.folder = folder
-        (folder / "travel.py").write_text(with_other_imports())
+        source = with_other_imports().replace("n=2", f"n={turns}")
+        (folder / "travel.py").write_text(source)
 
     def request(self, given: str | dict[str, Any]) -> dict[str, Any]:
         """Return the result of a prompt, or of a file with a paused result."""
@@ -128,6 +134,69 @@ def test_application_three_deep_runs_with_other_imports(
     # And no turn was asked twice
     turns = [json.dumps(request["messages"]) for request in server.requests]
     assert len(set(turns)) == len(turns)
+
+
+def test_application_three_deep_is_suspended_by_its_function(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """A suspension between two approvals loses and repeats nothing."""
+    application = Application(tmp_path, turns=1)
+    paused = application.request("Fly")
+
+    # When one call is approved, the other one goes on waiting
+    paused["approval_info"][0]["approved"] = True
+    paused = application.request(paused)
+    assert "approval_required" == paused["end_reason"]
+    assert ["search LX 8", "book LX 8"] == application.effects
+
+    # When the other is approved, the root makes one turn and is suspended
+    paused["approval_info"][0]["approved"] = True
+    suspended = application.request(paused)
+    assert ("suspended", ["every_second_turn"]) == (
+        suspended["end_reason"],
+        suspended["suspend_list"],
+    )
+    effects = ["search LX 8", "book LX 8", "book LX 9", "search LX 9"]
+    assert effects == application.effects
+
+    # Then the next process goes on from there
+    end = application.request(suspended)
+    assert ("completed", "You fly.") == (end["end_reason"], end["result"])
+    assert effects == application.effects
+    turns = [json.dumps(request["messages"]) for request in server.requests]
+    assert len(set(turns)) == len(turns)
+
+
+@pytest.mark.usefixtures("server")
+def test_suspended_agent_leaves_its_siblings_alone() -> None:
+    """Beside a suspended agent, another one goes on until it needs an approval."""
+    ran: list[str] = []
+    met = [True]
+
+    @suspend_function()
+    def once() -> bool:
+        return met.pop() if met else False
+
+    checker = ContinuationAgent("You check.", [], suspension_list=[once])
+    children = [checker.as_tool("checker", ""), make_booker(ran).as_tool("booker", "")]
+    leader = ContinuationAgent("You lead.", children)
+
+    paused = leader.request({"prompt": "go"})
+
+    assert ("approval_required", ["once"]) == (
+        paused["end_reason"],
+        paused["suspend_list"],
+    )
+    without_call, *infos = paused["approval_info"]
+    assert {"paths": ["checker"], "approved": True} == {
+        key: without_call[key] for key in ("paths", "approved")
+    }
+    assert [] == ran
+    for info in infos:
+        info["approved"] = True
+    end = leader.request(json.loads(json.dumps(paused)))
+    assert ("completed", "led") == (end["end_reason"], end["result"])
+    assert ["LX 8", "LX 9"] == sorted(ran)
 
 
 def make_booker(ran: list[str], **options: Any) -> ContinuationAgent:

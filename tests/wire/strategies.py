@@ -22,8 +22,7 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
-from continuations.core.denials import DenialCount
-from continuations.core.frames import FrameRow
+from continuations.core.frames import DenialCount, FrameRow
 from continuations.core.messages import tool_message, user_message
 from continuations.core.run import (
     RUN_STATUSES,
@@ -89,6 +88,7 @@ FRAME = st.builds(
     max_turns=st.none() | COUNT,
     open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
     failed_requests=COUNT,
+    model_error=st.none() | TEXT.filter(bool),
     pending_reply=st.none() | TEXT.filter(bool),
     polls=COUNT,
     denials=st.lists(

@@ -13,10 +13,7 @@ from continuations.core import jsontext
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop import snaplogic
 from continuations.interop.agent_continuations import prototype_tools, responses
-from continuations.interop.agent_continuations.suspending_model import (
-    SuspendedByFunction,
-    SuspendingModel,
-)
+from continuations.models.openai_chat import OpenAIChat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
 
 _ROOT_NAME = "agent"
+_MODEL_NAME = "gpt-4o-mini"
 _HOOKS = (
     "_form_input",
     "_call_model_and_check_status",
@@ -143,26 +141,24 @@ class Agent:
         agent = self.built(_ROOT_NAME)
         for each in self._suspension_functions():
             prototype_tools.reset(each)
-        try:
-            if "continuation" in given:
-                outcome = _resumed(given, agent)
-            else:
-                outcome = continuations.run(agent, self._messages(given))
-        except SuspendedByFunction as suspended:
-            return responses.paused(suspended.continuation, suspended.names)
+        if "continuation" in given:
+            outcome = _resumed(given, agent)
+        else:
+            outcome = continuations.run(agent, self._messages(given))
         if isinstance(outcome, continuations.Failed):
             why = outcome.error.message.rstrip(".")
             msg = f"run {outcome.run_id} failed: {why}. Send the prompt again."
             raise ContinuationsError(msg, run_id=outcome.run_id)
         if isinstance(outcome, continuations.Finished):
             return responses.completed(outcome.continuation)
-        if not pauses:
+        names = list(outcome.reasons)
+        if not pauses and not names:
             msg = (
                 f"tool {outcome.waits[0].tool} needs an approval, and an Agent cannot "
                 "pause. The call did not run. Use ContinuationAgent."
             )
             raise InvalidInput(msg)
-        return responses.paused(outcome.continuation, [])
+        return responses.paused(outcome.continuation, names)
 
     def _messages(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         prompt = given.get("prompt")
@@ -189,7 +185,8 @@ class Agent:
             name,
             instructions=self.instruction,
             tools=tools,
-            model=SuspendingModel(self.suspension_list),
+            model=OpenAIChat(_MODEL_NAME),
+            suspend_when=[*map(_condition, self.suspension_list)],
             input_type=_Prompt,
             settings={"parallel_tool_calls": True} if tools else None,
         )
@@ -252,6 +249,13 @@ def _resumed(given: Mapping[str, Any], agent: continuations.Agent[str]) -> Any:
         if verdict is not None:
             answers[wait.id] = verdict
     return continuations.resume(paused.continuation, agent, answers=answers)
+
+
+def _condition(function: Callable[[], bool]) -> continuations.SuspendCondition:
+    """Return a condition that asks a suspension function before each turn."""
+    return continuations.SuspendCondition(
+        function.__name__, lambda _progress: bool(function())
+    )
 
 
 def _built_tool(declared: prototype_tools.Tool) -> ToolProtocol:

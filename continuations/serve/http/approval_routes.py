@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
-from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, problems
@@ -94,11 +93,11 @@ def _posted_decisions(
 def _result_json(
     context: RequestContext,
     wait_id: str,
-    result: Decision | Vote | ContinuationsError,
+    result: Decision | Vote | Exception,
     *,
     woken: dict[str, bool],
 ) -> dict[str, Any]:
-    if isinstance(result, ContinuationsError):
+    if isinstance(result, Exception):
         problem = problems.from_error(
             result, now=context.clock.now(), operation="POST /decisions"
         )

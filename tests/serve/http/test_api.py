@@ -188,6 +188,39 @@ def test_several_decisions_have_results_of_their_own() -> None:
     run_async(scenario())
 
 
+def test_foreign_error_is_the_problem_of_one_decision(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lookup of groups failed: the others are recorded, and the log has the cause."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        waits = [await fixture.start_waiting_run(name) for name in ("r1", "r2")]
+        decide = fixture.runner.decide
+
+        async def fail_once(wait_id: str, *args: Any, **options: Any) -> Any:
+            if wait_id == waits[0].id:
+                msg = "ldap://admin:secret@directory is down"
+                raise ConnectionError(msg)
+            return await decide(wait_id, *args, **options)
+
+        monkeypatch.setattr(fixture.runner, "decide", fail_once)
+        items = [{"wait_id": wait.id, **APPROVE} for wait in waits]
+        response = await fixture.request("POST", "/decisions", {"decisions": items})
+
+        assert 200 == response.status
+        first, second = json_body(response)["results"]
+        assert (500, True) == (
+            first["problem"]["status"],
+            first["problem"]["type"].endswith("internal"),
+        )
+        assert "ldap" not in str(json_body(response))
+        assert first["problem"]["error_id"] in caplog.text
+        assert "approve" == second["decision"]["kind"]
+
+    run_async(scenario())
+
+
 @pytest.mark.parametrize(
     "decisions",
     [

@@ -1,0 +1,56 @@
+"""boss > hr > clerk, each of which a condition suspends; the clerk's payment waits."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from continuations import Agent, AgentProgress, ToolContext, after, every, tool
+from tests import effect_log, scripts
+from tests.effect_log import Effect
+
+if TYPE_CHECKING:
+    from tests.scripts import Script
+
+# Turns: boss 3, hr 3, clerk 4.
+SCRIPT: Script = {
+    "go": [[scripts.call("act", what="1")], [scripts.call("hr", input="A")], "all"],
+    "A": [[scripts.call("act", what="2")], [scripts.call("clerk", input="B")], "hr"],
+    "B": [
+        [scripts.call("act", what="3"), scripts.call("pay", what="4")],
+        [scripts.call("act", what="5")],
+        [scripts.call("act", what="6")],
+        "clerk",
+    ],
+}
+EFFECTS = ["act 1", "act 2", "act 3", "act 5", "act 6", "pay 4"]
+
+
+@tool
+def act(what: str, ctx: ToolContext) -> str:
+    """Act."""
+    effect_log.record(Effect.of("act", what, ctx))
+    return f"acted {what}"
+
+
+@tool(approval=True)
+def pay(what: str, ctx: ToolContext) -> str:
+    """Pay."""
+    effect_log.record(Effect.of("pay", what, ctx))
+    return f"paid {what}"
+
+
+def last_turn(progress: AgentProgress) -> str | None:
+    """Suspend before the third turn of all."""
+    return "two turns" if progress.all_turns == 2 else None
+
+
+def agents() -> list[Agent]:
+    """Return the root agent."""
+    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    clerk = Agent("clerk", tools=[act, pay], model=model, suspend_when=[every(turns=2)])
+    hr = Agent("hr", tools=[clerk, act], model=model, suspend_when=[last_turn])
+    return [
+        Agent("boss", tools=[hr, act], model=model, suspend_when=[after(minutes=2)])
+    ]
