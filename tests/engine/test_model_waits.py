@@ -228,6 +228,31 @@ def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> 
     assert isinstance(runner.resume("r"), Finished)
 
 
+def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
+    """Function hosts stop each worker; then one ordinary failure ends no run."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    agent = Agent("hr", model=limited.model)
+    stopped = shared.machine(agents=agent, patience=600, max_model_failures=3)
+    ordinary = shared.machine(agents=agent, patience=0, max_model_failures=3)
+    only_wait(ordinary.start("go", run_id="r"))
+
+    for number in range(5):
+        shared.clock.seconds += 8 * 3600
+        asked = len(limited.requests)
+        outcome = stopped.resume(
+            "r", should_pause=lambda asked=asked: len(limited.requests) > asked
+        )
+        wait = only_wait(outcome)
+        assert number + 2 == len(limited.requests)
+        assert "The worker stopped while requests failed: status 429." == wait.note
+        assert 60 <= seconds_to(shared, wait) <= 75
+
+    shared.clock.seconds += 8 * 3600
+    assert "Attempt 2 failed: status 429." == only_wait(ordinary.resume("r")).note
+    shared.clock.seconds += 8 * 3600
+    assert isinstance(ordinary.resume("r"), Failed)
+
+
 def test_terminal_error_is_raised_as_before() -> None:
     shared = SharedStore()
     model = ScriptedModel([ModelError("status 401", status=401)])
