@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -228,6 +229,10 @@ def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> 
     assert isinstance(runner.resume("r"), Finished)
 
 
+def _has_more_than(items: list[str], number: int) -> bool:
+    return len(items) > number
+
+
 def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
     """Function hosts stop each worker; then one ordinary failure ends no run."""
     shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
@@ -238,11 +243,12 @@ def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
 
     for number in range(5):
         shared.clock.seconds += 8 * 3600
-        asked = len(limited.requests)
-        outcome = stopped.resume(
-            "r", should_pause=lambda asked=asked: len(limited.requests) > asked
+        asked = number + 1
+        wait = only_wait(
+            stopped.resume(
+                "r", should_pause=partial(_has_more_than, limited.requests, asked)
+            )
         )
-        wait = only_wait(outcome)
         assert number + 2 == len(limited.requests)
         assert "The worker stopped while requests failed: status 429." == wait.note
         assert 60 <= seconds_to(shared, wait) <= 75
