@@ -6,6 +6,8 @@
     python examples/approve_a_refund.py approve    # or: deny
     python examples/approve_a_refund.py resume
 
+`start` takes the message of the customer: start "The lamp of order A-17 is broken."
+
 Each step is a separate process. Between two steps no process runs; the folder `.runs`
 holds the whole state.
 
@@ -87,8 +89,8 @@ def main() -> None:
     match sys.argv[1:]:
         case []:
             run_all_steps()
-        case ["start"]:
-            task = "Order A-17 arrived broken. I want my 12.50 back."
+        case ["start", *words]:
+            task = " ".join(words) or "Order A-17 arrived broken. I want 12.50 back."
             print_outcome(runner.start(task, run_id=RUN_ID))
         case ["approve"]:
             decide_all(Approve(by="kim@example.com"))

@@ -31,6 +31,10 @@ _MAX_INLINE_CHARS = 100
 
 # The line above the facts is the wait id, which contains the run id.
 _FACTS_IN_THE_ID = ("Run", "Wait")
+# A wait that only the clock ends does not expire: the next sweep ends it.
+_ENDED_BY_THE_CLOCK: frozenset[str] = frozenset(
+    kind for kind in WAIT_RULES if not WAIT_RULES[kind].verdicts
+)
 
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
@@ -71,7 +75,9 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
         return
     for kind, rules in WAIT_RULES.items():
         ids = [escape_invisible(wait.id) for wait in outcome.waits if wait.kind == kind]
-        if ids and not rules.verdicts:
+        if ids and rules.ended_by_unpause:
+            yield f"next: continuations unpause {run_id}"
+        elif ids and not rules.verdicts:
             yield "next: continuations sweep (when the time has come)"
         elif ids:
             yield f"next: {_next_command(rules, ids[0] if len(ids) == 1 else 'WAIT')}"
@@ -83,6 +89,12 @@ def _next_command(rules: WaitRules, wait_id: str) -> str:
     alternatives = ", ".join(f"or {commands.get(each, each)}" for each in others)
     words = ["continuations", first, wait_id, *(["VALUE"] * (first == "answer"))]
     return f"{' '.join(words)} ({alternatives})"
+
+
+def _state_word(wait: WaitSummary) -> str:
+    if not wait.expired:
+        return "open"
+    return "due" if wait.kind in _ENDED_BY_THE_CLOCK else "expired"
 
 
 def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
@@ -169,6 +181,8 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
         yield from json_field_lines("edited arguments", decision.arguments)
     if decision.value is not None:
         yield from json_field_lines("value", decision.value)
+    if decision.form is not None:
+        yield from json_field_lines("form", decision.form)
     yield f"next: continuations resume {escape_invisible(run_id)}"
 
 
@@ -183,6 +197,8 @@ def vote_lines(vote: Vote) -> Iterator[str]:
         yield from json_field_lines("edited arguments", vote.arguments)
     if vote.value is not None:
         yield from json_field_lines("value", vote.value)
+    if vote.form is not None:
+        yield from json_field_lines("form", vote.form)
     yield f"next: {vote.still_needed} more must decide the same way"
 
 
@@ -196,7 +212,7 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
             wait.run_id,
             wait.kind,
             readable_time(wait.created_at),
-            "expired" if wait.expired else "open",
+            _state_word(wait),
         )
         for wait in waits
     ]

@@ -166,7 +166,7 @@ def _decision_reads(
 ) -> Iterator[Coroutine[Any, Any, Decision | None]]:
     """Return a read of each decision of the run, with the digests that it may have."""
     for wait_id, accepted in digests.items():
-        if wait_id in state.waits or not state.run.history_lost:
+        if wait_id in state.waits:
             yield _read_matching_decision(objects, state.run.id, wait_id, accepted)
         else:
             yield _read_if_early(objects, wait_id, accepted)
@@ -185,11 +185,11 @@ async def _read_revocations(
     numbers = [layout.number_in(layout.REVOCATION, key) for key in keys]
     new = [each for each in numbers if each and each > run.last_revocation_number]
     if not new:
-        return []
+        return []  # most runs have none
     from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
 
-    reads = (revocation_records.read_listed(objects, run.id, each) for each in new)
-    return sorted(await gather(*reads), key=lambda each: each.number)
+    last = run.last_revocation_number
+    return await revocation_records.read_following(objects, run.id, new, last)
 
 
 def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> None:
@@ -332,9 +332,11 @@ async def _read_matching_decision(
 async def _read_if_early(
     objects: Objects, wait_id: str, accepted: tuple[str, ...]
 ) -> Decision | None:
-    """Return the early answer of a job, `None` if a lost version had its wait already.
+    """Return the early answer of a job, `None` if it has another digest.
 
-    Then the tool may be asked about, or it opens the wait again, and its answer counts.
+    Then another version has the wait: a lost one, or a newer one if a worker that was
+    frozen still has an old version. An answer to neither is not valid: it never counts,
+    and `_read_matching_decision` reports it when the wait opens.
     """
     decision = await read_decision(objects, wait_id)
     return decision if decision is not None and decision.digest in accepted else None

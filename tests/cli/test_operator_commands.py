@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from continuations import Finished
+from continuations import Finished, WaitSummary
+from continuations.cli import formatting
+from continuations.core.ulid import encode_ulid
 from tests.cli.test_decision_commands import start_waiting_run
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ def test_paused_run_is_shown_with_its_reason_and_next_command(
     shown = cli("show", "j1").out
     assert "held by an operator: audit (Paused by kim.)" in shown
     assert "next: continuations unpause j1" in shown
+    resumed = "\n".join(formatting.outcome_lines(runner.resume("j1")))
+    assert "reason: audit" in resumed
+    assert "next: continuations unpause j1" in resumed
+    assert "sweep" not in resumed
     assert ["audit"] == json.loads(cli("show", "j1", "--json").out)["reasons"]
 
     free = cli("unpause", "j1", "--by", "kim")
@@ -34,6 +40,19 @@ def test_paused_run_is_shown_with_its_reason_and_next_command(
     late = cli("pause", "j1")
     assert 0 != late.exit_code
     assert "run j1 was not paused: it is finished" in late.err
+
+
+def test_wait_that_the_clock_ends_is_due_and_does_not_expire() -> None:
+    """The deadline of a person expires; a timer is due, and the next sweep ends it."""
+    ulid = encode_ulid(1_700_000_000_000, bytes(10))
+    waits = [
+        WaitSummary(id=f"{kind}-{ulid}@r", expired=True)
+        for kind in ("approval", "event", "timer", "model")
+    ]
+
+    _, *rows = formatting.wait_table_lines(waits)
+
+    assert ["expired", "expired", "due", "due"] == [row.split()[-1] for row in rows]
 
 
 def test_call_is_cancelled_by_its_id_or_path(cli: CommandLine, runner: Runner) -> None:

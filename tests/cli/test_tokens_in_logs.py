@@ -1,6 +1,6 @@
 """`serve --http` writes no token of a link or a callback into its log.
 
-Who reads a token decides in the name of another person.
+A reader of a token can decide in the name of another person.
 """
 
 from __future__ import annotations

@@ -217,7 +217,6 @@ def test_decision_of_an_earlier_release_has_no_door() -> None:
     assert isinstance(first, Suspended)
     recorded = runner.decide(first.waits[0].id, Answer("paid", by="kim"))
     assert isinstance(recorded, Decision)
-    assert isinstance(recorded, Decision)
     old = replace(recorded, id="01old", wait_id=first.waits[1].id, door=None)
     asyncio.run(record_decision(Objects(runner.store), old))
 

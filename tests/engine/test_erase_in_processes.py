@@ -179,7 +179,7 @@ def test_killed_eraser_is_completed_by_sweeps_alone(
 def test_erase_at_the_same_time_as_everything_else(
     environment: RunEnvironment, round_number: int
 ) -> None:
-    """Whoever wins, each process gets a result or a typed error."""
+    """Each process gets a result or a typed error, in every order."""
     question = start(environment)
     if round_number % 2:
         environment.decide(question, ANSWER)

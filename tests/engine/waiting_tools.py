@@ -101,9 +101,16 @@ def price(article: str, ctx: ToolContext) -> ToolWait[int]:
     return wait_for("price", int, key=article)
 
 
+@tool(approval=True)
+def pay(what: str, ctx: ToolContext) -> str:
+    """Pay."""
+    effect_log.record(Effect.of("pay", what, ctx))
+    return f"paid {what}"
+
+
 def agents() -> list[Agent]:
     """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
-    clerk = Agent("clerk", tools=[laptop, question, nap, scan, price], model=model)
+    clerk = Agent("clerk", tools=[laptop, question, nap, scan, price, pay], model=model)
     hr = Agent("hr", tools=[clerk], model=model)
     return [Agent("boss", tools=[hr, clerk], model=model)]

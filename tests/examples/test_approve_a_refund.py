@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations import Runner
 from tests.examples.example_process import example_output
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ def test_refund_is_paid_once_after_the_approval(tmp_path: Path) -> None:
 
     assert "1250 cents for A-17\n" == refunds.read_text()
     assert first.splitlines()[1:] == second.splitlines()[1:]
+
+
+def test_prompt_of_the_command_line_is_the_input(tmp_path: Path) -> None:
+    example_output(EXAMPLE, "start", "The lamp", "is broken.", folder=tmp_path)
+
+    run = Runner([], store=f"file:{tmp_path / '.runs'}").look("order-a17")
+    assert "The lamp is broken." == run.root.messages[1]["content"]
+    assert "suspended" == run.status
 
 
 def test_denied_refund_is_not_paid_and_the_reason_is_reported(tmp_path: Path) -> None:

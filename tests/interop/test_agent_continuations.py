@@ -149,7 +149,7 @@ def test_application_three_deep_is_suspended_by_its_function(
     assert "approval_required" == paused["end_reason"]
     assert ["search LX 8", "book LX 8"] == application.effects
 
-    # When the other is approved, the desk makes one turn and is suspended
+    # When the other is approved, the root makes one turn and is suspended
     paused["approval_info"][0]["approved"] = True
     suspended = application.request(paused)
     assert ("suspended", ["every_second_turn"]) == (

@@ -16,6 +16,7 @@ from continuations.errors import (
     ContinuationsError,
 )
 from continuations.ledger import layout
+from tests.simulation import laws_of_policy
 from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.processes import EPOCH, wall_time
 from tests.simulation.tools import TOOLS
@@ -87,11 +88,22 @@ def ended_by_its_decision(evidence: Evidence) -> str | None:
                     continue  # see `timers_end_in_time`
                 if wait.id in after.state.waits or _may_be_verified(wait):
                     continue
+                if _has_a_result_of_its_job(evidence, wait):
+                    continue
                 decision, at = evidence.decisions.get(wait.id, (None, 0.0))
                 if decision is None or at > after.at:
                     when = "later" if decision else "never"
                     return f"version {after.number} ends {wait.id}, decided {when}"
     return None
+
+
+def _has_a_result_of_its_job(evidence: Evidence, wait: Wait) -> bool:
+    """Return whether the result of a job ends the unknown wait of its call."""
+    call = (wait.run_id, wait.call_id)
+    return wait.kind == "unknown" and any(
+        of_call == call and job in evidence.decisions
+        for job, of_call in evidence.environment.jobs.items()
+    )
 
 
 def _may_be_verified(wait: Wait) -> bool:
@@ -299,6 +311,8 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
             and (record.wait.kind == "approval" or _approved_before(record, effect))
         ]
         last = max(records, key=lambda record: record.opened_at, default=None)
+        if last is None and laws_of_policy.why_not_ruled(evidence, effect) is None:
+            continue
         reason = _why_not_approved(evidence, effect, last)
         if reason:
             return f"{effect}: {reason}"
@@ -327,10 +341,10 @@ def _why_not_approved(
         return f"{approved} was approved"
     digest = call_digest(
         run_nonce=evidence.runs[wait.run_id].newest_state.run.run_nonce,
-        frame_id=_frame_of(evidence, wait.run_id, wait.call_id),
+        frame_id=evidence.runs[wait.run_id].frame_of(wait.call_id),
         call_id=wait.call_id,
         arguments=wait.arguments_json,
-        contract_digest=effect.code.contract_digest,
+        contract_digest=laws_of_policy.approved_contract(effect.code, wait.kind),
     )
     if not digest == wait.digest == decision.digest:
         return "the digest of the decision is not that of the call"
@@ -364,13 +378,6 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
         if not ran and not waited_again:
             return f"{wait.id} was approved, and {wait.tool} did not run"
     return None
-
-
-def _frame_of(evidence: Evidence, run_id: str, call_id: str) -> str:
-    for version in evidence.runs[run_id].versions:
-        if call_id in version.state.calls:
-            return version.state.calls[call_id].frame_id
-    return ""
 
 
 def edits_match_schema(evidence: Evidence) -> str | None:

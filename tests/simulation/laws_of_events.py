@@ -240,5 +240,8 @@ def events_leave_nothing(evidence: Evidence) -> str | None:
             continue
         if evidence.created[key][-1].at > record.decided_at:
             continue  # a process froze before its request
+        refused = ("delete", key, "refused")
+        if any(line[2:] == refused for line in evidence.environment.log):
+            continue  # the next publisher deletes it
         return f"{key} is left, and its wait is decided"
     return None
