@@ -224,7 +224,7 @@ class OperatorCommands:
         )
         await journal.ensure_guarded()
         ender = RunEnder(self.objects, self.ports)
-        await ender.close_waits_of_cancelled_calls(state, after)
+        await ender.close_cancelled_waits(state, ended, requests)
         if is_runnable(after) or after.run.rests:
             # Messages that stand behind the turn may have no marker of their own.
             await journal.make_release_marker()

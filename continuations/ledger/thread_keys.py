@@ -15,11 +15,11 @@ from __future__ import annotations
 import hashlib
 import re
 from asyncio import gather
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.ledger import layout
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.ledger.objects import Objects

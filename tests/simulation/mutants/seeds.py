@@ -180,6 +180,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_kept_signal_is_not_offered": (3000020, "no_signal_waits_beside_its_wait"),
     "a_cancelled_job_is_not_stopped": (4000002, "stopped_before_its_end"),
     "every_decision_stops_its_job": (4000000, "job_with_a_result_is_not_stopped"),
+    "a_job_is_stopped_again_after_its_end": (4000002, "stopped_before_its_end"),
     "a_revocation_is_ignored": (6000004, "no_agent_is_entered_unasked"),
     "a_revocation_under_a_taken_number_is_a_success": (
         6000007,
