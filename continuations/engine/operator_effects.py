@@ -11,7 +11,6 @@ from continuations.core.calls import Started, Unknown
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.reducer import advance
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.thread_requests import ends_turn
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class OperatorEffects:
     ) -> frozenset[str]:
         """Return the started calls, below a cancelled one, that begin no more."""
         cancelled = [each.call_id for each in requests if each.call_id is not None]
-        if any(ends_turn(state, each) for each in requests):
+        if any(_ends_turn(state, each) for each in requests):
             cancelled += state.frames[ROOT_FRAME_ID].open_call_ids
         below = {
             call_id for each in cancelled for call_id in open_calls_below(state, each)
@@ -75,6 +74,14 @@ class OperatorEffects:
             if isinstance(state.calls[call_id].state, Started)
             and not self.actions.has_begun_or_closes(RunTool(call_id))
         )
+
+
+def _ends_turn(state: RunState, request: OperatorRequest) -> bool:
+    if not request.message_number:
+        return False
+    from continuations.core import thread_requests  # noqa: PLC0415 - for threads
+
+    return thread_requests.ends_turn(state, request)
 
 
 def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunState:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.engine.sync_thread import Thread
 from continuations.engine.sync_waker import Waker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.run import Budget
+    from continuations.engine.sync_thread import Thread
 
 
 class Threads(Waker):
@@ -41,6 +41,8 @@ class Threads(Waker):
         Raises:
             InvalidInput: An argument is invalid, or there is no such agent.
         """
+        from continuations.engine.sync_thread import Thread  # noqa: PLC0415 - for threads
+
         return Thread(
             self.async_runner.thread(
                 agent, key=key, labels=labels, title=title, budget=budget

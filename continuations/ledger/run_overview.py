@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.ledger import layout
-from continuations.ledger.thread_keys import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations_storage.contract import Page
@@ -52,7 +51,7 @@ class RunProgress:
 
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     """Read the overview of a run with one listing; a long list takes a few."""
-    is_thread = is_thread_id(run_id)
+    is_thread = _is_thread(run_id)
     prefix = layout.versions_prefix(run_id) if is_thread else layout.run_prefix(run_id)
     page = await objects.keys(prefix, limit=1 if is_thread else _PAGE_LIMIT)
     store_time = page.store_time if isinstance(page, Page) else None
@@ -69,6 +68,14 @@ async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     return RunOverview(
         newest_number=newest, arrival_keys=arrival_keys, store_time=store_time
     )
+
+
+def _is_thread(run_id: str) -> bool:
+    if not run_id.startswith("t-"):
+        return False
+    from continuations.ledger import thread_keys  # noqa: PLC0415 - for threads
+
+    return thread_keys.is_thread_id(run_id)
 
 
 async def read_progress(

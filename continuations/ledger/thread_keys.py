@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _MAX_SLUG_CHARS = 60
 _DIGEST_DIGITS = 32
-_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _THREAD_ID = re.compile(r"t-[a-z0-9-]*-[0-9a-f]{32}-[1-9][0-9]*\Z")
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
 def is_thread_id(run_id: str) -> bool:
