@@ -127,7 +127,8 @@ def _typed_answer(fields: Mapping[str, str], by: str) -> Verdict:
     typed = {k: fields[k] for k in fields if k.startswith(answer_forms.PREFIX)}
     others = {k: fields[k] for k in fields if k not in typed and k != "as"}
     if _decision_kind({**others, "value": ""}) != "answer" or "value" in others:
-        raise problems.malformed('Only a decision "answer" has typed fields.')
+        msg = 'Only a decision "answer" has typed fields. Open the page again.'
+        raise problems.malformed(msg)
     values = {name: _form_text(name, text) for name, text in typed.items()}
     reason = _form_text("reason", fields.get("reason", "")) or None
     return Answer(answer_forms.value_from_fields(values), by=by, reason=reason)
