@@ -23,7 +23,7 @@ _CLICK = 'http("POST", f"/d/{token}", content=b"decision=approve" + shown, **for
 def _typed(name: str, fields: str, *names: str) -> Case:
     return Case(
         f"link-typed-{name}",
-        _MALFORMED,
+        "page 400",
         f'http("POST", f"/d/{{token}}", content=b"{_TYPED}{fields}" + shown, **form)',
         f'http("POST", f"/d/{{token}}", content=b"{_TYPED}value:text:=x" + shown, **form)',
         setup=_LINK,
@@ -578,7 +578,7 @@ LINKS = Area(
         _typed("json", "value:json:=x", "JSON"),
         _typed("no-digits", "value:number:=x", "number"),
         _typed("no-number", "value:number:=true", "number"),
-        _typed("approval", "value:text:=x&arguments=5", "arguments"),
+        _typed("approval", "value:text:=x&arguments=5", "decision"),
         _typed("two-values", "value:text:=x&value=y", "answer"),
         Case(
             "link-click-malformed",

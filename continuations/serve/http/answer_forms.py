@@ -182,7 +182,7 @@ def value_from_fields(fields: Mapping[str, str]) -> Any:
         *above, last = ["", *map(_unescaped, pointer.split("/")[1:])]
         place: Any = holder
         for step in above:
-            place = jsontext.as_object(place) and place.get(step)
+            place = place.get(step) if isinstance(place, dict) else None
         if not isinstance(place, dict) or last in place or pointer[:1] not in ("", "/"):
             msg = f'The field "{name:.80}" has no place. Open the page again.'
             raise problems.malformed(msg)
