@@ -19,6 +19,7 @@ from benchmarks import (
     on_files,
     turn,
     waiting_runs,
+    waits,
 )
 from benchmarks.result_row import table
 
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "depth": depth.rows,
     "fan-out": fanout.rows,
     "waiting": waiting_runs.rows,
+    "waits": waits.rows,
     "files": on_files.rows,
 }
 

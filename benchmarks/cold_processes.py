@@ -55,7 +55,7 @@ def decide_rows() -> Iterator[Row]:
         compared_with=CLIENT_IMPORT,
         theirs=client,
         unit="ms",
-        max_ratio=1 / 3,
+        max_ratio=0.25,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -17,6 +18,8 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from continuations.authoring.approval_form import ApprovalForm
 
 Condition: TypeAlias = "Callable[..., object]"
 ApprovalDeadline: TypeAlias = Answer | Deny | Escalate
@@ -44,6 +47,10 @@ class ApprovalPolicy:
             approval if the requester is unknown (`start(by=...)`). Default: `False`.
         editable: The names of the arguments that `Approve(arguments=...)` may change;
             an empty list: none. Default: all of them.
+        form: The type of a form that each approver fills in: a class with fields that
+            pydantic supports (a model, dataclass or TypedDict). `Approve(form=...)` is
+            checked against its JSON Schema, and the tool gets it as `ctx.form`. A
+            condition and a grant cannot approve such a call. Default: no form.
         within: The time to decide: a timedelta, or seconds, at most 3,650 days. After
             it the wait expires and the call does not run. Default: no limit.
         on_deadline: The consequence instead: `Deny(reason=...)`, `Answer(value)`,
@@ -76,6 +83,7 @@ class ApprovalPolicy:
     votes: int = 1
     not_requester: bool = False
     editable: Sequence[str] | None = None
+    form: Any = None
     within: Duration | None = None
     on_deadline: ApprovalDeadline | None = None
     remind_after: Duration | None = None
@@ -86,6 +94,10 @@ class ApprovalPolicy:
     strict: bool = False
     on_denied: ContinueOrStop = "continue"
     on_expired: ContinueOrStop = "continue"
+    # The JSON Schema of `form`, and a digest without its descriptions.
+    _form: ApprovalForm | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Raise now what would otherwise fail when the first call is examined."""
@@ -107,6 +119,7 @@ class ApprovalPolicy:
         if self.editable is not None:
             names = checked_names("ApprovalPolicy: editable", self.editable)
             object.__setattr__(self, "editable", names)
+        self._check_form()
         recheck: object = self.recheck
         if not (recheck is None or callable(recheck)):
             raise _option_error("recheck", "a function of the arguments", recheck)
@@ -114,6 +127,13 @@ class ApprovalPolicy:
             consequence = getattr(self, option)
             if consequence not in ("continue", "stop"):
                 raise _option_error(option, '"continue" or "stop"', consequence)
+
+    def _check_form(self) -> None:
+        if self.form is not None:
+            # It imports pydantic, and most policies have no form.
+            from continuations.authoring import approval_form  # noqa: PLC0415
+
+            object.__setattr__(self, "_form", approval_form.checked_form(self.form))
 
     def _check_deciders(self) -> None:
         """Check who decides, and what the deadline does; bring both to one form."""
@@ -189,6 +209,32 @@ class ApprovalPolicy:
         )
 
     @property
+    def form_schema_json(self) -> str | None:
+        """The JSON Schema of the form, as JSON text; `None`: no form."""
+        return None if self._form is None else self._form.schema_json
+
+    @property
+    def form_digest(self) -> str | None:
+        """The digest of the form without descriptions; `None`: no form."""
+        return None if self._form is None else self._form.digest
+
+    def typed_form(self, form_json: str | None) -> Any:
+        """Return a form with its type.
+
+        Args:
+            form_json: The form as JSON text, or `None` if the call has none.
+
+        Returns:
+            The value; `None` if the call or the policy has no form.
+
+        Raises:
+            ArgumentsInvalid: A validator of the type rejects the form.
+        """
+        if self._form is None or form_json is None:
+            return None
+        return self._form.typed(form_json)
+
+    @property
     def deadline_action_json(self) -> str | None:
         """The action of the deadline, as JSON text; `None`: the wait expires."""
         action = self.on_deadline or self.on_expiry
@@ -227,6 +273,8 @@ class ApprovalPolicy:
         if self.editable is not None or self.recheck is not None:
             editable = None if self.editable is None else list(self.editable)
             options.append({"editable": editable, "recheck": bool(self.recheck)})
+        if self.form_digest is not None:
+            options.append({"form": self.form_digest})
         return jsontext.digest(jsontext.canonical(options))
 
     async def needs_approval(
@@ -256,7 +304,9 @@ class ApprovalPolicy:
         if isinstance(verdict, bool):
             return verdict
         if type(verdict) is Deny or verdict == Approve(reason=_reason_of(verdict)):
-            return cast("Approve | Deny", verdict)
+            # A condition cannot fill in a form, so a person approves.
+            needs_form = type(verdict) is Approve and self._form is not None
+            return True if needs_form else cast("Approve | Deny", verdict)
         msg = (
             f"the approval policy returned a value of type {type(verdict).__name__}"
             " instead of True, False, a plain Approve or a Deny; nothing ran."

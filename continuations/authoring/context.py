@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+def _no_form() -> None:
+    return None
+
+
 def _no_callback_url() -> str:
     msg = (
         "ctx.callback_url is not available: the runner has no callback_url. Pass "
@@ -42,6 +46,7 @@ class ToolContext:
         context: The object that the application passed as `context=` to `start` or
             `resume`. It is never stored.
         make_wait_id: A function that returns `wait_id`.
+        make_form: A function that returns `form`.
         make_callback_url: A function that returns `callback_url`.
     """
 
@@ -54,6 +59,7 @@ class ToolContext:
     context: Any = field(default=None, repr=False)
     # Few tools ask for the id of their wait, so it is made on request.
     make_wait_id: Callable[[], str] = field(default=str, repr=False, compare=False)
+    make_form: Callable[[], Any] = field(default=_no_form, repr=False, compare=False)
     make_callback_url: Callable[[], str] = field(
         default=_no_callback_url, repr=False, compare=False
     )
@@ -66,6 +72,14 @@ class ToolContext:
         also before the tool has returned. The id is the same in every attempt.
         """
         return self.make_wait_id()
+
+    @property
+    def form(self) -> Any:
+        """The form that the approver filled in: a value of `ApprovalPolicy(form=...)`.
+
+        `None` if the call needed no approval, or if the policy has no form.
+        """
+        return self.make_form()
 
     @property
     def callback_url(self) -> str:

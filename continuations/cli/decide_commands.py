@@ -59,6 +59,14 @@ def approve(  # noqa: PLR0913 - one parameter for each option
             help="Run the call with these arguments in place of the model's.",
         ),
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE",
+            help="The form that the policy asks for, as a JSON object. `show WAIT` "
+            "lists its fields.",
+        ),
+    ] = None,
     remember: Annotated[
         str | None,
         typer.Option(
@@ -82,13 +90,14 @@ def approve(  # noqa: PLR0913 - one parameter for each option
     """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
     _check_run_again(wait, run_again=run_again)
     edited: Any = None if arguments is None else parse_arguments(arguments)
+    filled: Any = None if form is None else parse_arguments(form, name="--form")
     grant = None if remember is None else parse_grant(remember)
     _decide(
         runner_without_agents(app, store),
         wait,
         by,
         lambda name: continuations.Approve(
-            by=name, reason=reason, arguments=edited, remember=grant
+            by=name, reason=reason, arguments=edited, form=filled, remember=grant
         ),
         shown=shown,
         as_json=json,

@@ -181,6 +181,8 @@ def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
         yield from json_field_lines("edited arguments", decision.arguments)
     if decision.value is not None:
         yield from json_field_lines("value", decision.value)
+    if decision.form is not None:
+        yield from json_field_lines("form", decision.form)
     yield f"next: continuations resume {escape_invisible(run_id)}"
 
 
@@ -195,6 +197,8 @@ def vote_lines(vote: Vote) -> Iterator[str]:
         yield from json_field_lines("edited arguments", vote.arguments)
     if vote.value is not None:
         yield from json_field_lines("value", vote.value)
+    if vote.form is not None:
+        yield from json_field_lines("form", vote.form)
     yield f"next: {vote.still_needed} more must decide the same way"
 
 

@@ -207,6 +207,9 @@ def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
     if wait.answer_schema_json is not None:
         schema = ("schema of the answer", wait.answer_schema_json)
     write_lines(formatting.json_field_lines(*schema))
+    if wait.form_schema_json is not None:
+        form = ("schema of the form", wait.form_schema_json)
+        write_lines(formatting.json_field_lines(*form))
     write_lines([f"digest: {wait.digest}"])
 
 

@@ -40,12 +40,7 @@ def send(
     actor = resolve_actor(by)
     number = runner_without_agents(app, store).send(run, text, by=actor.name)
     write_actor_note(actor)
-    if json:
-        write_json({"run_id": run, "number": number})
-        return
-    name = escape_invisible(run)
-    write_lines([f"{name}: message {number} is recorded"])
-    write_lines([f"next: continuations resume {name}"])
+    _write_recorded(run, "message", number, json=json)
 
 
 def signal(
@@ -82,12 +77,16 @@ def signal(
         run, name, value, by=actor.name, id=signal_id, door=actor.door
     )
     write_actor_note(actor)
+    _write_recorded(run, "signal", number, json=json)
+
+
+def _write_recorded(run: str, what: str, number: int, *, json: bool) -> None:
     if json:
         write_json({"run_id": run, "number": number})
         return
-    shown = escape_invisible(run)
-    write_lines([f"{shown}: signal {number} is recorded"])
-    write_lines([f"next: continuations resume {shown}"])
+    name = escape_invisible(run)
+    write_lines([f"{name}: {what} {number} is recorded"])
+    write_lines([f"next: continuations resume {name}"])
 
 
 def wake(

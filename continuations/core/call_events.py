@@ -148,12 +148,14 @@ class Approved:
 
     `arguments` are the edited effective arguments as canonical JSON, or `None`.
     `digest` covers the arguments that will run. After `until` the call does not start.
+    `form` is the form that the approver filled in, as JSON text.
     """
 
     call_id: str
     digest: str
     until: datetime | None = None
     arguments: str | None = None
+    form: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,29 +58,27 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             )
         case ApprovalRequested():
             return replace(_examined(row, event), quorum=event.wait.quorum)
-        case Approved(arguments=None):
-            return replace(
-                row,
-                approved_digest=event.digest,
-                approved_until=event.until,
-                grant=None,
-            )
         case Approved():
-            original = row.original_arguments or row.arguments
-            return replace(
+            row = replace(
                 row,
                 approved_digest=event.digest,
                 approved_until=event.until,
-                arguments=event.arguments,
-                original_arguments=original,
                 grant=None,
+                # The approval of an unknown outcome has none: the first one holds.
+                form=event.form or row.form,
             )
+            if event.arguments is None:
+                return row
+            original = row.original_arguments or row.arguments
+            return replace(row, arguments=event.arguments, original_arguments=original)
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.
+            form = row.form
             row = _without_approval(row)
-            return replace(row, stage=row.stage + 1, answer=event.answer, attempts=0)
+            stage = row.stage + 1
+            return replace(row, stage=stage, answer=event.answer, attempts=0, form=form)
         case Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
             row = _without_approval(row)
@@ -95,7 +93,9 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
 
 
 def _without_approval(row: CallRow) -> CallRow:
-    return replace(row, approved_digest=None, approved_until=None, grant=None)
+    return replace(
+        row, approved_digest=None, approved_until=None, grant=None, form=None
+    )
 
 
 def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:

@@ -169,6 +169,7 @@ class CallRow:
         cancelled: Why the agent of this call was cancelled, or `None`. Its frame ends
             after the calls that run in it.
         grant: Id of the grant that approved the call instead of a person, or `None`.
+        form: Form that the approver filled in, as JSON text, or `None`.
     """
 
     id: str
@@ -191,3 +192,4 @@ class CallRow:
     quorum: Quorum | None = None
     cancelled: str | None = None
     grant: str | None = None
+    form: str | None = None

@@ -29,12 +29,15 @@ class Approve:
             `None` for no edit. They must match the wait's schema.
         remember: Grant that approves later calls of the tool in this run too, or
             `None`. Only for a wait of kind `approval`.
+        form: Fields of the form that the approval policy asks for, as JSON values, or
+            `None` if it asks for none. They must match the form's schema.
     """
 
     by: str | Identity | None = None
     reason: str | None = None
     arguments: Mapping[str, Any] | None = None
     remember: Grant | None = None
+    form: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,7 @@ class Decision:
         authentication: How the door established `by`, or `None` if it did not.
         rule: Name of the rule that decided instead of a person, or `None`.
         grant_json: Grant that an approval gives, as JSON text, or `None`.
+        form: Form that an approver filled in, as JSON text, or `None`.
     """
 
     id: str
@@ -163,6 +167,7 @@ class Decision:
     authentication: str | None = None
     rule: str | None = None
     grant_json: str | None = None
+    form: str | None = None
 
     def is_repeat_of(self, other: Decision) -> bool:
         """Tell whether both are the same decision, delivered twice.
@@ -171,7 +176,7 @@ class Decision:
             other: Decision to compare with.
 
         Returns:
-            True if wait, kind, `by`, `reason`, arguments, value and grant are equal.
+            True if wait, kind, `by`, `reason`, arguments, value, grant and form equal.
             The door and its words are not compared.
         """
         if _content(self) != _content(other):
@@ -188,4 +193,5 @@ def _content(decision: Decision) -> tuple[str | None, ...]:
         decision.arguments,
         decision.value,
         decision.grant_json,
+        decision.form,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.calls import Errored, Refused, Returned
-from continuations.value_class import dataclass
+from continuations.core.frames import DenialCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,21 +25,6 @@ _MAX_COUNTED = 32
 _DIGEST_LENGTH = 32  # 128 bits
 # `denied` is also the end of a call whose deadline denied it.
 _REFUSAL_CODES = frozenset({"denied", "expired"})
-
-
-@dataclass(frozen=True, slots=True)
-class DenialCount:
-    """In how many turns of a frame one call was denied.
-
-    Attributes:
-        tool: Name of the tool.
-        digest: Digest of the tool and the effective arguments.
-        count: Number of turns.
-    """
-
-    tool: str
-    digest: str
-    count: int
 
 
 def after_turn(

@@ -11,7 +11,6 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.denials import DenialCount
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
 
@@ -29,6 +28,21 @@ class ConditionCount:
     name: str
     turns: int
     since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DenialCount:
+    """In how many turns of a frame one call was denied.
+
+    Attributes:
+        tool: Name of the tool.
+        digest: Digest of the tool and the effective arguments.
+        count: Number of turns.
+    """
+
+    tool: str
+    digest: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

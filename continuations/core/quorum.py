@@ -127,6 +127,7 @@ class Vote:
         arguments: Edited arguments as JSON text, or `None` for no edit.
         value: Value of an `Answer` as JSON text.
         shown: Digest of the wait that the person saw, if the door passed it.
+        form: Form that the person filled in, as JSON text, or `None`.
     """
 
     id: str
@@ -142,3 +143,4 @@ class Vote:
     arguments: str | None = None
     value: str | None = None
     shown: str | None = None
+    form: str | None = None

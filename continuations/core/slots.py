@@ -170,6 +170,7 @@ def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
         arguments=cast_vote.arguments,
         value=cast_vote.value,
         shown=cast_vote.shown,
+        form=cast_vote.form,
     )
     return replace(wait, votes=(*wait.votes, vote))
 
@@ -201,11 +202,12 @@ def find_repeated_vote(wait: Wait, cast_vote: Decision) -> Vote | None:
 
 
 def _is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
-    """Return whether two votes are for the same verdict with the same arguments.
+    """Return whether two votes are for the same verdict, arguments and form.
 
     Deciders have the wait with masked secrets, and workers have it with all values. A
     vote has masked secrets, so both compare it with the masked arguments.
     """
     shown = withheld(wait).arguments_json
-    mine = (vote.kind, vote.arguments or shown, vote.value)
-    return mine == (cast_vote.kind, cast_vote.arguments or shown, cast_vote.value)
+    mine = (vote.kind, vote.arguments or shown, vote.value, vote.form)
+    arguments = cast_vote.arguments or shown
+    return mine == (cast_vote.kind, arguments, cast_vote.value, cast_vote.form)

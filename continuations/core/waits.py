@@ -82,6 +82,8 @@ class Wait:
             `reminder-1` and so on. Each has an id of its own.
         editable_json: The names of the arguments that `Approve` may replace, as JSON
             text; see `editable`.
+        form_schema_json: JSON Schema of the form that `Approve` must have, as JSON
+            text, or `None` for no form.
     """
 
     id: str
@@ -118,6 +120,7 @@ class Wait:
     last_slot: int = 0
     notice: str = "opened"
     editable_json: str | None = None
+    form_schema_json: str | None = None
 
     def sort_key(self) -> tuple[datetime, int]:
         """Return the key that sorts waits by creation, then by subject.
@@ -203,6 +206,12 @@ class Wait:
             return None
         schema: dict[str, Any] = jsontext.parse(self.answer_schema_json)
         return schema
+
+    @property
+    def form_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of the form of an approval, as a new dict, or `None`."""
+        text = self.form_schema_json
+        return None if text is None else dict(jsontext.parse(text))
 
     @property
     def answer_type_name(self) -> str | None:
@@ -385,16 +394,3 @@ def _derived_ulid(run: RunRow, *parts: str) -> str:
     text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
-
-
-def early_answer_digest(run: RunRow, call: CallRow) -> str:
-    """Return the digest of an answer that comes before the tool's wait is stored."""
-    return jsontext.digest(
-        run.run_nonce,
-        call.frame_id,
-        call.id,
-        call.arguments or "{}",
-        call.contract_digest or "",
-        "external",
-        str(call.stage),
-    )

@@ -22,6 +22,7 @@ from continuations.engine.call_waits import (
     new_wait,
     renewed_wait,
     strict_contract_digest,
+    with_form,
 )
 from continuations.engine.code_changes import old_contract
 from continuations.engine.grant_coverage import ENDED_NOTE, has_lost_its_grant
@@ -44,6 +45,10 @@ _NOW_ASKS_NOTE = (
 )
 _BEGAN_NOTE = " The call began before, so it may have happened."
 _DESCRIPTION_NOTE = "The tool's description changed after the approval."
+_FORM_NOTE = (
+    "The tool's description, or the form of its policy, changed after the approval."
+)
+_NO_FORM_NOTE = "The tool's policy needs a form, and the approval has none."
 _NOW_STRICT_NOTE = "The tool's policy is strict, and the approval was not."
 _NOT_STRICT_NOTE = "The approval was strict, and the tool's policy no longer is."
 # The stored call has no policy, and its first wait may be closed.
@@ -82,6 +87,7 @@ class Admission:
                 arguments=call.arguments or "{}",
                 digest=call.approved_digest,
                 until=call.approved_until,
+                form=call.form,
             )
             note = note or await self._recheck(state, call)
             return None if note is None else self.ask_again(state, call, note)
@@ -112,6 +118,7 @@ class Admission:
         arguments: str,
         digest: str,
         until: datetime | None,
+        form: str | None,
         wait: Wait | None = None,
     ) -> str | None:
         """Return why an approval does not let a call begin, `None` if it does.
@@ -122,6 +129,7 @@ class Admission:
             arguments: The arguments that were approved.
             digest: The digest that the approval is bound to.
             until: The time until which the approval is valid, `None` for no limit.
+            form: The form that the approver filled in, as JSON text, `None` for none.
             wait: The wait of the approval, if it is still in the run.
         """
         tool = self.stack_binding.tool(state, call)
@@ -134,15 +142,19 @@ class Admission:
         if approval_digest(state, call, arguments, contract) != digest:
             if tool.contract_digest != call.contract_digest:
                 return self._contract_note(state, call, tool, wait)
-            plain = approval_digest(state, call, arguments, tool.contract_digest)
-            strict = approval_digest(
-                state, call, arguments, strict_contract_digest(tool)
-            )
-            notes = {plain: _NOW_STRICT_NOTE, strict: _NOT_STRICT_NOTE}
-            return notes.get(digest, _DESCRIPTION_NOTE)
+            policy = tool.approval
+            plain = with_form(tool.contract_digest, policy)
+            strict = with_form(strict_contract_digest(tool), policy)
+            notes = {
+                approval_digest(state, call, arguments, plain): _NOW_STRICT_NOTE,
+                approval_digest(state, call, arguments, strict): _NOT_STRICT_NOTE,
+            }
+            has_form = form or (policy is not None and policy.form_digest)
+            other = _FORM_NOTE if has_form else _DESCRIPTION_NOTE
+            return notes.get(digest, other)
         if until is not None and self.ports.clock.now() > until:
             return f"The approval was valid until {readable_time(until)}."
-        return None
+        return _why_form_is_void(tool, form)
 
     def _contract_note(
         self, state: RunState, call: CallRow, tool: ToolProtocol, wait: Wait | None
@@ -221,6 +233,20 @@ class Admission:
             arguments=arguments,
             note=note,
         )
+
+
+def _why_form_is_void(tool: ToolProtocol, form: str | None) -> str | None:
+    """Return why the tool cannot run with the form of its approval, or `None`."""
+    policy = tool.approval
+    if policy is None or policy.form_digest is None:
+        return None
+    if form is None:
+        return _NO_FORM_NOTE
+    try:
+        policy.typed_form(form)
+    except ArgumentsInvalid as error:
+        return f"The form was rejected: {error}"
+    return None
 
 
 def examined_under(tool: ToolProtocol, call: CallRow, wait: Wait) -> ApprovalRequested:

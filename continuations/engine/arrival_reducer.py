@@ -134,6 +134,8 @@ class ArrivalReducer:
             arguments=wait.arguments_json,
             digest=wait.digest,
             until=until,
+            # An approval of an unknown outcome repeats the call with its first form.
+            form=call.form if wait.rules.may_have_run else decision.form,
             wait=wait,
         )
         tool = self.stack_binding.tool(state, call)
@@ -156,7 +158,11 @@ class ArrivalReducer:
         contract = approved_contract_digest(tool)
         digest = approval_digest(state, call, executed, contract)
         approved = Approved(
-            call_id=call.id, digest=digest, until=until, arguments=arguments
+            call_id=call.id,
+            digest=digest,
+            until=until,
+            arguments=arguments,
+            form=decision.form,
         )
         given = given_grants(decision, wait, tool)
         if tool.contract_digest == call.contract_digest:

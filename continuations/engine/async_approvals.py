@@ -112,10 +112,10 @@ class AsyncApprovals(AsyncDecider):
     ) -> None:
         """End a grant of a run; idempotent.
 
-        The revocation counts from the next claim of the run. A worker that works on
-        the run now may still begin calls by the grant, until it releases its claim.
-        After that, every call that the grant approved and that has not begun waits for
-        a person.
+        The revocation counts for each worker that takes the run over after it. A worker
+        that read the run before may still begin calls by the grant, until it releases
+        its claim; `pause` or `cancel` stops it. After that, every call that the grant
+        approved and that has not begun waits for a person.
 
         Args:
             run_id: Id of the run.

@@ -49,11 +49,19 @@ def approval_digest(
 def approved_contract_digest(tool: ToolProtocol) -> str:
     """Return the contract digest that an approval of a tool's calls is bound to.
 
-    With a strict policy it covers the tool's description as well.
+    With a strict policy it covers the tool's description as well. It covers the form.
     """
-    if tool.approval is not None and tool.approval.strict:
-        return strict_contract_digest(tool)
-    return tool.contract_digest
+    policy = tool.approval
+    if policy is None:
+        return tool.contract_digest
+    contract = strict_contract_digest(tool) if policy.strict else tool.contract_digest
+    return with_form(contract, policy)
+
+
+def with_form(contract_digest: str, policy: ApprovalPolicy | None) -> str:
+    """Return a contract digest that covers the form of a policy, if it has one."""
+    form = None if policy is None else policy.form_digest
+    return contract_digest if form is None else f"{contract_digest} form {form}"
 
 
 def strict_contract_digest(tool: ToolProtocol) -> str:
@@ -117,10 +125,15 @@ def new_wait(
         on_deadline_json=policy.deadline_action_json if policy else None,
         quorum=quorum_of(state, call, policy) if follows_policy else call.quorum,
         remind_after=policy.reminder_seconds if policy else 0,
-        editable_json=None
-        if policy is None or policy.editable is None
-        else jsontext.canonical(list(policy.editable)),
+        form_schema_json=policy.form_schema_json if policy else None,
+        editable_json=_editable_json(policy),
     )
+
+
+def _editable_json(policy: ApprovalPolicy | None) -> str | None:
+    if policy is None or policy.editable is None:
+        return None
+    return jsontext.canonical(list(policy.editable))
 
 
 def quorum_of(

@@ -36,11 +36,18 @@ ENDED_NOTE = "The grant that approved this call was revoked or has ended."
 def given_grants(
     decision: Decision, wait: Wait, tool: ToolProtocol
 ) -> tuple[GrantGiven, ...]:
-    """Return the event of the grant that an approval gives, if it gives one."""
+    """Return the event of the grant that an approval gives, if it gives one.
+
+    `decide` refuses a grant that does not fit the wait. Another program may have
+    written the decision, so a worker checks the grant again and keeps none.
+    """
     if decision.grant_json is None:
         return ()
+    from continuations.ledger import grant_checks  # noqa: PLC0415 - rarely needed
 
     given = parse_grant_text(decision.grant_json)
+    if grant_checks.find_problem(wait, given) is not None:
+        return ()
     schema = given.arguments
     kept = KeptGrant(
         id=decision.id,
@@ -69,6 +76,8 @@ def covering_grant(
         return None
     path = (*frame_path(state, call.frame_id), call.tool)
     policy = tool.approval
+    if policy is not None and policy.form_digest is not None:
+        return None  # a grant cannot fill in a form
     contract = _grant_contract(tool, policy.quorum if policy is not None else None)
     for grant in reversed(grants):
         is_same_tool = (grant.path, grant.contract) == (path, contract)

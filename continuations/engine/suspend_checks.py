@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_protocol import AgentProtocol
-    from continuations.core.denials import DenialCount
     from continuations.core.events import Event
-    from continuations.core.frames import FrameRow
+    from continuations.core.frames import DenialCount, FrameRow
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding

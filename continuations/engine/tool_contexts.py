@@ -46,6 +46,7 @@ def make_tool_context(
     if tool.timeout is not None:
         deadline = ports.clock.now() + timedelta(seconds=tool.timeout)
     make_wait_id = partial(layout.known_wait_id, run, call)
+    policy, form = tool.approval, call.form
     made = ToolContext(
         run_id=run.id,
         call_id=call.id,
@@ -56,6 +57,8 @@ def make_tool_context(
         make_wait_id=make_wait_id,
         context=context,
     )
+    if policy is not None and form is not None:
+        made = replace(made, make_form=partial(policy.typed_form, form))
     url_of = ports.callback_url
     if url_of is None:
         return made

@@ -185,11 +185,11 @@ async def _read_revocations(
     numbers = [layout.number_in(layout.REVOCATION, key) for key in keys]
     new = [each for each in numbers if each and each > run.last_revocation_number]
     if not new:
-        return []
+        return []  # most runs have none
     from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
 
-    reads = (revocation_records.read_listed(objects, run.id, each) for each in new)
-    return sorted(await gather(*reads), key=lambda each: each.number)
+    last = run.last_revocation_number
+    return await revocation_records.read_following(objects, run.id, new, last)
 
 
 def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> None:

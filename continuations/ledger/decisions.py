@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.decisions import (
     VERDICT_KINDS,
-    Answer,
-    Approve,
     Decision,
-    Fail,
     Verdict,
 )
 from continuations.core.withheld_waits import withheld
@@ -47,6 +44,7 @@ from continuations.ledger.decision_errors import (
     refused_error,
 )
 from continuations.ledger.objects import NotFound
+from continuations.ledger.verdict_records import decision_from_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -313,7 +311,7 @@ def _checked_decision(
     verdict_checks.check_kind(wait, verdict)
     verdict_checks.check_values(wait, verdict)
     try:
-        return _decision_from_verdict(
+        return decision_from_verdict(
             wait.id, wait.digest, verdict, now=now, decision_id=decision_id
         )
     except jsontext.NotJson as error:
@@ -354,43 +352,10 @@ async def _decide_closed_wait(
     proposed = None
     if type(verdict) in VERDICT_KINDS and verdict_checks.has_valid_decider(verdict):
         with suppress(jsontext.NotJson):
-            proposed = _decision_from_verdict(
+            proposed = decision_from_verdict(
                 wait_id, recorded.digest, verdict, now=now, decision_id=decision_id
             )
     return _recorded_or_raise(recorded, proposed)
-
-
-def _decision_from_verdict(
-    wait_id: str, digest: str, verdict: Verdict, *, now: datetime, decision_id: str
-) -> Decision:
-    """Return a verdict as a record; raises `NotJson`."""
-    by, arguments, value = verdict.by, None, None
-    kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
-    grant = None
-    if isinstance(verdict, Approve) and verdict.remember is not None:
-        from continuations.core.grants import grant_text  # noqa: PLC0415 - rarely given
-
-        grant = grant_text(verdict.remember)
-    if isinstance(verdict, Approve) and verdict.arguments is not None:
-        arguments = jsontext.canonical(jsontext.normalize_integers(verdict.arguments))
-    if isinstance(verdict, Answer):
-        kind, value = "answer", jsontext.canonical(verdict.value)
-    if isinstance(verdict, Fail):
-        kind, value = "fail", jsontext.canonical(verdict.error)
-    return Decision(
-        id=decision_id,
-        wait_id=wait_id,
-        kind=kind,
-        at=now,
-        digest=digest,
-        # The name of an `Identity`, without an import of its class.
-        by=by if by is None or isinstance(by, str) else by.name,
-        reason=verdict.reason,
-        arguments=arguments,
-        value=value,
-        grant_json=grant,
-        groups=getattr(by, "groups", ()),
-    )
 
 
 def _recorded_or_raise(recorded: Decision, proposed: Decision | None) -> Decision:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core import jsontext
 from continuations.core.call_display import CallDisplay
 from continuations.core.calls import open_wait_id
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import early_wait_ulids, frame_path
-from continuations.core.waits import Wait, early_answer_digest
+from continuations.core.waits import Wait
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from continuations.core.calls import CallRow
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
 
 
@@ -94,4 +96,17 @@ def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
         created_at=state.run.created_at,
         stage=call.stage,
         display=CallDisplay(secrets=call.secrets) if call.secrets else None,
+    )
+
+
+def early_answer_digest(run: RunRow, call: CallRow) -> str:
+    """Return the digest of an answer that comes before the tool's wait is stored."""
+    return jsontext.digest(
+        run.run_nonce,
+        call.frame_id,
+        call.id,
+        call.arguments or "{}",
+        call.contract_digest or "",
+        "external",
+        str(call.stage),
     )

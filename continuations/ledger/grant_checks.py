@@ -21,6 +21,8 @@ def find_problem(wait: Wait, grant: object) -> str | None:
         return f"remember is for an approval, and the wait has the kind {wait.kind}"
     if wait.votes_needed > 1 or (wait.quorum is not None and wait.quorum.votes > 1):
         return "several persons decide the wait, and one cannot give a grant"
+    if wait.form_schema_json is not None:
+        return "each call needs a form, and a grant cannot fill it in"
     if grant.tool != wait.tool:
         return f"the grant is for {grant.tool[:60]!r}, and the wait for another tool"
     return None if grant.arguments is None else _find_schema_problem(grant)

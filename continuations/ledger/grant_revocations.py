@@ -16,8 +16,13 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.arrivals import read_decision
+from continuations.ledger.grant_checks import find_problem
 from continuations.ledger.objects import AlreadyExists
-from continuations.ledger.revocation_records import list_numbers, read_listed
+from continuations.ledger.revocation_records import (
+    list_numbers,
+    read_following,
+    read_listed,
+)
 from continuations.ledger.versions import Versions
 from continuations.wire.revocations import Revocation, encode_revocation
 
@@ -59,6 +64,8 @@ async def _given_by_decision(objects: Objects, wait: Wait) -> KeptGrant | None:
     if decision is None or decision.grant_json is None:
         return None
     grant = parse_grant_text(decision.grant_json)
+    if find_problem(wait, grant) is not None:
+        return None
     schema = grant.arguments
     return KeptGrant(
         id=decision.id,
@@ -74,9 +81,8 @@ async def _given_by_decision(objects: Objects, wait: Wait) -> KeptGrant | None:
 
 async def _revoked_ids(objects: Objects, state: RunState) -> set[str]:
     numbers = await list_numbers(objects, state.run.id)
-    new = [each for each in numbers if each > state.run.last_revocation_number]
-    reads = (read_listed(objects, state.run.id, each) for each in new)
-    read = await gather(*reads)
+    last = state.run.last_revocation_number
+    read = await read_following(objects, state.run.id, numbers, last)
     return {each.grant for each in read} | set(state.run.revoked_grants)
 
 
@@ -92,9 +98,7 @@ async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocat
         StoreError: The revocation may or may not be recorded. Call again.
     """
     numbers = await list_numbers(objects, run_id)
-    existing = await gather(
-        *(read_listed(objects, run_id, number) for number in numbers)
-    )
+    existing = await read_following(objects, run_id, numbers, 0)
     for each in existing:
         if each.grant == revocation.grant:
             return each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.errors import Corrupt
@@ -10,6 +11,8 @@ from continuations.ledger.objects import NotFound
 from continuations.wire.revocations import Revocation, decode_revocation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from continuations.ledger.objects import Objects
 
 
@@ -34,11 +37,26 @@ async def read_one(objects: Objects, run_id: str, number: int) -> Revocation:
     return revocation
 
 
+async def read_following(
+    objects: Objects, run_id: str, listed: Sequence[int], last: int
+) -> list[Revocation]:
+    """Return the revocations after number `last`, up to the last listed one.
+
+    Their numbers have no gaps. A missing one is damage: without it, a grant that was
+    revoked would cover calls. Raises `Corrupt` or `FormatError`.
+    """
+    numbers = range(last + 1, max(listed, default=0) + 1)
+    return await gather(*(read_listed(objects, run_id, each) for each in numbers))
+
+
 async def read_listed(objects: Objects, run_id: str, number: int) -> Revocation:
     """Return a revocation that exists; raises `Corrupt` if it is missing."""
     try:
         return await read_one(objects, run_id, number)
     except NotFound:
         key = layout.numbered_key(layout.REVOCATION, run_id, number)
-        msg = f"{key} is missing, although it was listed. Restore it from a backup."
+        msg = (
+            f"{key} is missing, although it or a later one was listed. Restore it from "
+            "a backup."
+        )
         raise Corrupt(msg, run_id=run_id) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core import jsontext
 from continuations.core.decisions import VERDICT_KINDS, Answer, Approve, Fail
 from continuations.core.waits import TEXT_SCHEMA
 from continuations.ledger.decision_errors import refused_error
@@ -19,6 +20,8 @@ def check_values(wait: Wait, verdict: Verdict) -> None:
         _check_edited_arguments(wait, verdict.arguments)
     if isinstance(verdict, Approve) and verdict.remember is not None:
         _check_grant(wait, verdict.remember)
+    if isinstance(verdict, Approve):
+        _check_form(wait, verdict.form)
     if isinstance(verdict, Answer) and wait.answer_schema_json is not None:
         _check_answer(wait, verdict.value)
 
@@ -74,6 +77,30 @@ def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
 
     problem = edits.find_problem(wait, edited_arguments)
     problem = problem or edits.find_fixed_problem(wait, edited_arguments)
+    if problem is not None:
+        raise refused_error(wait, problem)
+
+
+def _check_form(wait: Wait, form: object) -> None:
+    if wait.form_schema_json is None:
+        if form is not None:
+            raise refused_error(wait, "its approval has no form, and form was given")
+        return
+    if form is None:
+        schema = wait.form_schema or {}
+        names = [str(name) for name in schema.get("required", ())]
+        needs = f" with the fields {', '.join(names)}" if names else ""
+        raise refused_error(
+            wait,
+            f"its approval needs a form{needs}",
+            "Approve with form={...}; wait.form_schema describes the fields.",
+        )
+    if jsontext.as_object(form) is None:
+        got = type(form).__name__
+        raise refused_error(wait, f"the form must be a dict, got {got}")
+    from continuations.ledger import edits  # noqa: PLC0415 - rarely needed
+
+    problem = edits.find_value_problem(wait.form_schema or {}, form, "the form")
     if problem is not None:
         raise refused_error(wait, problem)
 

@@ -155,8 +155,9 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as JSON values (`decision`).
 
     `groups` is present if the groups of the person are known, and `voters` if several
-    persons decided. `shown` is present if the digest is known that the person saw,
-    `arguments` if the arguments were edited, and `value` if the decision is an answer.
+    persons decided. `shown` is present if the digest is known that the person saw.
+    `arguments` is present if the arguments were edited, `value` for an answer, and
+    `form` if the approver filled in a form.
     """
     form: dict[str, Any] = {
         "id": decision.id,
@@ -173,7 +174,7 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         form["voters"] = list(decision.voters)
     if decision.shown is not None:
         form["shown"] = decision.shown
-    for name in ("arguments", "value"):
+    for name in ("arguments", "value", "form"):
         text: str | None = getattr(decision, name)
         if text is not None:
             form[name] = jsontext.parse(text)

@@ -106,6 +106,10 @@ _WAIT: Json = {
     },
     "event": described(TEXT_OR_NULL, "The name of the event."),
     "event_key": described(TEXT_OR_NULL, "The key of the event."),
+    "form_schema": {
+        "type": ["object", "null"],
+        "description": "The JSON Schema of the form of an approval; null: no form.",
+    },
     "editable": {
         "type": ["array", "null"],
         "items": TEXT,
@@ -156,6 +160,7 @@ _PERSON_AND_VALUES: Json = {
     "shown": described(TEXT, "The digest that the person saw, if known."),
     "arguments": described(OBJECT, "The edited arguments."),
     "value": {"description": "The value of an answer."},
+    "form": described(OBJECT, "The form that the approver filled in."),
 }
 _SHOWN: Json = described(
     TEXT,
@@ -261,7 +266,9 @@ def decision_definitions() -> Json:
             "decides; the body never names the decider.",
             "oneOf": [
                 _verdict(
-                    "approve", {}, {"arguments": OBJECT, "remember": ref("grant")}
+                    "approve",
+                    {},
+                    {"arguments": OBJECT, "form": OBJECT, "remember": ref("grant")},
                 ),
                 _verdict("deny", {}),
                 _verdict("answer", {"value": {}}),

@@ -72,6 +72,7 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             "If denied": "the run stops" if wait.denial_stops else None,
             "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
             "Editable": _editable(wait),
+            "Form": _form(wait),
             "Approvers": ", ".join(wait.approvers) or None,
             "May not decide": _excluded(wait),
             "Votes": _votes(wait),
@@ -103,6 +104,15 @@ def _editable(wait: Wait) -> str | None:
     return None if wait.editable is None else ", ".join(wait.editable) or "nothing"
 
 
+def _form(wait: Wait) -> str | None:
+    """Return the fields of the form that an approval needs."""
+    if wait.form_schema_json is None:
+        return None
+    from continuations.present.form_fields import form_fields  # noqa: PLC0415 - few waits have one
+
+    return "; ".join(each.text for each in form_fields(wait)) or "no fields"
+
+
 def _excluded(wait: Wait) -> str | None:
     """Return who may not decide."""
     if wait.quorum is None or not wait.quorum.not_requester:
@@ -124,7 +134,8 @@ def _vote_text(wait: Wait, vote: Vote) -> str:
         "" if vote.arguments is None else f" with {_edit_text(wait, vote.arguments)}"
     )
     value = "" if vote.value is None else f" {vote.value}"
-    return f"{vote.by}: {vote.kind}{value}{edited}"
+    form = "" if vote.form is None else f" with the form {vote.form}"
+    return f"{vote.by}: {vote.kind}{value}{edited}{form}"
 
 
 def _edit_text(wait: Wait, arguments: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
-from continuations.core.denials import DenialCount
-from continuations.core.frames import ConditionCount
+from continuations.core.frames import ConditionCount, DenialCount
 from continuations.core.run import KeptSignal, is_label
 from continuations.core.ulid import is_ulid
 from continuations.value_class import dataclass

@@ -129,6 +129,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "display", DISPLAY),
         NewField(3, "quorum", QUORUM),
         NewField(3, "remind_after", NUMBER),
+        NewField(3, "form_schema", JSON_OBJECT_TEXT, attribute="form_schema_json"),
     ),
     "frame": (
         NewField(3, "failed_requests", NUMBER),
@@ -162,6 +163,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "authentication", TEXT),
         NewField(3, "rule", TEXT),
         NewField(3, "grant", GIVEN_GRANT, attribute="grant_json"),
+        NewField(3, "form", JSON_OBJECT_TEXT),
     ),
     "cancellation": (
         NewField(3, "door", TEXT),
@@ -182,6 +184,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "quorum", QUORUM),
         NewField(3, "cancelled", TEXT),
         NewField(3, "grant", TEXT),
+        NewField(3, "form", JSON_OBJECT_TEXT),
     ),
 }
 

@@ -90,6 +90,7 @@ def wait_json(wait: Wait) -> dict[str, Any]:
         "event_key": wait.event_key,
         "stage": wait.stage,
         "on_deadline": wait.on_deadline_json and jsontext.parse(wait.on_deadline_json),
+        "form_schema": wait.form_schema,
         "editable": None if wait.editable is None else list(wait.editable),
         "approvers": list(wait.approvers),
         "not_requester": wait.quorum is not None and wait.quorum.not_requester,
@@ -102,7 +103,8 @@ def vote_json(vote: Vote) -> dict[str, Any]:
     """Return a vote as JSON values (`vote`).
 
     `groups` is present if the groups of the person are known, and `shown` if the digest
-    that the person saw is known. Edits have `arguments`, and answers have `value`.
+    that the person saw is known. Edits have `arguments`, answers have `value`, and
+    approvals with a form have `form`.
     """
     form: dict[str, Any] = {
         "id": vote.id,
@@ -119,7 +121,7 @@ def vote_json(vote: Vote) -> dict[str, Any]:
         form["groups"] = list(vote.groups)
     if vote.shown is not None:
         form["shown"] = vote.shown
-    for name in ("arguments", "value"):
+    for name in ("arguments", "value", "form"):
         text: str | None = getattr(vote, name)
         if text is not None:
             form[name] = jsontext.parse(text)

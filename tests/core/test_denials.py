@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from continuations.core.calls import CallRow, CallState, Errored, Refused, Returned
-from continuations.core.denials import DenialCount, after_turn, reached
+from continuations.core.denials import after_turn, reached
+from continuations.core.frames import DenialCount
 
 DENIED = Refused("denied", "DENIED")
 

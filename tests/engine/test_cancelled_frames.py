@@ -83,7 +83,7 @@ DOORS: dict[str, Callable[[RunEnvironment, str], None]] = {
 def test_call_of_an_agent_is_cancelled_with_all_waits_below(
     environment: RunEnvironment, door: str, name: str
 ) -> None:
-    """The job is told once, no call below runs, and the sibling goes on."""
+    """`on_cancel` runs once, no call below runs, and the sibling goes on."""
     started = environment.start(SCRIPT, **OPTIONS)
     below = [wait for wait in started["waits"] if wait["path"][1] == "hr"]
     [beside] = [wait for wait in started["waits"] if wait["path"][1] != "hr"]

@@ -22,7 +22,6 @@ from continuations.ledger import index_layout, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.run_index import mend
 from continuations.ledger.versions import Versions
-from continuations.wire.envelope import format_number
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from continuations_storage.forwarding import ForwardingStore
@@ -154,23 +153,6 @@ def test_pages_follow_one_another_by_cursor(
         cursor = row.cursor
     assert ids == [row.run_id for row in runner.runs()]
     assert 8 == len(set(ids))
-
-
-def test_labels_survive_later_versions_and_are_stored_once(
-    store: MemoryStore, clock: ManualClock
-) -> None:
-    runner = make_runner(store, clock)
-    runner.start("go", run_id="r1", title="Pay Jane", labels=FINANCE, work=False)
-    runner.resume("r1")
-    run = runner.look("r1")
-    assert "Pay Jane" == run.run_state.run.title
-    assert tuple(sorted(FINANCE.items())) == run.run_state.run.labels
-    formats = {
-        number: format_number(asyncio.run(store.read(layout.version_key("r1", number))))
-        for number in range(1, run.version + 1)
-    }
-    # Later versions omit the fields, so an older release could read each delta.
-    assert {number: 3 if number == 1 else 2 for number in formats} == formats
 
 
 def test_start_and_end_cost_two_creates_more_and_one_for_each_label(
@@ -314,29 +296,6 @@ def test_damaged_run_does_not_hide_the_others(
 
     assert {"bad": "unreadable", "good": "suspended"} == statuses(runner)
     assert {"good"} == statuses(runner, status="live").keys()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"labels": ["team"]},
-        {"labels": {"team": "a b"}},
-        {"labels": {"": "x"}},
-        {"labels": {"a=b": "x"}},
-        {"labels": {"team": 1}},
-        {"labels": {f"l{number}": "x" for number in range(17)}},
-        {"title": ""},
-        {"title": "two\nlines"},
-        {"title": "x" * 201},
-        {"by": 7},
-    ],
-)
-def test_invalid_description_starts_nothing(
-    store: MemoryStore, clock: ManualClock, options: dict[str, Any]
-) -> None:
-    with pytest.raises(InvalidInput):
-        make_runner(store, clock).start("hello", run_id="r1", **options)
-    assert [] == asyncio.run(store.keys("runs/"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     DecisionRefused,
     Door,
     Finished,
@@ -26,6 +27,7 @@ from continuations import (
 )
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, lost_reply, on, refused
+from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
@@ -275,6 +277,71 @@ def test_a_grant_covers_no_call_of_another_run_agent_or_tool(
     assert isinstance(adopted, Suspended)
     assert [] == runner.grants("r3")
     assert ["pay 1"] == environment.effect_names()
+
+
+def test_a_worker_that_holds_the_claim_may_use_a_revoked_grant(
+    environment: RunEnvironment,
+) -> None:
+    """The documented limit: revocations are read before the claim, and not after it."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    script = turns(5, 6, 500, 7)
+    clerk = Runner([], store=store, clock=clock)
+
+    @tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pay; the grant is revoked while the first payment is made."""
+        effect_log.append_effect("pay", str(cents))
+        if cents == 5:
+            [grant] = clerk.grants("r")
+            clerk.revoke("r", grant.id, by="lee")
+        return f"paid {cents}"
+
+    runner = make_runner(script, pay, clock=clock, store=store)
+    wait = only_wait(approve_once(runner, Grant("pay", SMALL)))
+
+    assert {"cents": 500} == wait.arguments
+    assert ["pay 5", "pay 6"] == environment.effect_names()
+    runner.decide(wait.id, Approve())
+    # The next worker reads the revocation.
+    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+
+
+class _RevokedAtTheClaim(ForwardingStore):
+    """A store in which a grant is revoked right before a worker takes its claim."""
+
+    def __init__(self, store: MemoryStore, clerk: AsyncRunner) -> None:
+        super().__init__(store)
+        self._clerk = clerk
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Create a key; before the first version, the grant is revoked."""
+        grants = await self._clerk.grants("r") if "/v/" in key else []
+        for grant in grants:
+            if not grant.revoked:
+                await self._clerk.revoke("r", grant.id)
+        return await super().create(key, body)
+
+
+def test_a_revocation_after_the_read_of_a_worker_counts_for_the_next_one(
+    environment: RunEnvironment,
+) -> None:
+    """The documented limit: a worker reads a run, and then takes its claim."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    script = turns(5, 6, 500, 7)
+    runner = make_runner(script, clock=clock, store=store)
+    wait = only_wait(runner.start("go", run_id="r"))
+    runner.decide(wait.id, Approve(remember=Grant("pay", SMALL)))
+    clerk = AsyncRunner([], store=store, clock=clock)
+    late = make_runner(script, clock=clock, store=_RevokedAtTheClaim(store, clerk))
+
+    wait = only_wait(late.resume("r"))
+
+    assert {"cents": 500} == wait.arguments
+    assert ["pay 5", "pay 6"] == environment.effect_names()
+    runner.decide(wait.id, Approve())
+    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
 
 
 def test_a_grant_works_without_a_store(environment: RunEnvironment) -> None:

@@ -183,6 +183,7 @@ def test_failed_look_at_arrivals_does_not_hide_a_suspension() -> None:
     outcome = make_payment_runner(store=store, clock=clock).start("go", run_id="r1")
 
     assert isinstance(outcome, Suspended)
+    assert "keys" == store.operations[7].verb
     assert [] != asyncio.run(inner.keys("markers/"))
     clock.seconds += 60
     make_payment_runner(store=inner, clock=clock).sweep()

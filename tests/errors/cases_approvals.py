@@ -12,6 +12,18 @@ _GRANTED = """
     runner.decide(wait.id, Approve(remember=Grant("pay")))
 """
 
+_FORM = """
+    from typing_extensions import TypedDict
+    Ticket = TypedDict("Ticket", {"number": int})
+    def close() -> str:
+        "Close it."
+        return "closed"
+    closing = tool(approval=ApprovalPolicy(form=Ticket))(close)
+    forms = Agent("forms", tools=[closing], model=ScriptedModel([ToolCall("close", {}), "done"]))
+    runner = Runner(forms, store=store)
+    [form_wait] = runner.start("go", run_id="forms-1").waits
+"""
+
 APPROVALS = Area(
     "Approvals of a whole run",
     (
@@ -135,6 +147,54 @@ APPROVALS = Area(
             'runner.decide(wait.id, Approve(remember=Grant("pay")))',
             setup="from continuations import Grant; wait = start()",
             names=("refund",),
+        ),
+        Case(
+            "form-missing",
+            DecisionRefused,
+            "runner.decide(form_wait.id, Approve())",
+            'runner.decide(form_wait.id, Approve(form={"number": 1}))',
+            setup=_FORM,
+            names=("form", "number"),
+        ),
+        Case(
+            "form-of-another-type",
+            DecisionRefused,
+            "runner.decide(form_wait.id, Approve(form=[1]))",
+            'runner.decide(form_wait.id, Approve(form={"number": 1}))',
+            setup=_FORM,
+            names=("form",),
+        ),
+        Case(
+            "form-with-a-wrong-field",
+            DecisionRefused,
+            'runner.decide(form_wait.id, Approve(form={"number": "one"}))',
+            'runner.decide(form_wait.id, Approve(form={"number": 1}))',
+            setup=_FORM,
+            names=("number",),
+        ),
+        Case(
+            "form-that-is-not-asked-for",
+            DecisionRefused,
+            'runner.decide(wait.id, Approve(form={"number": 1}))',
+            "runner.decide(wait.id, Approve())",
+            setup="wait = start()",
+            names=("form",),
+        ),
+        Case(
+            "policy-form-without-fields",
+            InvalidInput,
+            "ApprovalPolicy(form=int)",
+            "ApprovalPolicy(form=Ticket)",
+            setup=_FORM,
+            names=("form",),
+        ),
+        Case(
+            "policy-form-as-text",
+            InvalidInput,
+            'ApprovalPolicy(form="Missing")',
+            "ApprovalPolicy(form=Ticket)",
+            setup=_FORM,
+            names=("form",),
         ),
         Case(
             "revoke-no-grant",

@@ -31,6 +31,7 @@ from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.wire.records import decode_wait
 from tests.simulation.agents import deployed_root, find_tree
+from tests.simulation.policy_tools import draw_grant
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
 from tests.simulation.tools import result_of
@@ -40,9 +41,9 @@ from tests.simulation.waiting_tools import WAITING_TOOLS, draw_answer, final_res
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from continuations import Wait
+    from continuations import Grant, Wait
     from continuations.core.decisions import Verdict
-    from tests.simulation.fault_schedule import CodeChange
+    from tests.simulation.fault_schedule import Deployment
     from tests.simulation.processes import Process
     from tests.simulation.sim_environment import SimEnvironment
 
@@ -64,7 +65,7 @@ class Actor:
         self.process: Process = environment.new_process(name)
         self.rng = self.process.rng
         self.store_client = StoreClient(environment, self.process)
-        self._runners: dict[CodeChange | None, AsyncRunner] = {}
+        self._runners: dict[Deployment | None, AsyncRunner] = {}
 
     @property
     def runner(self) -> AsyncRunner:
@@ -317,13 +318,20 @@ def draw_verdict(  # noqa: PLR0911 - one return for each kind of wait
     if wait is not None and wait.tool in WAITING_TOOLS and wait.kind != "approval":
         return draw_answer(actor, result_of(wait.tool, wait.arguments["what"]))
     if not actor.environment.allow_denials or draw < 0.7:
-        return Approve(by=by)
+        return Approve(by=by, remember=_drawn_grant(actor, wait))
     if draw < 0.8:
         return Deny(by=by, reason="no")
     if draw < 0.85:
         return Answer(f"{by} did it", by=by)
     # The schema refuses a number: that edit must not be recorded.
     return Approve(by=by, arguments={"what": rng.choice(["9", "8", 9])})
+
+
+def _drawn_grant(actor: Actor, wait: Wait | None) -> Grant | None:
+    """Draw the grant that an approval gives, where deciders give grants."""
+    if not actor.environment.grants or wait is None or wait.kind != "approval":
+        return None
+    return draw_grant(actor.rng, wait.tool, actor.process.now())
 
 
 def _approval_fails(actor: Actor, wait_id: str) -> bool:

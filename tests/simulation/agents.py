@@ -21,7 +21,7 @@ from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:
     from continuations.models.interface import LostReply, ModelRequest
-    from tests.simulation.fault_schedule import CodeChange
+    from tests.simulation.fault_schedule import Deployment
 
 # A final text, or calls: the name of the tool and its argument `what`.
 Line: TypeAlias = "str | Sequence[tuple[str, str]]"
@@ -148,7 +148,7 @@ class Tree:
         }
         return frozenset(called & TOOLS.keys())
 
-    def make_root(self, change: CodeChange | None) -> Agent:
+    def make_root(self, change: Deployment | None) -> Agent:
         """Make the agents, with the tools of a deployment; returns the root."""
         model, deployed = SimModel(self.script), deployed_tools(change)
         tools = [
@@ -378,6 +378,96 @@ EVENT_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose agents make several calls of a tool that a grant or a rule may approve.
+POLICY_TREES: dict[str, Tree] = {
+    "funds": Tree(
+        "funds",
+        {
+            "go": [
+                [("pay", "1")],
+                [("pay", "3")],
+                [("pay", "2")],
+                [("pay", "22")],
+                [("pay", "1"), ("pay", "2")],
+                "end",
+            ]
+        },
+        {},
+    ),
+    "funds_again": Tree(
+        "funds_again",
+        {
+            "go": [
+                [("post", "1")],
+                [("post", "3"), ("post", "2")],
+                [("book", "1"), ("book", "22")],
+                [("post", "1"), ("post", "2"), ("book", "2")],
+                "end",
+            ]
+        },
+        {},
+    ),
+    "funds_deep": Tree(
+        "funds_deep",
+        {
+            "go": [[("clerk", "A"), ("pay", "1")], [("pay", "2")], "end"],
+            "A": [[("pay", "1")], [("pay", "2"), ("post", "3")], "A end"],
+        },
+        {"clerk": {}},
+    ),
+    "clerks": Tree(
+        "clerks",
+        {
+            "go": [[("clerk", "A")], [("clerk", "B"), ("pay", "1")], "end"],
+            "A": [[("pay", "1")], "A end"],
+            "B": [[("pay", "2")], [("pay", "3")], "B end"],
+        },
+        {"clerk?": {}},
+    ),
+    "ruled": Tree(
+        "ruled",
+        {
+            "go": [
+                [("ruled", "1"), ("ruled", "2")],
+                [("ruled", "3"), ("ruled", "22")],
+                [("ruled", "3"), ("pay", "1")],
+                "end",
+            ]
+        },
+        {},
+    ),
+    "rechecked": Tree(
+        "rechecked",
+        {
+            "go": [
+                [("rechecked", "1"), ("pay", "2")],
+                [("rechecked", "2")],
+                [("rechecked", "3"), ("pay", "22")],
+                "end",
+            ]
+        },
+        {},
+    ),
+    "sealed": Tree(
+        "sealed",
+        {"go": [[("sealed", "1")], [("sealed", "2"), ("sign", "3")], "end"]},
+        {},
+    ),
+    "policy_mixed": Tree(
+        "policy_mixed",
+        {
+            "go": [
+                [("pay", "1"), ("act", "2")],
+                [("pay", "2"), ("push", "3")],
+                [("act", "22"), ("pay", "3")],
+                "end",
+            ]
+        },
+        {},
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -398,10 +488,11 @@ _BY_NAME = (
     | VOTING_TREES
     | EVENT_TREES
     | JOB_TREES
+    | POLICY_TREES
 )
 
 
 @cache
-def deployed_root(name: str, change: CodeChange | None) -> Agent:
+def deployed_root(name: str, change: Deployment | None) -> Agent:
     """Return the root agent of a tree, as it is after a deployment."""
     return find_tree(name).make_root(change)

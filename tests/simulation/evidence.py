@@ -15,6 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import RebuiltVersion, Versions
 from continuations.wire.records import decode_decision
+from continuations.wire.revocations import Revocation, decode_revocation
 from continuations.wire.slot_records import decode_slot
 from continuations_storage.contract import PAGE_SIZE
 
@@ -126,6 +127,13 @@ class RunHistory:
             newest = version
         return newest
 
+    def frame_of(self, call_id: str) -> str:
+        """Return the id of the frame of a call, or ""."""
+        for version in self.versions:
+            if call_id in version.state.calls:
+                return version.state.calls[call_id].frame_id
+        return ""
+
     @cached_property
     def call_closed_at(self) -> dict[str, float]:
         """When each call first had a committed result, or was removed with its turn."""
@@ -174,6 +182,7 @@ class Evidence:
         runs: The history of each run.
         decisions: The decision of each wait id, and the true time of its create.
         waits: Each wait that a version opened.
+        revocations: The revocation of each number of each run, and the true time.
         slots: The slots of each wait id in their order, with the true times.
     """
 
@@ -190,6 +199,7 @@ class Evidence:
         self.decisions = self._decisions()
         self.waits = self._waits()
         self.slots = self._slots()
+        self.revocations = self._revocations()
 
     def _run_history(self, run_id: str) -> RunHistory:
         history = RunHistory(run_id)
@@ -254,6 +264,15 @@ class Evidence:
                 slot = decode_slot(creates[0].body, key, run_id)
                 slots.setdefault(parsed[0], []).append((slot, creates[0].at))
         return slots
+
+    def _revocations(self) -> dict[str, list[tuple[Revocation, float]]]:
+        revocations: dict[str, list[tuple[Revocation, float]]] = {}
+        for key, creates in sorted(self.created.items()):
+            if layout.number_in(layout.REVOCATION, key) is not None:
+                run_id = key.split("/")[1]
+                revocation = decode_revocation(creates[0].body, key, run_id)
+                revocations.setdefault(run_id, []).append((revocation, creates[0].at))
+        return revocations
 
     def _waits(self) -> dict[str, WaitRecord]:
         records: dict[str, WaitRecord] = {}

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from tests.simulation.agents import VOTING_TREES
+from tests.simulation.agents import POLICY_TREES, VOTING_TREES
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
+from tests.simulation.fault_schedule import CodeChange, PolicyChange
 from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.operators import OPERATED_TREES, draw_operators
+from tests.simulation.policy import draw_policy_actors
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from tests.simulation.actors import Actor
+    from tests.simulation.fault_schedule import Deployment
     from tests.simulation.sim_environment import SimEnvironment
 
 Role: TypeAlias = "Callable[[Actor], Coroutine[Any, Any, None]]"
@@ -37,11 +40,17 @@ class Family:
         trees: Names of trees (`agents.py`). Run `r0` gets one of them.
         roles: Draws the actors that only this family has, each with a name. It may
             set options of the environment.
+        deployments: The changes that a deployment of its schedules may make.
+        deployment_rate: A factor for the probability of a deployment.
+        deployment_delay: The seconds before which no deployment begins.
     """
 
     number: int
     trees: tuple[str, ...]
     roles: Callable[[SimEnvironment, random.Random], list[tuple[str, Role]]]
+    deployments: tuple[Deployment, ...] = get_args(CodeChange)
+    deployment_rate: float = 1.0
+    deployment_delay: float = 0.0
 
     @property
     def first_seed(self) -> int:
@@ -71,6 +80,16 @@ EVENTS = Family(number=3, trees=EVENT_TREE_NAMES, roles=draw_reporters)
 JOBS = Family(number=4, trees=JOB_TREE_NAMES, roles=draw_job_systems)
 VOTES = Family(number=5, trees=tuple(VOTING_TREES), roles=draw_voters)
 
+POLICY = Family(
+    number=6,
+    trees=tuple(POLICY_TREES),
+    roles=draw_policy_actors,
+    deployments=(*get_args(CodeChange), *get_args(PolicyChange)),
+    # Between the first grants and the last calls.
+    deployment_rate=2.0,
+    deployment_delay=10.0,
+)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -80,6 +99,7 @@ FAMILIES: dict[str, Family] = {
     "events": EVENTS,
     "jobs": JOBS,
     "votes": VOTES,
+    "policy": POLICY,
 }
 
 

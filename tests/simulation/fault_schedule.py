@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 Phase = Literal["before", "flight", "after"]
 # The changes that a deployment may make to tools; see `tools.deployed_tools`.
 CodeChange = Literal["parameter", "version", "removal", "approval"]
+# Changes of policies only, which one family of schedules has beside the others.
+PolicyChange = Literal["strict", "recheck"]
+Deployment: TypeAlias = CodeChange | PolicyChange
 
 # Faults of one store operation, with the probability for schedules that have the kind.
 STORE_FAULT_RATES: dict[str, float] = {

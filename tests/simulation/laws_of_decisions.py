@@ -16,6 +16,7 @@ from continuations.errors import (
     ContinuationsError,
 )
 from continuations.ledger import layout
+from tests.simulation import laws_of_policy
 from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.processes import EPOCH, wall_time
 from tests.simulation.tools import TOOLS
@@ -310,6 +311,8 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
             and (record.wait.kind == "approval" or _approved_before(record, effect))
         ]
         last = max(records, key=lambda record: record.opened_at, default=None)
+        if last is None and laws_of_policy.why_not_ruled(evidence, effect) is None:
+            continue
         reason = _why_not_approved(evidence, effect, last)
         if reason:
             return f"{effect}: {reason}"
@@ -338,10 +341,10 @@ def _why_not_approved(
         return f"{approved} was approved"
     digest = call_digest(
         run_nonce=evidence.runs[wait.run_id].newest_state.run.run_nonce,
-        frame_id=_frame_of(evidence, wait.run_id, wait.call_id),
+        frame_id=evidence.runs[wait.run_id].frame_of(wait.call_id),
         call_id=wait.call_id,
         arguments=wait.arguments_json,
-        contract_digest=effect.code.contract_digest,
+        contract_digest=laws_of_policy.approved_contract(effect.code, wait.kind),
     )
     if not digest == wait.digest == decision.digest:
         return "the digest of the decision is not that of the call"
@@ -375,13 +378,6 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
         if not ran and not waited_again:
             return f"{wait.id} was approved, and {wait.tool} did not run"
     return None
-
-
-def _frame_of(evidence: Evidence, run_id: str, call_id: str) -> str:
-    for version in evidence.runs[run_id].versions:
-        if call_id in version.state.calls:
-            return version.state.calls[call_id].frame_id
-    return ""
 
 
 def edits_match_schema(evidence: Evidence) -> str | None:

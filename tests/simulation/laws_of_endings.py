@@ -12,6 +12,7 @@ from tests.simulation.agents import (
     EVENT_TREES,
     JOB_TREES,
     POISON_TREES,
+    POLICY_TREES,
     TIMEOUT_TREES,
     TREES,
     VOTING_TREES,
@@ -217,7 +218,7 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
     all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *JOB_TREES)
-    for tree in (*all_trees, *VOTING_TREES):
+    for tree in (*all_trees, *VOTING_TREES, *POLICY_TREES):
         uninterrupted_end(tree)
 
 
@@ -259,6 +260,8 @@ def _was_decided_otherwise(evidence: Evidence, history: RunHistory) -> bool:
         decision = record.decision
         if record.wait.run_id != history.run_id or decision is None:
             continue
+        if "was not recorded" in (record.wait.note or ""):
+            return True  # a person was asked instead of a rule, which may deny
         if decision.kind == "answer" and decision.value in true_answers:
             continue
         if decision.kind != "approve" or decision.arguments is not None:

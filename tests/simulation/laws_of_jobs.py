@@ -28,6 +28,8 @@ def stopped_before_its_end(evidence: Evidence) -> str | None:
                 times = stops.get(wait.id, [])
                 if not any(at < after.at for at in times):
                     return f"{wait.id} ended by {decision.kind} and was not stopped"
+                if any(at > after.at for at in times):
+                    return f"{wait.id} was stopped after its end"
     return None
 
 

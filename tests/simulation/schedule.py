@@ -6,7 +6,7 @@ import gc
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 from unittest import mock
 
 from continuations.ledger import versions
@@ -25,7 +25,7 @@ from tests.simulation.agents import (
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
 from tests.simulation.families import family_of
-from tests.simulation.fault_schedule import FAULT_KINDS, CodeChange, FaultSchedule
+from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import broken_laws
 from tests.simulation.operators import unpause_if_held
 from tests.simulation.processes import EPOCH
@@ -227,12 +227,14 @@ def _plan_deployment(environment: SimEnvironment, processes: list[str]) -> None:
     """Let all processes get other code, each at a time of its own."""
     faults = environment.faults
     rng = random.Random(f"{environment.seed}/deployment")  # noqa: S311 - not for secrets
-    if rng.random() >= faults.rate_of("deployment"):
+    family = family_of(environment.seed)
+    if rng.random() >= faults.rate_of("deployment") * family.deployment_rate:
         return
-    change = rng.choice(get_args(CodeChange))
+    change = rng.choice(family.deployments)
     if faults.record(f"code/0 deployment {change}"):
         environment.deployment = change
         begin = rng.random() * HORIZON_SECONDS / 3 * environment.time_scale
+        begin += family.deployment_delay * environment.time_scale
         for name in processes:
             delay = rng.random() * ROLLOUT_SECONDS * environment.time_scale
             environment.deployed_at[name] = begin + delay

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from continuations import Wait
     from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
-    from tests.simulation.fault_schedule import CodeChange, FaultSchedule
+    from tests.simulation.fault_schedule import Deployment, FaultSchedule
+    from tests.simulation.policy_tools import Recheck
     from tests.simulation.slow_provider import SlowProvider
 
 
@@ -122,6 +123,16 @@ class Notification:
     decided: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RevokedGrant:
+    """A revocation that a process got back as recorded."""
+
+    process: str
+    at: float
+    run_id: str
+    grant: str
+
+
 class SimStore:
     """The store that all processes share; it records every change."""
 
@@ -202,6 +213,11 @@ class SimEnvironment:
         provider: The provider of slow models, or `None` for models that always reply.
         operators: Whether operators pause runs; the end of the schedule unpauses them.
         cancels_calls: Whether operators cancel calls.
+        grants: Whether deciders give grants.
+        revoked_grants: The revocations that were acknowledged, in their order.
+        rechecks: The verdicts of the checks before approved calls.
+        arrival_listings: The process, the run id and the true time of each request to
+            list what arrived for a run.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
@@ -234,7 +250,13 @@ class SimEnvironment:
     provider: SlowProvider | None = None
     operators: bool = False
     cancels_calls: bool = False
-    deployment: CodeChange | None = None
+    grants: bool = False
+    revoked_grants: list[RevokedGrant] = field(default_factory=list[RevokedGrant])
+    rechecks: list[Recheck] = field(default_factory=list[Any])
+    arrival_listings: list[tuple[str, str, float]] = field(
+        default_factory=list[tuple[str, str, float]]
+    )
+    deployment: Deployment | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])
     closed: bool = False
@@ -258,7 +280,7 @@ class SimEnvironment:
         rng = random.Random(f"{self.seed}/enqueue/{run_id}")  # noqa: S311 - not for secrets
         return rng.random() < _ENQUEUE_PROBABILITY
 
-    def code_of(self, process_name: str) -> CodeChange | None:
+    def code_of(self, process_name: str) -> Deployment | None:
         """Return the code change that a process has now, `None` for the first code."""
         deployed = self.loop.time() >= self.deployed_at.get(process_name, 0.0)
         return self.deployment if deployed else None

@@ -66,6 +66,7 @@ class StoreClient:
     ) -> list[str]:
         """Return a page of keys; a listing of waits may be stale."""
         check_prefix(prefix)
+        self._note_listing(prefix, after)
         if prefix == "waits/" and self._process.draw_fault("stale_listing") is not None:
             return await self._request(
                 "keys", prefix, lambda: self._stale_page(after, limit)
@@ -73,6 +74,15 @@ class StoreClient:
         return await self._request(
             "keys", prefix, lambda: self._page(prefix, after, limit)
         )
+
+    def _note_listing(self, prefix: str, after: str) -> None:
+        """Record a request that shows everything that arrived for a run."""
+        parts = prefix.split("/")
+        if parts[0] == "runs" and parts[2:] in ([""], ["in", ""]) and not after:
+            environment = self._environment
+            environment.arrival_listings.append(
+                (self._process.name, parts[1], environment.loop.time())
+            )
 
     async def delete(self, key: str) -> None:
         """Delete a key."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations import Answer, ApprovalPolicy, Approve, ToolContext, tool
 from continuations.core import jsontext
 from tests.own_task import cancel_own_task
+from tests.simulation.policy_tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
 from tests.simulation.virtual_loop import NO_PROCESS
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.authoring.tool import Tool
-    from tests.simulation.fault_schedule import CodeChange
+    from tests.simulation.fault_schedule import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,7 @@ _DECLARATIONS: dict[str, _Declaration] = {
         _transfer, {"timeout": TIMEOUT_SECONDS, "approval": True, "verify": verify}
     ),
     **{name: _acts(0.5, approval=policy) for name, policy in VOTING_POLICIES.items()},
+    **{name: _acts(0.5, approval=policy) for name, policy in RULE_POLICIES.items()},
 }
 # Their runs never end, or end after too many attempts.
 _NEVER_CHANGED = frozenset({"cancel_self", "poisoned", "kill_worker"})
@@ -272,13 +274,14 @@ async def _perform(call: SimCall, seconds: float) -> str:
 
 
 @cache
-def deployed_tools(change: CodeChange | None) -> Mapping[str, Tool[Any, Any]]:
+def deployed_tools(change: Deployment | None) -> Mapping[str, Tool[Any, Any]]:
     """Return the tools by name, as they are after a deployment.
 
     Args:
         change: The deployment. With `parameter` or `version`, the tools that need
             approval have one more parameter, or another version; with `removal` they
-            are gone. With `approval`, all tools need approval.
+            are gone. With `approval`, all tools need approval. With `strict` or
+            `recheck`, the policies of those that need it get that option.
     """
     tools: dict[str, Tool[Any, Any]] = {}
     for name, waiting_tool in WAITING_TOOLS.items():
@@ -294,6 +297,12 @@ def deployed_tools(change: CodeChange | None) -> Mapping[str, Tool[Any, Any]]:
             tools[name] = _make_tool_with_note(name, declaration)
         elif change == "version":
             tools[name] = _make_tool(name, declaration, version="2")
+        elif change == "strict":
+            policy = strict_policy(declaration.options["approval"])
+            tools[name] = _make_tool(name, declaration, approval=policy)
+        elif change == "recheck":
+            policy = checked_policy(declaration.options["approval"], name)
+            tools[name] = _make_tool(name, declaration, approval=policy)
         elif change == "approval":
             tools[name] = _make_tool(name, declaration, approval=True)
     return tools

@@ -22,8 +22,7 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
-from continuations.core.denials import DenialCount
-from continuations.core.frames import FrameRow
+from continuations.core.frames import DenialCount, FrameRow
 from continuations.core.messages import tool_message, user_message
 from continuations.core.run import (
     RUN_STATUSES,

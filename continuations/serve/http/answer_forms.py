@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.present.escaping import escape_invisible
@@ -182,8 +182,8 @@ def value_from_fields(fields: Mapping[str, str]) -> Any:
         *above, last = ["", *map(_unescaped, pointer.split("/")[1:])]
         place: Any = holder
         for step in above:
-            found = cast("Mapping[str, Any]", place) if type(place) is dict else {}
-            place = found.get(step)
+            found = jsontext.as_object(place)
+            place = None if found is None else found.get(step)
         if not isinstance(place, dict) or last in place or pointer[:1] not in ("", "/"):
             msg = f'The field "{name:.80}" has no place. Open the page again.'
             raise problems.malformed(msg)

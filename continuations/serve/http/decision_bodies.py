@@ -1,6 +1,7 @@
 """Strict readers of request bodies: only an exact approval approves.
 
     {"decision": "approve"}             with "arguments": {…} to replace those shown,
+                                        with "form": {…} if the policy has a form,
                                         with "remember": {…} to give a grant
     {"decision": "deny"}
     {"decision": "answer", "value": …}
@@ -31,7 +32,7 @@ JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 _ALLOWED_FIELDS: Mapping[str, frozenset[str]] = {
-    "approve": frozenset({"reason", "arguments", "remember"}),
+    "approve": frozenset({"reason", "arguments", "form", "remember"}),
     "deny": frozenset({"reason"}),
     "answer": frozenset({"reason", "value"}),
     "fail": frozenset({"reason", "error"}),
@@ -81,8 +82,13 @@ def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict
     kind = _decision_kind(fields)
     reason = optional_text(fields, "reason")
     if kind == "approve":
-        edited = _edited_arguments(fields)
-        return Approve(by=by, reason=reason, arguments=edited, remember=_grant(fields))
+        return Approve(
+            by=by,
+            reason=reason,
+            arguments=_optional_object(fields, "arguments"),
+            form=_optional_object(fields, "form"),
+            remember=_grant(fields),
+        )
     if kind == "deny":
         return Deny(by=by, reason=reason)
     if kind == "fail":
@@ -102,11 +108,11 @@ def decision_from_form(request: Request, by: str) -> PostedDecision:
 
 def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     if fields.get("as") == "fields":
-        return _typed_answer(fields, by)
+        return _typed_verdict(fields, by)
     if fields.get("as", "json") != "json":
         raise problems.malformed('"as" must be "json" or "fields".')
     kind = _decision_kind({key: fields[key] for key in fields if key != "as"})
-    if not fields.keys().isdisjoint({"arguments", "remember"}):
+    if not fields.keys().isdisjoint({"arguments", "form", "remember"}):
         raise problems.malformed("A form cannot edit arguments or give a grant.")
     # A browser sends an empty field too.
     reason = _form_text("reason", fields.get("reason", "")) or None
@@ -121,17 +127,29 @@ def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     return Answer(value, by=by, reason=reason)
 
 
-def _typed_answer(fields: Mapping[str, str], by: str) -> Verdict:
+def _typed_verdict(fields: Mapping[str, str], by: str) -> Verdict:
+    """Return an answer, or an approval with its form, of typed fields."""
     from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
 
     typed = {k: fields[k] for k in fields if k.startswith(answer_forms.PREFIX)}
     others = {k: fields[k] for k in fields if k not in typed and k != "as"}
-    if _decision_kind({**others, "value": ""}) != "answer" or "value" in others:
-        msg = 'Only a decision "answer" has typed fields. Open the page again.'
+    is_approval = others.get("decision") == "approve"
+    kind = _decision_kind(others if is_approval else {**others, "value": ""})
+    if not is_approval and (kind != "answer" or "value" in others):
+        msg = (
+            'Only the decisions "answer" and "approve" have typed fields. Open the '
+            "page again."
+        )
         raise problems.malformed(msg)
+    if not others.keys().isdisjoint({"arguments", "form", "remember"}):
+        raise problems.malformed("A form cannot edit arguments or give a grant.")
     values = {name: _form_text(name, text) for name, text in typed.items()}
     reason = _form_text("reason", fields.get("reason", "")) or None
-    return Answer(answer_forms.value_from_fields(values), by=by, reason=reason)
+    value = answer_forms.value_from_fields(values)
+    if not is_approval:
+        return Answer(value, by=by, reason=reason)
+    form = _optional_object({"form": value}, "form")
+    return Approve(by=by, reason=reason, form=form)
 
 
 def optional_text(
@@ -179,14 +197,15 @@ def _decision_kind(fields: Mapping[str, Any]) -> str:
     return kind
 
 
-def _edited_arguments(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if "arguments" not in fields:
+def _optional_object(fields: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    if name not in fields:
         return None
-    arguments = jsontext.as_object(fields["arguments"])
-    if arguments is None:
+    values = jsontext.as_object(fields[name])
+    if values is None:
         # null is refused too: it could mean "no arguments" or "no edit".
-        raise problems.malformed('"arguments" must be an object.')
-    return arguments
+        msg = f'"{name}" must be an object.'
+        raise problems.malformed(msg)
+    return values
 
 
 def _grant(fields: Mapping[str, Any]) -> Grant | None:

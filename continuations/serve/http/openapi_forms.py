@@ -31,26 +31,32 @@ def _form_body(kind: str, **fields: _Json) -> _Json:
     }
 
 
+def _typed_body(kind: str) -> _Json:
+    """Return the body of an answer, or of an approval with a form, in typed fields."""
+    return {
+        **_form_body(kind, **{"as": {"const": "fields"}}),
+        "required": ["decision", "shown", "as"],
+        "patternProperties": {
+            "^value:(object|(text|number|json)[?]?):": {
+                **_TEXT,
+                "maxLength": MAX_TEXT_CHARS,
+                "description": "A part of the value; the name ends with its place.",
+            }
+        },
+    }
+
+
 LINK_FORM: _Json = {
     "oneOf": [
         _form_body("approve"),
+        _typed_body("approve"),
         _form_body("deny"),
         _form_body(
             "answer",
             value={**_TEXT, "maxLength": MAX_TEXT_CHARS},
             **{"as": {"const": "json", "description": "The value is JSON."}},
         ),
-        {
-            **_form_body("answer", **{"as": {"const": "fields"}}),
-            "required": ["decision", "shown", "as"],
-            "patternProperties": {
-                "^value:(object|(text|number|json)[?]?):": {
-                    **_TEXT,
-                    "maxLength": MAX_TEXT_CHARS,
-                    "description": "A part of the value; the name ends with its place.",
-                }
-            },
-        },
+        _typed_body("answer"),
         _form_body("fail", error={**_TEXT, "maxLength": MAX_TEXT_CHARS}),
     ]
 }

@@ -161,12 +161,13 @@ def _decision_html(decision: Decision | Vote, title: str | None = None) -> str:
         "Reason": decision.reason,
         "Wait": decision.wait_id,
     }
-    edited, value = decision.arguments, decision.value
+    edited, value, form = decision.arguments, decision.value, decision.form
     return "".join(
         (
             f"<section>{_facts_html(facts)}</section>",
             _section("Edited arguments", "" if edited is None else _json_html(edited)),
             _section("Answer", "" if value is None else _json_html(value)),
+            _section("Form", "" if form is None else _json_html(form)),
         )
     )
 
@@ -177,6 +178,8 @@ def _form_html(wait: Wait, verdict_kind: VerdictKind) -> str:
     if verdict_kind == "deny" and wait.denial_stops:
         explanation = "The call does not run, and the run stops."
     fields = _ERROR_FIELD if verdict_kind == "fail" else ""
+    if verdict_kind == "approve" and wait.form_schema is not None:
+        fields = _typed_fields(wait.form_schema, "Form")
     if verdict_kind == "answer":
         fields = _answer_fields(wait, words.value_label)
     # A form without an action posts to its own URL, under every mount prefix.
@@ -195,9 +198,13 @@ def _answer_fields(wait: Wait, label: str) -> str:
             f'<label>{escape(label)}<textarea name="value" maxlength="4000" '
             'rows="3"></textarea></label>'
         )
+    return _typed_fields(wait.answer_schema, label)
+
+
+def _typed_fields(schema: Mapping[str, object], label: str) -> str:
     from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
 
-    fields = answer_forms.fields_html(wait.answer_schema, label)
+    fields = answer_forms.fields_html(schema, label)
     return f'<input type="hidden" name="as" value="fields">{fields}'
 
 

@@ -48,6 +48,7 @@ _MAIL_FACTS = (
     "Wait",
     "Opened",
     "Decide by",
+    "Form",
     "Approvers",
     "May not decide",
     "Votes",

@@ -78,7 +78,7 @@ def test_result_that_comes_before_the_tool_returns_is_kept() -> None:
     asyncio.run(main())
 
 
-def test_error_of_the_job_is_read_by_thescan_model() -> None:
+def test_error_of_the_job_is_read_by_the_model() -> None:
     async def main() -> None:
         scanner = Scanner()
         await scanner.start()

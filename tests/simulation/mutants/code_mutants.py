@@ -60,6 +60,7 @@ def a_changed_tool_runs_under_the_old_approval() -> Patches:
         arguments: str,
         digest: str,
         until: datetime | None,
+        form: str | None,
         wait: Wait | None = None,
     ) -> str | None:
         note = original(
@@ -69,6 +70,7 @@ def a_changed_tool_runs_under_the_old_approval() -> Patches:
             arguments=arguments,
             digest=digest,
             until=until,
+            form=form,
             wait=wait,
         )
         return None if note and "changed after the approval" in note else note

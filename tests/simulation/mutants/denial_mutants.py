@@ -14,8 +14,7 @@ from tests.simulation.mutants.conditions import models_repeat_denied_calls
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from continuations.core.denials import DenialCount
-    from continuations.core.frames import FrameRow
+    from continuations.core.frames import DenialCount, FrameRow
     from tests.simulation.mutants.mutant import Patches
 
 

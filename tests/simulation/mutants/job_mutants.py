@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.engine.job_cancellation import JobCanceller
+from continuations.engine.publishing import Publisher
 from tests.simulation.families import JOBS
 from tests.simulation.laws_of_jobs import (
     job_with_a_result_is_not_stopped,
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.journal import StoreJournal
+    from continuations.ledger.arrivals import Arrivals
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -46,6 +49,36 @@ def every_decision_stops_its_job() -> Patches:
         await self.cancel(state, jobs)
 
     yield patch(JobCanceller.cancel_expired, cancel_expired)
+
+
+@mutant(
+    "A job is stopped again after the version that ends its wait.",
+    breaks=(stopped_before_its_end,),
+    family=JOBS,
+)
+def a_job_is_stopped_again_after_its_end() -> Patches:
+    stopped: dict[str, list[tuple[JobCanceller, RunState, Wait]]] = {}
+
+    async def cancel(self: JobCanceller, state: RunState, jobs: Iterable[Wait]) -> None:
+        jobs = tuple(jobs)
+        await original_cancel(self, state, jobs)
+        stopped.setdefault(state.run.id, []).extend((self, state, job) for job in jobs)
+
+    async def commit_and_publish(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        late = await original_commit(self, journal, before, state, arrived)
+        for canceller, old, job in stopped.pop(state.run.id, []):
+            await original_cancel(canceller, old, [job])
+        return late
+
+    original_cancel, original_commit = JobCanceller.cancel, Publisher.commit_and_publish
+    yield patch(JobCanceller.cancel, cancel)
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 
 MUTANTS = mutants_in(globals())

@@ -20,6 +20,7 @@ from tests.simulation.mutants import (
     marker_mutants,
     model_mutants,
     operator_mutants,
+    policy_mutants,
     publishing_mutants,
     version_mutants,
     vote_mutants,
@@ -47,6 +48,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     operator_mutants.MUTANTS,
     event_mutants.MUTANTS,
     job_mutants.MUTANTS,
+    policy_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
@@ -97,6 +99,12 @@ PROMISED_RULES: dict[str, Mutant] = {
     ),
     "earlier votes do not count after an escalation": (
         vote_mutants.votes_survive_an_escalation
+    ),
+    "a revoked grant covers nothing after the next claim": (
+        policy_mutants.a_revocation_is_ignored
+    ),
+    "a rule decides only with its record": (
+        policy_mutants.a_rule_decides_without_its_record
     ),
     "an early answer is kept": waiting_mutants.an_early_answer_is_ignored_after_a_crash,
     "the event precedes the listing of waits": (

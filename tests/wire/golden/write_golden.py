@@ -37,7 +37,6 @@ from continuations.core.calls import (
 )
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.delta import Delta, LogDelta, diff
-from continuations.core.denials import DenialCount
 from continuations.core.draft import Draft
 from continuations.core.events import (
     FrameWatched,
@@ -52,7 +51,7 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.evidence import Finding
-from continuations.core.frames import ConditionCount, FrameRow, MessageLog
+from continuations.core.frames import ConditionCount, DenialCount, FrameRow, MessageLog
 from continuations.core.grants import KeptGrant
 from continuations.core.messages import Message, system_message, user_message
 from continuations.core.operator_request import OperatorRequest
@@ -409,11 +408,11 @@ def pending_reply() -> RunState:
         wait=make_frame_wait(ROOT_FRAME_ID),
         usage=Usage(),
         pending_reply="resp_123",
-        failed=False,
+        failed_requests=0,
     )
     ended = SuspensionEnded(wait_id=delayed.wait.id)
     return apply_events(
-        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed_requests=1)
     )
 
 
@@ -564,6 +563,26 @@ def granted() -> RunState:
 EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
 
 
+def filled_in() -> RunState:
+    """Return a run with a call whose approver filled in a form."""
+    state = state_with_call_in(Ready())
+    draft = Draft(state)
+    call_id = next(iter(state.calls))
+    draft.put_call(replace(state.calls[call_id], form='{"number":1}'))
+    return draft.to_run_state()
+
+
+def forms_of_approvals() -> dict[str, GoldenObject]:
+    """Return a wait that needs a form, and an approval that has it."""
+    schema = '{"properties":{"number":{"type":"integer"}},"type":"object"}'
+    wait = replace(full_wait(), form_schema_json=schema)
+    decision = replace(decision_of_kind("approve"), form='{"number":1}')
+    return {
+        "wait-form": GoldenObject(encode_wait(wait), wait),
+        "decision-form": GoldenObject(encode_decision(decision, RUN), decision),
+    }
+
+
 def took_events() -> RunState:
     """Return a run that took two published events."""
     state = parked()
@@ -691,6 +710,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         pending_reply,
         approved_by_two,
         granted,
+        filled_in,
     )
     for make in (*runs, *later):
         continuation = Continuation(make(), 12)
@@ -740,6 +760,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["event-bare"] = GoldenObject(encode_event(bare), bare)
     objects |= records_for_an_audit()
     objects |= display_objects()
+    objects |= forms_of_approvals()
     signal = Signal(
         id="id:mail-7",
         number=2,
