@@ -60,13 +60,14 @@ class ModelDelayed:
     """A frame's model gives its reply later, so `wait` suspends the frame.
 
     `pending_reply` is the id of the reply to poll; `None`: the model is asked again.
-    `failed`: the last request failed. `usage` is the cost of unusable responses.
+    `failed_requests`: how many requests of the turn failed in a row. `usage` is the
+    cost of unusable responses.
     """
 
     wait: Wait
     usage: Usage
     pending_reply: str | None
-    failed: bool
+    failed_requests: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

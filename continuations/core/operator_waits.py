@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core.call_cancellation import with_cancelled_call
+from continuations.core.call_cancellation import open_calls_below, with_cancelled_call
 from continuations.core.events import (
     FrameWatched,
     OperatorRequestTaken,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
 
 PAUSE = "pause"
+# The reason of a cancelled call whose operator gave none.
+CANCELLED = "An operator cancelled it."
 # Between the names of the conditions that suspend a frame at the same time.
 _BETWEEN_NAMES = ", "
 
@@ -125,6 +127,18 @@ def with_operator_requests(
     return state
 
 
+def cancel_reasons(
+    state: RunState, requests: Iterable[OperatorRequest]
+) -> dict[str, str]:
+    """Return for each call that requests cancel the reason of the first of them."""
+    reasons: dict[str, str] = {}
+    for request in sorted(requests, key=lambda each: each.number):
+        if request.action == "cancel" and request.call_id is not None:
+            for call_id in open_calls_below(state, request.call_id):
+                reasons.setdefault(call_id, request.reason or CANCELLED)
+    return reasons
+
+
 def _with_request(
     state: RunState, request: OperatorRequest, not_begun: Collection[str]
 ) -> RunState:
@@ -141,7 +155,7 @@ def _with_request(
         case "unpause":
             return without_operator_waits(state, request.at)
         case "cancel" if request.call_id is not None:
-            reason = request.reason or "An operator cancelled it."
+            reason = request.reason or CANCELLED
             return with_cancelled_call(state, request.call_id, reason, not_begun)
         case _:
             return state

@@ -150,7 +150,7 @@ def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
     polls = 0 if frame.pending_reply is None else frame.polls + 1
     delayed = replace(
         frame,
-        failed_requests=frame.failed_requests + 1 if event.failed else 0,
+        failed_requests=event.failed_requests,
         pending_reply=event.pending_reply,
         polls=polls if event.pending_reply is not None else 0,
         model_error=None,

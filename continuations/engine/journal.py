@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
@@ -239,13 +240,16 @@ class StoreJournal:
             lambda: read_late_arrivals(self._objects, state)
         )
 
-    async def close_waits_of_cancelled_calls(
-        self, before: RunState, after: RunState
+    async def close_cancelled_waits(
+        self,
+        state: RunState,
+        waits: Sequence[Wait],
+        requests: Sequence[OperatorRequest],
     ) -> None:
         """Record "cancel" for the waits that requests of operators ended."""
         ender = self.ender or RunEnder(self._objects, self._ports)
         await self._retry_while_claimed(
-            lambda: ender.close_waits_of_cancelled_calls(before, after)
+            lambda: ender.close_cancelled_waits(state, waits, requests)
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:

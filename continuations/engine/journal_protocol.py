@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 from continuations.ledger.arrivals import Arrivals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
 
 
 class Journal(Protocol):
@@ -43,8 +46,11 @@ class Journal(Protocol):
         """Return unread messages and requests, before the run may finish."""
         ...
 
-    async def close_waits_of_cancelled_calls(
-        self, before: RunState, after: RunState
+    async def close_cancelled_waits(
+        self,
+        state: RunState,
+        waits: Sequence[Wait],
+        requests: Sequence[OperatorRequest],
     ) -> None:
         """Close the waits that requests of operators ended."""
         ...
@@ -68,7 +74,10 @@ class NoJournal:
         del state
         return Arrivals()
 
-    async def close_waits_of_cancelled_calls(
-        self, before: RunState, after: RunState
+    async def close_cancelled_waits(
+        self,
+        state: RunState,
+        waits: Sequence[Wait],
+        requests: Sequence[OperatorRequest],
     ) -> None:
         """Do nothing; without a store, no process decides a wait meanwhile."""

@@ -55,8 +55,12 @@ def refused_turn(action: Action, error: ModelError) -> ModelFailed:
     return ModelFailed(
         frame_id=action.frame_id,
         error=None if isinstance(error, ModelGaveUp) else _shortened(str(error)),
-        usage=error.usage if isinstance(error.usage, Usage) else Usage(),
+        usage=_usage_of(error),
     )
+
+
+def _usage_of(error: ModelError) -> Usage:
+    return error.usage if isinstance(error.usage, Usage) else Usage()
 
 
 def retry_delay(
@@ -97,6 +101,29 @@ class ModelDelays:
     ports: Ports
     max_failures: int | None
 
+    def after_interruption(
+        self, state: RunState, frame: FrameRow, error: ModelError
+    ) -> ModelDelayed:
+        """Return the event of a failed request that no retry could follow.
+
+        The failure does not count: the worker had to stop.
+        """
+        failed = frame.failed_requests
+        wait = self._wait(
+            state,
+            frame,
+            f"The worker stopped while requests failed: {_shortened(str(error))}",
+            lambda spread: retry_delay(
+                max(1, failed), error.retry_after, spread=spread
+            ),
+        )
+        return ModelDelayed(
+            wait=wait,
+            usage=_usage_of(error),
+            pending_reply=frame.pending_reply,
+            failed_requests=failed,
+        )
+
     def after_error(
         self, state: RunState, frame: FrameRow, error: ModelError
     ) -> ModelDelayed:
@@ -104,12 +131,11 @@ class ModelDelays:
 
         Raises `ModelGaveUp`.
         """
-        usage = error.usage if isinstance(error.usage, Usage) else Usage()
         return self._after_failure(
             state,
             frame,
             str(error),
-            usage,
+            _usage_of(error),
             retry_after=error.retry_after,
             pending_reply=frame.pending_reply,
         )
@@ -133,7 +159,7 @@ class ModelDelays:
             lambda _: poll_delay(polls, pending.poll_after),
         )
         return ModelDelayed(
-            wait=wait, usage=pending.usage, pending_reply=pending.id, failed=False
+            wait=wait, usage=pending.usage, pending_reply=pending.id, failed_requests=0
         )
 
     def _after_failure(
@@ -161,7 +187,7 @@ class ModelDelays:
             lambda spread: retry_delay(failed, retry_after, spread=spread),
         )
         return ModelDelayed(
-            wait=wait, usage=usage, pending_reply=pending_reply, failed=True
+            wait=wait, usage=usage, pending_reply=pending_reply, failed_requests=failed
         )
 
     def _wait(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -84,9 +83,9 @@ class ModelTurn:
         except ModelError as error:
             if not error.retryable:
                 raise
+            # `should_pause` ends the retries before `patience` is over.
             if self.run_options.should_pause():
-                # The worker stops before the patience is over: no failure to end a run.
-                delays = replace(delays, max_failures=None)
+                return delays.after_interruption(state, frame, error)
             return delays.after_error(state, frame, error)
         if isinstance(reply, PendingReply):
             return delays.until_reply(state, frame, reply)

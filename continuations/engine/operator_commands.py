@@ -205,7 +205,7 @@ class OperatorCommands:
         )
         await journal.ensure_guarded()
         ender = RunEnder(self.objects, self.ports)
-        await ender.close_waits_of_cancelled_calls(state, after)
+        await ender.close_cancelled_waits(state, ended, requests)
         if is_runnable(after):
             await journal.make_release_marker()
         await Publisher(self.objects, self.ports).commit_and_publish(

@@ -45,13 +45,13 @@ class OperatorEffects:
             return state
         not_begun = self._not_begun(state, requests)
         after = with_operator_requests(state, requests, not_begun)
-        ended = (wait for key, wait in state.waits.items() if key not in after.waits)
+        ended = [wait for key, wait in state.waits.items() if key not in after.waits]
         if any(wait.cancels for wait in ended):
             # `on_cancel` would hold up the renewal of the claim. It is called when the
             # loop has ended: an open call keeps the run from its end.
             after = _with_starts_taken_back(state, not_begun)
         else:
-            await self.journal.close_waits_of_cancelled_calls(state, after)
+            await self.journal.close_cancelled_waits(state, ended, requests)
         await self.actions.drop(
             [each for each in self.actions if _is_void(after, each)]
         )

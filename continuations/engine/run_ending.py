@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.core.events import RunStopped
+from continuations.core.operator_waits import CANCELLED, cancel_reasons
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.job_cancellation import NO_RESULT, jobs_to_cancel
@@ -13,8 +14,9 @@ from continuations.ledger.decisions import close_wait
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.job_cancellation import JobCanceller
@@ -66,19 +68,23 @@ class RunEnder:
         await self.close_waits(before, before.waits.values(), reason)
         return after
 
-    async def close_waits_of_cancelled_calls(
-        self, before: RunState, after: RunState
+    async def close_cancelled_waits(
+        self,
+        state: RunState,
+        waits: Sequence[Wait],
+        requests: Sequence[OperatorRequest],
     ) -> None:
-        """Record "cancel" for the waits that requests of operators ended."""
-        ended = [wait for key, wait in before.waits.items() if key not in after.waits]
-        await self.close_waits_of_calls(before, ended)
+        """Record "cancel" for waits that requests of operators ended, with the reasons.
 
-    async def close_waits_of_calls(
-        self, state: RunState, waits: Iterable[Wait]
-    ) -> None:
-        """Record "cancel" for waits of calls that an operator cancelled."""
-        reason = "An operator cancelled the call."
-        await self.close_waits(state, waits, reason, door="operator")
+        `state` has the waits.
+        """
+        reasons = cancel_reasons(state, requests)
+        by_reason: dict[str, list[Wait]] = {}
+        for wait in waits:
+            reason = reasons.get(wait.call_id, CANCELLED)
+            by_reason.setdefault(reason, []).append(wait)
+        for reason, group in by_reason.items():
+            await self.close_waits(state, group, reason, door="operator")
 
     async def close_waits(
         self,

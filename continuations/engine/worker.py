@@ -271,7 +271,8 @@ class Worker:
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
         cancelled = [wait for key, wait in state.waits.items() if key in cancels]
-        await ender.close_waits_of_calls(state, cancelled)
+        requests = arrived.operator_requests
+        await ender.close_cancelled_waits(state, cancelled, requests)
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )

@@ -76,9 +76,8 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
         msg = (
             f"wait {wait_id} {failure}: it was closed, because its call or run "
             f"{run_id} was cancelled, or the run has failed or was repaired. See the "
-            "reason with "
-            f"`continuations show {run_id}` or Runner.look(). After a repair, an open "
-            "call has a new wait."
+            f"reason with `continuations audit {run_id}` or Runner.audit(). After a "
+            "repair, an open call has a new wait."
         )
         return Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":

@@ -151,11 +151,14 @@ def test_wait_of_a_call_is_no_suspension_that_ends() -> None:
     assert ROOT_FRAME_ID not in state.suspending
 
 
-def delayed(*, reply: str | None, failed: bool, frame: str = "f1") -> ModelDelayed:
+def delayed(*, reply: str | None, failed: int, frame: str = "f1") -> ModelDelayed:
     """Return the event of a model that gives its reply later."""
     usage = Usage(requests=1, input_tokens=7)
     return ModelDelayed(
-        wait=make_frame_wait(frame), usage=usage, pending_reply=reply, failed=failed
+        wait=make_frame_wait(frame),
+        usage=usage,
+        pending_reply=reply,
+        failed_requests=failed,
     )
 
 
@@ -169,33 +172,33 @@ def counts(state: RunState) -> tuple[int, str | None, int]:
 
 
 def test_failures_and_polls_of_a_turn_are_counted_apart() -> None:
-    state = apply_events(new_state(), delayed(reply=None, failed=True), ENDED)
+    state = apply_events(new_state(), delayed(reply=None, failed=1), ENDED)
     assert (1, None, 0) == counts(state)
-    state = apply_events(state, delayed(reply=None, failed=True), ENDED)
+    state = apply_events(state, delayed(reply=None, failed=2), ENDED)
     assert (2, None, 0) == counts(state)
-    state = apply_events(state, delayed(reply="a", failed=False), ENDED)
+    state = apply_events(state, delayed(reply="a", failed=0), ENDED)
     assert (0, "a", 0) == counts(state)
-    state = apply_events(state, delayed(reply="b", failed=False), ENDED)
+    state = apply_events(state, delayed(reply="b", failed=0), ENDED)
     assert (0, "b", 1) == counts(state)
-    state = apply_events(state, delayed(reply="b", failed=True), ENDED)
+    state = apply_events(state, delayed(reply="b", failed=1), ENDED)
     assert (1, "b", 2) == counts(state)
-    state = apply_events(state, delayed(reply=None, failed=True), ENDED)
+    state = apply_events(state, delayed(reply=None, failed=2), ENDED)
     assert (2, None, 0) == counts(state)
     assert 6 == state.run.usage.requests
 
 
 def test_reply_begins_a_turn_without_counts() -> None:
-    state = apply_events(new_state(), delayed(reply="a", failed=False), ENDED)
+    state = apply_events(new_state(), delayed(reply="a", failed=0), ENDED)
     state = apply_events(state, reply_with_calls("free"))
 
     assert (0, None, 0) == counts(state)
 
 
 def test_message_is_not_added_while_a_reply_is_pending() -> None:
-    state = apply_events(new_state(), delayed(reply="a", failed=False))
+    state = apply_events(new_state(), delayed(reply="a", failed=0))
     message = UserMessageAdded(number=1, message=user_message("and more"))
 
     with pytest.raises(IllegalTransition):
         apply_events(state, message)
-    limited = apply_events(new_state(), delayed(reply=None, failed=True))
+    limited = apply_events(new_state(), delayed(reply=None, failed=1))
     assert 1 == apply_events(limited, message).run.last_inbox_number

@@ -13,6 +13,7 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     Corrupt,
     Decision,
     Deny,
@@ -150,13 +151,39 @@ def test_requests_of_operators_are_lines_and_say_who() -> None:
     paused, unpaused, *rest = map(facts, runner.audit("r"))
     assert ("run", "pause", "kim", "console", "badge", "check") == paused
     assert ("run", "unpause", "lee", "console", "badge", None) == unpaused
-    why = "An operator cancelled the call."
     assert {
         ("call", "cancel", "kim", "console", "badge", "twice"),
-        ("approval", "cancel", None, "operator", None, why),
+        ("approval", "cancel", None, "operator", None, "twice"),
     } == {*rest[:2]}
     assert ("run", "cancel", "lee", "python", None, None) == rest[2]
     assert ["end of the run"] == [line[3] for line in rest[3:]]
+
+
+def test_decision_of_a_cancelled_call_has_the_words_of_its_operator() -> None:
+    """Also if the worker takes the requests in; each call has those of its own."""
+    clock = ManualClock()
+
+    @tool(idempotent=True)
+    async def work() -> str:
+        """Work, while an operator cancels the calls that wait."""
+        for wait, reason in zip(
+            (await operator.look("r")).waits, ("one", "two", None), strict=True
+        ):
+            await operator.cancel("r", call=wait.call_id, reason=reason)
+        return "done"
+
+    payments = [call("pay", cents=cents) for cents in (1, 2, 3)]
+    script: Any = {"go": [[*payments, call("work")], "end"]}
+    runner = make_runner(script, make_pay(), work, clock=clock)
+    operator = AsyncRunner([], store=runner.store, clock=clock)
+
+    assert isinstance(runner.start("go", run_id="r"), Finished)
+
+    closed = [facts(line) for line in runner.audit("r") if line.kind == "approval"]
+    assert sorted(closed) == [
+        ("approval", "cancel", None, "operator", None, reason)
+        for reason in ("An operator cancelled it.", "one", "two")
+    ]
 
 
 def test_signals_are_lines_and_so_are_their_decisions() -> None:

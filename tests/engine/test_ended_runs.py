@@ -216,4 +216,4 @@ def test_late_decision_in_a_failed_run_does_not_say_that_it_was_cancelled() -> N
 
     closed = "its call or run r1 was cancelled, or the run has failed or was repaired"
     assert closed in str(raised.value)
-    assert "continuations show r1" in str(raised.value)
+    assert "continuations audit r1" in str(raised.value)

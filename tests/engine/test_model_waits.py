@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -226,6 +227,36 @@ def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> 
     limited.limited.clear()
     shared.clock.seconds += 76
     assert isinstance(runner.resume("r"), Finished)
+
+
+def _has_more_than(items: list[str], number: int) -> bool:
+    return len(items) > number
+
+
+def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
+    """Function hosts stop each worker; then one ordinary failure ends no run."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    agent = Agent("hr", model=limited.model)
+    stopped = shared.machine(agents=agent, patience=600, max_model_failures=3)
+    ordinary = shared.machine(agents=agent, patience=0, max_model_failures=3)
+    only_wait(ordinary.start("go", run_id="r"))
+
+    for number in range(5):
+        shared.clock.seconds += 8 * 3600
+        asked = number + 1
+        wait = only_wait(
+            stopped.resume(
+                "r", should_pause=partial(_has_more_than, limited.requests, asked)
+            )
+        )
+        assert number + 2 == len(limited.requests)
+        assert "The worker stopped while requests failed: status 429." == wait.note
+        assert 60 <= seconds_to(shared, wait) <= 75
+
+    shared.clock.seconds += 8 * 3600
+    assert "Attempt 2 failed: status 429." == only_wait(ordinary.resume("r")).note
+    shared.clock.seconds += 8 * 3600
+    assert isinstance(ordinary.resume("r"), Failed)
 
 
 def test_terminal_error_is_raised_as_before() -> None:

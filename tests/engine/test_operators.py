@@ -336,6 +336,8 @@ def test_cancelled_call_ends_with_everything_below_and_the_run_goes_on() -> None
     assert [beside.id] == [wait.id for wait in tree.clerk.waiting()]
     with pytest.raises(Cancelled, match="its call or run r1 was cancelled"):
         tree.clerk.decide(below.id, Approve())
+    lines = {line.wait: line.reason for line in tree.clerk.audit("r1")}
+    assert "Too risky." == lines[below.id]
     tree.clerk.decide(beside.id, Approve())
     ended = tree.runner(NESTED).resume("r1")
     assert isinstance(ended, Finished)

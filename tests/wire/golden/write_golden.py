@@ -408,11 +408,11 @@ def pending_reply() -> RunState:
         wait=make_frame_wait(ROOT_FRAME_ID),
         usage=Usage(),
         pending_reply="resp_123",
-        failed=False,
+        failed_requests=0,
     )
     ended = SuspensionEnded(wait_id=delayed.wait.id)
     return apply_events(
-        new_state(), delayed, ended, delayed, ended, replace(delayed, failed=True)
+        new_state(), delayed, ended, delayed, ended, replace(delayed, failed_requests=1)
     )
 
 
