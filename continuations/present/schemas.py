@@ -69,8 +69,7 @@ _DECIDED: Json = {
     "reasons": described(
         array(TEXT),
         "The reasons why an operator holds the run until `unpause`: the reason of a "
-        "pause, and the "
-        "names of conditions of agents.",
+        "pause, and the names of conditions of agents.",
     ),
 }
 _STACK: Json = {"frames": array(ref("frame")), "calls": array(ref("call"))}
