@@ -222,7 +222,7 @@ class ApprovalPolicy:
         """Return a form with its type.
 
         Args:
-            form_json: The form as JSON text, or `None` if the call has none.
+            form_json: The form as JSON text, or `None` without a form.
 
         Returns:
             The value; `None` if the call or the policy has no form.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from continuations.authoring import answer_types, input_spec, tool_digests
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,13 @@ USAGE = Area(
             names=("--store",),
         ),
         Case(
+            "cli-approver-and-due",
+            _USAGE,
+            'cli("waiting", "--approver", "kim", "--due")',
+            'cli("waiting", "--approver", "kim")',
+            names=("--approver", "--due"),
+        ),
+        Case(
             "cli-app-form",
             _USAGE,
             'cli("start", TASK, "--app", "payroll.py")',

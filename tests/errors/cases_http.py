@@ -16,7 +16,19 @@ _LINK = """
     form = {"content_type": "application/x-www-form-urlencoded"}
     shown = b"&shown=" + wait.digest.encode()
 """
+_TYPED = "decision=answer&as=fields&"
 _CLICK = 'http("POST", f"/d/{token}", content=b"decision=approve" + shown, **form)'
+
+
+def _typed(name: str, fields: str, *names: str) -> Case:
+    return Case(
+        f"link-typed-{name}",
+        "page 400",
+        f'http("POST", f"/d/{{token}}", content=b"{_TYPED}{fields}" + shown, **form)',
+        f'http("POST", f"/d/{{token}}", content=b"{_TYPED}value:text:=x" + shown, **form)',
+        setup=_LINK,
+        names=names,
+    )
 
 
 def _decision(name: str, body: str, *names: str) -> Case:
@@ -204,6 +216,13 @@ REQUESTS = Area(
             'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": 0})',
             'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": False})',
             names=("work", "false"),
+        ),
+        Case(
+            "http-approver-and-due",
+            _MALFORMED,
+            'http("GET", "/waits", query={"approver": "kim", "order": "due"})',
+            'http("GET", "/waits", query={"approver": "kim"})',
+            names=("approver", "order=due"),
         ),
         Case(
             "http-limit",
@@ -553,6 +572,14 @@ LINKS = Area(
             setup=_LINK,
             names=("as", "json"),
         ),
+        _typed("no-place", "value:text:/a=x", "value:text:/a"),
+        _typed("no-value", "reason=x", "value"),
+        _typed("kind", "value:secret:=x", "secret"),
+        _typed("json", "value:json:=x", "JSON"),
+        _typed("no-digits", "value:number:=x", "number"),
+        _typed("no-number", "value:number:=true", "number"),
+        _typed("approval", "value:text:=x&arguments=5", "decision"),
+        _typed("two-values", "value:text:=x&value=y", "answer"),
         Case(
             "link-click-malformed",
             "page 400",

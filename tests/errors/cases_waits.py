@@ -105,6 +105,13 @@ WAITS = Area(
             names=("receipt", "on_answer"),
         ),
         Case(
+            "list-unknown-approver",
+            InvalidInput,
+            'runner.waiting(approver="")',
+            'list(runner.waiting(approver="kim"))',
+            names=("approver", "Identity"),
+        ),
+        Case(
             "list-unknown-kinds",
             InvalidInput,
             'runner.waiting(kinds=["mail"])',

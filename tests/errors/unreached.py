@@ -147,9 +147,6 @@ UNREACHED: dict[str, str] = {
         "a reason to make the file in another way, which no caller of a store sees"
     ),
     "continuations_storage/files.py:_flush_published": _SYSTEM_CALL,
-    "continuations/interop/agent_continuations/suspending_model.py": (
-        "`request` catches it; see test_agent_continuations.py"
-    ),
 }
 
 CLASSES: dict[type[BaseException], str] = {

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PREFIX = "value:"
 _MAX_DEPTH = 5
 _NUMBERS = {"integer": "numeric", "number": "decimal"}
+_NO_NUMBER = "{} must be a number. Write digits, for example 12."
 _DATES = {"date": "date", "time": "time"}
 
 
@@ -181,12 +182,14 @@ def value_from_fields(fields: Mapping[str, str]) -> Any:
         *above, last = ["", *map(_unescaped, pointer.split("/")[1:])]
         place: Any = holder
         for step in above:
-            place = jsontext.as_object(place) and place.get(step)
+            found = jsontext.as_object(place)
+            place = None if found is None else found.get(step)
         if not isinstance(place, dict) or last in place or pointer[:1] not in ("", "/"):
-            raise problems.malformed(f'The field "{name:.80}" has no place.')
+            msg = f'The field "{name:.80}" has no place. Open the page again.'
+            raise problems.malformed(msg)
         place[last] = _value(kind.removesuffix("?"), text, pointer.strip("/"))
     if "" not in holder:
-        raise problems.malformed("The form has no value.")
+        raise problems.malformed("The form has no value. Open the page again.")
     return holder[""]
 
 
@@ -196,16 +199,18 @@ def _value(kind: str, text: str, place: str) -> Any:
     if kind == "text":
         return text
     if kind not in ("number", "json"):
-        raise problems.malformed(f'The kind "{kind:.20}" of a field is unknown.')
+        msg = f'The kind "{kind:.20}" of a field is unknown. Open the page again.'
+        raise problems.malformed(msg)
     what = f'"{place}"' if place else "The answer"
     try:
         value = jsontext.parse(text.strip(), lossless=True)
     except jsontext.NotJson as error:
         if kind == "number":
-            raise problems.malformed(f"{what} must be a number.") from None
-        raise problems.malformed(f"{what} is not JSON: {error}.") from None
+            raise problems.malformed(_NO_NUMBER.format(what)) from None
+        msg = f"{what} is not JSON: {error}. Write a text in quotes, or a number."
+        raise problems.malformed(msg) from None
     if kind == "number" and type(value) not in (int, float):
-        raise problems.malformed(f"{what} must be a number.")
+        raise problems.malformed(_NO_NUMBER.format(what))
     return value
 
 

@@ -136,7 +136,10 @@ def _typed_verdict(fields: Mapping[str, str], by: str) -> Verdict:
     is_approval = others.get("decision") == "approve"
     kind = _decision_kind(others if is_approval else {**others, "value": ""})
     if not is_approval and (kind != "answer" or "value" in others):
-        msg = 'Only the decisions "answer" and "approve" have typed fields.'
+        msg = (
+            'Only the decisions "answer" and "approve" have typed fields. Open the '
+            "page again."
+        )
         raise problems.malformed(msg)
     if not others.keys().isdisjoint({"arguments", "form", "remember"}):
         raise problems.malformed("A form cannot edit arguments or give a grant.")

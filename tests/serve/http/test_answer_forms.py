@@ -182,6 +182,7 @@ def test_schema_cannot_forge_the_page() -> None:
         {"value:json:": "{"},
         {"value:secret:": "x"},
         {"value:text:/a": "no object before it"},
+        {"value:object:": "", "value:text:/a/b": "no object before it"},
         {"value:text:": "x", "value:text:/a": "no object"},
         {"value:object:": "", "value:text:/a": "x", "value:json:/a": "1"},
         {"value:object:": "", "value:text:/a": "x", "value:text:/a/b": "y"},
