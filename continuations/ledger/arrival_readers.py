@@ -36,5 +36,6 @@ def is_awaited(state: RunState | None, letter: str, number: int) -> bool:
         layout.REVOCATION: run.last_revocation_number,
         layout.OPERATOR_REQUEST: run.last_operator_number,
     }[letter]
-    kept = {each.number for each in run.signals} if letter == layout.SIGNAL else set()
-    return number > last_number or number in kept
+    if letter == layout.SIGNAL and any(each.number == number for each in run.signals):
+        return True
+    return number > last_number

@@ -292,8 +292,8 @@ class _IntegrityScan:
             if wait_id is not None:
                 await self._scan_decision(key, wait_id, state)
             elif key == layout.cancel_request_key(run_id):
-                reading = read_cancel_request(self._objects, run_id)
-                await self._check_record(key, reading, blocks=open_run)
+                reading_it = read_cancel_request(self._objects, run_id)
+                await self._check_record(key, reading_it, blocks=open_run)
             for letter, read in READERS.items():
                 number = layout.number_in(letter, key)
                 if number is not None:
