@@ -51,6 +51,7 @@ class AsyncEvents(RunnerParts):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, an argument is invalid, or no wait has
                 taken 100 signals of the run. Or the id names another signal.
             StoreError: The store failed. The signal may be recorded: repeat the call
