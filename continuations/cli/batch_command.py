@@ -69,23 +69,19 @@ def _posted(items: Any, by: str) -> dict[str, PostedDecision]:
     # Imported here: no other command reads the bodies of the HTTP API.
     from continuations.serve.http import decision_bodies, problems  # noqa: PLC0415
 
-    posted: dict[str, PostedDecision] = {}
-    for item in jsontext.as_array(items) or [None]:
-        own = {**(jsontext.as_object(item) or {})}
-        wait_id = own.pop("wait_id", None)
-        if type(wait_id) is not str or wait_id in posted:
-            msg = (
-                "DECISIONS must be a JSON array of objects, each with a "
-                '"wait_id" of its own. Correct the JSON.'
-            )
-            raise UsageError(msg)
-        try:
-            posted[wait_id] = decision_bodies.posted_decision(own, by)
-        except problems.RequestRefused as error:
-            why = (error.problem.detail or "").removesuffix(".")
-            msg = f"DECISIONS is not valid for {wait_id}: {why}. Correct the JSON."
-            raise UsageError(msg) from None
-    return posted
+    given = jsontext.as_array(items)
+    if not given:
+        msg = (
+            'DECISIONS must be a JSON array of objects, each with a "wait_id". '
+            "Correct the JSON."
+        )
+        raise UsageError(msg)
+    try:
+        return decision_bodies.posted_decisions(given, by)
+    except problems.RequestRefused as error:
+        why = (error.problem.detail or "").removesuffix(".")
+        msg = f"DECISIONS is not valid: {why}. Correct the JSON."
+        raise UsageError(msg) from None
 
 
 def _result_text(result: Decision | Vote | Exception) -> str:

@@ -239,8 +239,11 @@ class Wait:
     @property
     def escalates(self) -> bool:
         """Whether the deadline asks other approvers instead of ending the wait."""
-        text = self.on_deadline_json
-        return text is not None and type(self.on_deadline).__name__ == "Escalate"
+        if self.on_deadline_json is None:
+            return False
+        from continuations.core.deadline_actions import Escalate  # noqa: PLC0415 - rarely needed
+
+        return isinstance(self.on_deadline, Escalate)
 
     @property
     def has_slots(self) -> bool:

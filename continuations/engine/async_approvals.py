@@ -38,6 +38,7 @@ class AsyncApprovals(AsyncDecider):
         Raises:
             InvalidId: `run_id` is invalid.
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             Corrupt: A recorded decision is damaged.
             FormatError: A recorded decision has a newer format.
             StoreError: The store failed.
@@ -91,6 +92,7 @@ class AsyncApprovals(AsyncDecider):
         Raises:
             InvalidId: `run_id` is invalid.
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             Corrupt: A stored object is damaged.
             FormatError: A stored object has a newer format.
             StoreError: The store failed.
@@ -127,6 +129,7 @@ class AsyncApprovals(AsyncDecider):
         Raises:
             InvalidId: `run_id` is invalid.
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has no such grant, or an argument is not a text.
             Corrupt: A stored object is damaged.
             FormatError: A stored object has a newer format.

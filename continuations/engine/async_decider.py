@@ -123,7 +123,8 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         """Iterate over the open waits of all runs, sorted by id.
 
         Only keys are read. Waits of the kinds `timer` and `model` have no object: if
-        they are asked for, each run with a deadline is loaded. After a crash the list
+        they are asked for, each run with a deadline is loaded. Waits of the kind
+        `operator` have no deadline, so they are not listed. After a crash the list
         may be out of date until the next sweep; `decide` and `look` are always exact.
         A wait whose deadline has passed is listed as `expired` until a sweep records
         the expiry.
@@ -167,8 +168,9 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
 
         The objects of the waits are read in parallel: one request for each wait.
         `waiting` needs one request for a thousand waits. After a crash, a decided wait
-        may be listed until the next sweep, also of a finished run. `decide` and `wait`
-        are always exact.
+        may be listed until the next sweep, also of a finished run. After an escalation,
+        a wait has the approvers and the deadline with which it was opened. `decide`
+        and `wait` are always exact.
 
         Args:
             after: Return only waits after this wait id.
@@ -252,6 +254,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
 
         Raises:
             RunNotFound: The store has no such run or version.
+            RunErased: The run was erased.
             InvalidInput: `version` is not an integer.
             Corrupt: A stored object is damaged.
             FormatError: A stored object has a newer format.
@@ -291,6 +294,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, or an argument is not a text.
             StoreError: The store failed.
         """
@@ -331,6 +335,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
                 or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.

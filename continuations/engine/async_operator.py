@@ -45,6 +45,7 @@ class AsyncOperator(RunnerParts):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, or `reason` or `by` is not a text.
             StoreError: The store failed. Call again.
         """
@@ -69,6 +70,7 @@ class AsyncOperator(RunnerParts):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, or `by` is not a text.
             StoreError: The store failed. Call again.
         """

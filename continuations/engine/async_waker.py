@@ -34,6 +34,7 @@ class AsyncWaker(AsyncApprovals):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: `by` is not a text.
             StoreError: The store failed. Call again.
         """

@@ -255,7 +255,7 @@ async def resume_async(
     _check_answers(answers)
     now = ports.clock.now()  # once: a deadline may pass between two readings
     state = with_escalated_waits(state, now)
-    decisions = decisions_from_answers(state, answers or {}, ports)
+    decisions = decisions_from_answers(state, answers or {}, ports, now)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
     if state.run.status not in ENDED_STATUSES:

@@ -45,7 +45,7 @@ def with_escalated_waits(state: RunState, now: datetime) -> RunState:
 
 
 def decisions_from_answers(
-    state: RunState, answers: Answers, ports: Ports
+    state: RunState, answers: Answers, ports: Ports, now: datetime
 ) -> dict[str, Decision]:
     """Return the decisions that the verdicts make, by wait id.
 
@@ -65,7 +65,7 @@ def decisions_from_answers(
                 f"{', '.join(state.waits) or 'none'}."
             )
             raise WaitNotFound(msg, run_id=state.run.id, wait_id=str(wait_id))
-        decisions[wait_id] = _decision(wait, _verdicts(given), ports)
+        decisions[wait_id] = _decision(wait, _verdicts(given), ports, now)
     return decisions
 
 
@@ -76,9 +76,10 @@ def _verdicts(
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
-def _decision(wait: Wait, verdicts: list[Verdict], ports: Ports) -> Decision:
+def _decision(
+    wait: Wait, verdicts: list[Verdict], ports: Ports, now: datetime
+) -> Decision:
     """Return the decision that several verdicts make together."""
-    now = ports.clock.now()
     current: Wait | Decision = wait
     for number, verdict in enumerate(verdicts):
         if isinstance(current, Decision):

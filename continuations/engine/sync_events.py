@@ -50,6 +50,7 @@ class Events:
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, an argument is invalid, or no wait has
                 taken 100 signals of the run. Or the id names another signal.
             StoreError: The store failed. The signal may be recorded: repeat the call
@@ -79,7 +80,7 @@ class Events:
 
         If the data does not fit the type of the wait, the wait is opened again, and its
         note says why. A crash leaves the event published or not. If it is published, a
-        sweep ends the waits that this call did not come to.
+        sweep ends the waits that this call left open.
 
         Args:
             name: Name of the event, 1 to 200 characters.

@@ -47,6 +47,7 @@ class Operator:
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, or `reason` or `by` is not a text.
             StoreError: The store failed. Call again.
         """
@@ -72,6 +73,7 @@ class Operator:
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: The run has ended, or `by` is not a text.
             StoreError: The store failed. Call again.
         """

@@ -201,6 +201,7 @@ class Runner(Threads, Generic[Output]):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: `context` or `should_pause` is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.

@@ -32,6 +32,7 @@ class Waker(Approvals):
 
         Raises:
             RunNotFound: The store has no such run.
+            RunErased: The run was erased.
             InvalidInput: `by` is not a text.
             StoreError: The store failed. Call again.
         """

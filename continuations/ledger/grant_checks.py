@@ -19,7 +19,7 @@ def find_problem(wait: Wait, grant: object) -> str | None:
         return f"remember must be a Grant, got {type(grant).__name__}"
     if not wait.rules.follows_policy:
         return f"remember is for an approval, and the wait has the kind {wait.kind}"
-    if wait.votes_needed > 1 or (wait.quorum is not None and wait.quorum.votes > 1):
+    if wait.votes_needed > 1:
         return "several persons decide the wait, and one cannot give a grant"
     if wait.form_schema_json is not None:
         return "each call needs a form, and a grant cannot fill it in"

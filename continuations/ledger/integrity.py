@@ -14,14 +14,12 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout, wait_slots, waits
+from continuations.ledger.arrival_readers import READERS, is_awaited
 from continuations.ledger.arrivals import (
     read_cancel_request,
     read_decision,
-    read_inbox_message,
-    read_signal,
 )
 from continuations.ledger.objects import NotFound, Objects
-from continuations.ledger.revocation_records import read_one
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
 from continuations.value_class import dataclass
 from continuations.wire.envelope import MAGIC, format_number
@@ -281,42 +279,27 @@ class _IntegrityScan:
 
     # Arrivals -----------------------------------------------------------------
 
-    async def scan_arrivals(  # noqa: C901 - one branch for each kind of object
-        self, state: RunState | None
-    ) -> None:
+    async def scan_arrivals(self, state: RunState | None) -> None:
         """Check everything that arrived, then the open waits."""
         open_waits = {} if state is None else dict(state.waits)
-        last_read = state.run.last_inbox_number if state else 0
-        kept_signals = {each.number for each in state.run.signals} if state else {0}
-        last_signal = state.run.last_signal_number if state else 0
         open_run = state is not None and state.run.status not in ENDED_STATUSES
         if state is None and not self._version_faults:
             await self._check_arrivals_without_versions()
             return
         run_id = self._run_id
         async for key in self._objects.all_keys(layout.arrivals_prefix(run_id)):
-            number = layout.number_in(layout.MESSAGE, key)
             wait_id = layout.decided_wait_id(key, run_id)
             if wait_id is not None:
                 await self._scan_decision(key, wait_id, state)
-            elif number is not None:
-                reading = read_inbox_message(self._objects, run_id, number)
-                await self._check_record(
-                    key, reading, blocks=open_run and number > last_read
-                )
-            elif (signal := layout.number_in(layout.SIGNAL, key)) is not None:
-                reading_signal = read_signal(self._objects, run_id, signal)
-                is_kept = signal > last_signal or signal in kept_signals
-                await self._check_record(
-                    key, reading_signal, blocks=open_run and is_kept
-                )
-            elif (revocation := layout.number_in(layout.REVOCATION, key)) is not None:
-                reading_end = read_one(self._objects, run_id, revocation)
-                is_new = state is None or revocation > state.run.last_revocation_number
-                await self._check_record(key, reading_end, blocks=open_run and is_new)
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)
                 await self._check_record(key, reading_it, blocks=open_run)
+            for letter, read in READERS.items():
+                number = layout.number_in(letter, key)
+                if number is not None:
+                    reading = read(self._objects, run_id, number)
+                    blocks = open_run and is_awaited(state, letter, number)
+                    await self._check_record(key, reading, blocks=blocks)
         for wait_id, wait in open_waits.items():
             if wait.has_slots:
                 await self._scan_slots(wait)

@@ -36,7 +36,7 @@ class PruneResult:
     """The result of `prune`.
 
     Attributes:
-        run_ids: The runs that ended long enough ago, those that ended first come first.
+        run_ids: The runs that ended long enough ago, in no order.
         erased: The receipts of the runs that were erased.
         errors: The errors of the other runs, by run id. Call `prune` again for them.
     """

@@ -74,7 +74,7 @@ class EventPublisher:
         """Record an event, and end the waits that match it.
 
         `data` is JSON text. With `own_id`, a repeated call records no second event. It
-        ends the waits that the first call did not come to.
+        ends the waits that the first call left open.
 
         Raises:
             InvalidInput: The own id names an event with other data.

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from continuations.core.waits import Wait
 from continuations.errors import InvalidInput
-from continuations.ledger import layout, waits
+from continuations.ledger import layout, wait_slots, waits
 from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from continuations.core.waits import Wait
+    from continuations.core.decisions import Decision
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
@@ -74,16 +75,29 @@ async def read_worklist(
     shown = places[:limit]
     now_ms = to_milliseconds(clock.now())
     bodies = await objects.read_many([layout.wait_key(each[2]) for each in shown])
-    rows = [
-        ListedWait(wait=waits.decode_open(wait_id, body), expired=due < now_ms)
-        for (due, _, wait_id), body in zip(shown, bodies, strict=True)
-        if body is not None
-    ]
+    rows: list[ListedWait] = []
+    for (due, _, wait_id), body in zip(shown, bodies, strict=True):
+        if body is not None:
+            wait = await _followed(objects, clock, waits.decode_open(wait_id, body))
+            if isinstance(wait, Wait):
+                rows.append(ListedWait(wait=wait, expired=due < now_ms))
     following = None
     if len(places) > limit:
         due, opened, wait_id = shown[-1]
         following = f"{horizon}/{due}/{opened}/{wait_id}"
     return Worklist(waits=tuple(rows), next=following)
+
+
+async def _followed(objects: Objects, clock: StoreClock, wait: Wait) -> Wait | Decision:
+    """Return a wait as its escalation left it, or its decision.
+
+    The object of a wait never changes. So its approvers may be those of before the
+    deadline. Only waits past such a deadline cost a listing and their slots.
+    """
+    is_past = wait.deadline is not None and wait.deadline < clock.now()
+    if not (is_past and wait.escalates):
+        return wait
+    return await wait_slots.follow(objects, wait)
 
 
 def _parse_cursor(after: object) -> tuple[int | None, tuple[int, int, str] | None]:

@@ -16,7 +16,8 @@ from continuations.present.schema_parts import (
 )
 
 _IDENTITY: Json = {
-    "description": "Who acted, if a door established it; else null.",
+    "description": "The person or program that acted, if a door or the "
+    "application established it; else null.",
     "oneOf": [
         {"type": "null"},
         object_form(
@@ -141,7 +142,7 @@ def audit_definitions() -> Json:
     return {
         "audit_line": object_form("One recorded act on a run.", _LINE),
         "audit": object_form(
-            "What was decided about a run.",
+            "The recorded acts on a run.",
             {"run_id": TEXT, "lines": array(ref("audit_line"))},
         ),
     }

@@ -68,8 +68,8 @@ _DECIDED: Json = {
     ),
     "reasons": described(
         array(TEXT),
-        "Why an operator holds the run until `unpause`: the reason of a pause, and the "
-        "names of conditions of agents.",
+        "The reasons why an operator holds the run until `unpause`: the reason of a "
+        "pause, and the names of conditions of agents.",
     ),
 }
 _STACK: Json = {"frames": array(ref("frame")), "calls": array(ref("call"))}
@@ -270,7 +270,7 @@ def _event_definitions() -> Json:
     runs: Json = {"type": "array", "items": TEXT}
     return {
         "event_request": object_form(
-            "An event for all runs that wait for it.",
+            "An event for all runs that wait for its name and key.",
             {"name": _EVENT_NAME},
             {
                 "key": {

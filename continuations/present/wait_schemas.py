@@ -30,16 +30,20 @@ _WAIT_NOTICE: Json = {
     "created_at": TIME,
     "deadline": TIME_OR_NULL,
     "approvers": described(
-        array(TEXT), "Who may decide: persons, and `group:NAME`. Empty: everybody."
+        array(TEXT),
+        "The persons who may decide, and groups as `group:NAME`. Empty: everybody.",
     ),
     "votes_needed": described(
-        COUNT, "How many persons must give the same verdict. One denial is enough."
+        COUNT,
+        "The number of persons who must give the same verdict. One denial is enough.",
     ),
     "reversible": {
         "type": ["boolean", "null"],
         "description": "Whether the effect can be undone; null: the tool does not say.",
     },
-    "requester": described(TEXT_OR_NULL, "Who asked for the run."),
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
 }
 _ARGUMENTS: Json = described(
     OBJECT,
@@ -71,14 +75,14 @@ _OF_ARGUMENTS: Json = {
                 },
             )
         ),
-        "What earlier calls of the frame returned, the oldest first.",
+        "Results of earlier calls of the frame, the oldest first.",
     ),
 }
 _WAIT: Json = {
     **_WAIT_NOTICE,
     **_OF_ARGUMENTS,
     "agent_words": described(
-        TEXT_OR_NULL, "What the agent wrote when it made the call; not checked."
+        TEXT_OR_NULL, "The text that the agent wrote with the call; not checked."
     ),
     "call_id": described(
         TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
@@ -118,8 +122,8 @@ _WAIT: Json = {
     "stage": described(COUNT, "1 if the tool's on_answer function was called."),
     "on_deadline": {
         "type": ["object", "null"],
-        "description": "What the deadline does: an answer, a denial, a failure or an "
-        "escalation to other approvers.",
+        "description": "The effect of the deadline: an answer, a denial, a failure or "
+        "an escalation to other approvers.",
     },
     "not_requester": described(BOOLEAN, "The requester of the run may not decide."),
     "votes": described(

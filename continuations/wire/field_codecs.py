@@ -137,9 +137,9 @@ def _read_given_grant(fields: FieldReader, name: str) -> str | None:
 
 def _read_names(fields: FieldReader, name: str) -> str | None:
     text = fields.json_or_none(name)
-    names = None if text is None else jsontext.parse(text)
-    if names is None and text is None:
+    if text is None:
         return None
+    names = jsontext.parse(text)
     is_list = isinstance(names, list)
     if is_list and all(type(each) is str for each in cast("list[object]", names)):
         return text

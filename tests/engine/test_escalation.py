@@ -128,6 +128,26 @@ def test_escalation_asks_other_approvers_under_the_same_id(
     assert [] == office.marker_keys()
 
 
+def test_worklist_has_the_approvers_and_the_deadline_of_after_the_escalation(
+    environment: RunEnvironment,
+) -> None:
+    """As `wait` has them; the object of the wait never changes."""
+    del environment
+    action = escalate(to=["cfo"], within=DAY)
+    pay = make_pay(approvers=["kim"], within=DAY, on_deadline=action)
+    office = Office(PAY, pay)
+    opened = office.start()
+    assert (opened,) == tuple(row.wait for row in office.runner.worklist().waits)
+    office.pass_time(DAY)
+
+    [row] = office.runner.worklist().waits
+
+    now = office.runner.wait(opened.id)
+    assert ("cfo",) == row.wait.approvers == now.approvers
+    assert opened.deadline != row.wait.deadline == now.deadline
+    assert not row.expired
+
+
 def test_second_deadline_expires_the_wait(environment: RunEnvironment) -> None:
     """There is one step: after the new deadline the call is refused."""
     policy = make_pay(within=DAY, on_deadline=escalate(to=["cfo"], within=HOUR))

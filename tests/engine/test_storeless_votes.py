@@ -140,6 +140,31 @@ def test_deadline_that_passes_during_a_resume_escalates(
     assert [] == environment.effect_names()
 
 
+def test_decision_in_the_moment_of_the_deadline_counts_or_comes_too_late(
+    environment: RunEnvironment,
+) -> None:
+    """The deadline lies between two readings of the clock; one of them counts."""
+    action = escalate(to=["cfo"], within=DAY)
+    agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
+    opened = ManualClock()
+    data, wait = suspend(agent, opened)
+    answers = {wait.id: Approve(by="kim")}
+    results: list[str] = []
+
+    for seconds in range(-4, 2):
+        clock = _TickingClock(opened.seconds + DAY.total_seconds() + seconds)
+        try:
+            outcome = resume(data, agent, answers=answers, clock=clock)
+        except DecisionRefused:
+            results.append("escalated")
+        else:
+            assert isinstance(outcome, Finished)
+            results.append("approved")
+
+    assert {"approved", "escalated"} == set(results)
+    assert results.count("approved") == len(environment.effect_names())
+
+
 @pytest.mark.parametrize("requester", ["jane", Identity("jane")])
 def test_the_requester_does_not_decide(
     environment: RunEnvironment, requester: Any

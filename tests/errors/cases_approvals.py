@@ -101,6 +101,14 @@ APPROVALS = Area(
             names=("wait_id",),
         ),
         Case(
+            "http-decisions-item",
+            "problem 400 malformed",
+            'http("POST", "/decisions", {"decisions": [{"wait_id": wait.id, "decision": "yes"}]})',
+            'http("POST", "/decisions", {"decisions": [{"wait_id": wait.id, "decision": "approve"}]})',
+            setup="wait = start()",
+            names=("decisions[0]", "approve"),
+        ),
+        Case(
             "cli-decide-no-list",
             "exit 2",
             "cli('decide', '{}')",

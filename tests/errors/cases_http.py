@@ -232,6 +232,13 @@ REQUESTS = Area(
             names=("limit", "1000"),
         ),
         Case(
+            "http-order",
+            _MALFORMED,
+            'http("GET", "/waits", query={"order": "deadline"})',
+            'http("GET", "/waits", query={"order": "due"})',
+            names=("order", "due"),
+        ),
+        Case(
             "http-after",
             _MALFORMED,
             'http("GET", "/waits", query={"after": "jane-1"})',

@@ -647,11 +647,23 @@ def test_wait_with_damaged_objects_gets_a_new_id(what: str, way: str) -> None:
     run_async(scenario())
 
 
-@pytest.mark.parametrize(
-    "key", [layout.cancel_request_key(RUN), layout.numbered_key(layout.MESSAGE, RUN, 1)]
+LETTERS = (
+    layout.MESSAGE,
+    layout.SIGNAL,
+    layout.REVOCATION,
+    layout.OPERATOR_REQUEST,
 )
-def test_repair_refuses_a_damaged_cancel_request_or_message(key: str) -> None:
-    """A repair must not ignore either of them."""
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        layout.cancel_request_key(RUN),
+        *(layout.numbered_key(letter, RUN, 1) for letter in LETTERS),
+    ],
+)
+def test_repair_refuses_a_damaged_request_or_message(key: str) -> None:
+    """A repair must not ignore any of them."""
 
     async def scenario() -> None:
         store = MemoryStore()

@@ -19,7 +19,7 @@ MAX_DECISIONS = 100
 
 
 async def audit(context: RequestContext) -> Response:
-    """Show what was decided about a run."""
+    """Show the recorded acts on a run."""
     run_id = context.path_params["run_id"]
     lines = await context.runner.audit(run_id)
     shown = [json_forms.audit_line_json(line) for line in lines]
@@ -79,15 +79,7 @@ def _posted_decisions(
     if not 1 <= len(items) <= MAX_DECISIONS:
         msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
         raise problems.malformed(msg)
-    posted: dict[str, decision_bodies.PostedDecision] = {}
-    for item in items:
-        own = {**(jsontext.as_object(item) or {})}
-        wait_id = own.pop("wait_id", None)
-        if type(wait_id) is not str or wait_id in posted:
-            msg = 'Each of "decisions" must be an object with a "wait_id" of its own.'
-            raise problems.malformed(msg)
-        posted[wait_id] = decision_bodies.posted_decision(own, context.identity)
-    return posted
+    return decision_bodies.posted_decisions(items, context.identity)
 
 
 def _result_json(

@@ -22,7 +22,7 @@ from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.serve.http import problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from continuations.core.grants import Grant
     from continuations.core.identity import Identity
@@ -76,6 +76,25 @@ def posted_decision(fields: Mapping[str, Any], by: str | Identity) -> PostedDeci
     shown = optional_text(fields, "shown")
     own = {key: fields[key] for key in fields if key != "shown"}
     return PostedDecision(_verdict_from_json(own, by), shown)
+
+
+def posted_decisions(
+    items: Iterable[object], by: str | Identity
+) -> dict[str, PostedDecision]:
+    """Return the decisions of JSON objects, by wait id; raise `RequestRefused`."""
+    posted: dict[str, PostedDecision] = {}
+    for number, item in enumerate(items):
+        own = {**(jsontext.as_object(item) or {})}
+        wait_id = own.pop("wait_id", None)
+        if type(wait_id) is not str or wait_id in posted:
+            msg = f'decisions[{number}] must be an object with a "wait_id" of its own.'
+            raise problems.malformed(msg)
+        try:
+            posted[wait_id] = posted_decision(own, by)
+        except problems.RequestRefused as error:
+            msg = f"decisions[{number}] is not valid: {error.problem.detail}"
+            raise problems.malformed(msg) from None
+    return posted
 
 
 def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict:

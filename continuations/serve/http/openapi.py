@@ -255,7 +255,7 @@ def _signal_paths() -> Json:
         "/events": {
             "post": operation(
                 "publish",
-                "Publish an event for all runs that wait for it",
+                "Publish an event for all runs that wait for its name and key",
                 {"200": json_response("published_event", "The event is published.")},
                 *(400, 415, 503),
                 body=request_body("application/json", "event_request"),

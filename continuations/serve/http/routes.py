@@ -97,7 +97,10 @@ async def list_waits(context: RequestContext) -> Response:
     """List open waits, one page at a time."""
     limit = _parse_limit(context.request)
     approver = _parse_approver(context)
-    if context.request.query.get("order") == "due":
+    order = context.request.query.get("order", "id")
+    if order not in ("id", "due"):
+        raise problems.malformed('"order" must be "id" or "due".')
+    if order == "due":
         if approver is not None:
             msg = '"approver" cannot be combined with "order=due". Send one of them.'
             raise problems.malformed(msg)

@@ -175,8 +175,8 @@ def subject_line(wait: Wait) -> str:
     # A mail reader would decode "=?…?=" (RFC 2047) to invisible characters again.
     tool = escape_invisible(wait.tool).replace("=?", "= ?")
     question = wait.rules.question.format(tool=tool)
-    reminder = "" if event_type(wait) == "wait.opened" else _PREFIXES[event_type(wait)]
-    return f"{reminder}{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
+    prefix = "" if event_type(wait) == "wait.opened" else _PREFIXES[event_type(wait)]
+    return f"{prefix}{question} Run {wait.run_id} waits for you"[:_MAX_SUBJECT]
 
 
 def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:

@@ -191,7 +191,11 @@ def message_id(wait: Wait) -> str:
 def wait_opened_event(
     wait: Wait, link: str | None, *, with_arguments: bool
 ) -> dict[str, Any]:
-    """Return the event of a wait, the same for every attempt."""
+    """Return the event of a wait, the same for every attempt.
+
+    `timestamp` is the time when the wait was opened, also in a reminder or an
+    escalation.
+    """
     notice = wait_notice_json(wait, with_arguments=with_arguments)
     return {
         "type": event_type(wait),

@@ -521,6 +521,7 @@ def test_open_waits_are_listed_a_page_at_a_time() -> None:
     "query",
     [
         {"limit": "0"},
+        {"order": "deadline"},
         {"limit": "1001"},
         {"limit": "-1"},
         {"limit": "²"},
