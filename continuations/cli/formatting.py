@@ -11,7 +11,7 @@ from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.withheld_waits import withheld
-from continuations.engine.outcomes import Failed, Finished, Replied, Suspended
+from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_text import DECISION_WORDS, votes_text, wait_facts
@@ -42,7 +42,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     yield type(outcome).__name__
     yield f"run: {escape_invisible(outcome.run_id)}"
     match outcome:
-        case Finished() | Replied():
+        case Finished():
             yield "output:"
             yield indent_escaped(_output_text(outcome))
             yield f"usage: {usage_text(outcome.usage)}"
@@ -53,7 +53,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
             yield from _suspended_lines(outcome)
 
 
-def _output_text(outcome: Finished | Replied) -> str:
+def _output_text(outcome: Finished) -> str:
     if isinstance(outcome.output, str):
         return outcome.output
     # An output of a declared type is shown as the text that the model wrote.

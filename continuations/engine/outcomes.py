@@ -64,8 +64,10 @@ class Suspended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replied(Generic[Output]):
+class Replied(Finished[Output]):
     """A thread has replied to a message, and rests until the next one.
+
+    Code that takes any outcome may treat it as `Finished`: it has an output.
 
     Attributes:
         run_id: Id of the thread's run.
@@ -75,12 +77,6 @@ class Replied(Generic[Output]):
         code_changes: Differences between this process's code and the code that worked
             on the thread before.
     """
-
-    run_id: str
-    output: Output
-    usage: Usage
-    continuation: Continuation
-    code_changes: tuple[ManifestChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +116,7 @@ class Queued:
     number: int
 
 
-Outcome: TypeAlias = Finished[Output] | Replied[Output] | Suspended | Failed
+Outcome: TypeAlias = Finished[Output] | Suspended | Failed
 Reply: TypeAlias = Replied[Output] | Failed
 SendResult: TypeAlias = Replied[Output] | Suspended | Queued | Failed
 

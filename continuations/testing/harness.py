@@ -5,14 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, cast
 
-from continuations import (
-    Failed,
-    Finished,
-    Replied,
-    Runner,
-    RunNotFound,
-    Suspended,
-)
+from continuations import Failed, Finished, Runner, RunNotFound, Suspended
 from continuations.testing.crash_point import CrashPoint
 from continuations.testing.expectation import fail
 from continuations.testing.frozen_clock import FrozenClock, memory_store, period_of
@@ -326,8 +319,6 @@ class AgentHarness(WaitDecider, Generic[Output]):
             found = f"finished with output {outcome.output!r}"
         elif isinstance(outcome, Failed):
             found = f"failed: {outcome.error.message}"
-        elif isinstance(outcome, Replied):
-            found = f"rests after the reply {outcome.output!r}"
         else:
             waits = describe(outcome.waits)
             found = f"is suspended and has these open waits:\n{waits}"

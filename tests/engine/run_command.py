@@ -36,7 +36,6 @@ from continuations import (
     Failed,
     Finished,
     Queued,
-    Replied,
     RunBusy,
     Runner,
     StaleRun,
@@ -94,7 +93,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "changes": [f"{each.kind} {each.where}" for each in outcome.code_changes],
     }
     match outcome:
-        case Finished() | Replied():
+        case Finished():
             result["output"] = outcome.output
         case Suspended():
             result["waits"] = [wait_to_json(wait) for wait in outcome.waits]

@@ -26,6 +26,8 @@ from tests.clocks import ManualClock
 from tests.engine.thread_agents import CLERK_ASKS, support
 
 if TYPE_CHECKING:
+    from continuations import Outcome
+    from continuations.engine.outcomes import SendResult
     from tests.run_environment import RunEnvironment
 
 
@@ -47,7 +49,7 @@ def thread(runner: Runner) -> Thread[Any]:
     return runner.thread(key="customer 42")
 
 
-def output(result: object) -> Any:
+def output(result: Outcome | SendResult) -> Any:
     """Return the output of a reply."""
     assert isinstance(result, Replied)
     return result.output
@@ -387,7 +389,11 @@ def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
 
 def test_instructions_are_made_once_with_the_first_message() -> None:
     """A function gets the text and the context."""
-    runner = make_runner(instructions=lambda text, context: f"{context}: {text}")
+
+    def greet(text: str, context: str) -> str:
+        return f"{context}: {text}"
+
+    runner = make_runner(instructions=greet)
     thread = runner.thread(key="k")
     thread.send("Hello", context="EN")
     thread.send("More", context="DE")

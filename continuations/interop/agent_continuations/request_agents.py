@@ -151,7 +151,6 @@ class Agent:
             raise ContinuationsError(msg, run_id=outcome.run_id)
         if isinstance(outcome, continuations.Finished):
             return responses.completed(outcome.continuation)
-        assert isinstance(outcome, continuations.Suspended)  # noqa: S101 - no thread
         names = list(outcome.reasons)
         if not pauses and not names:
             msg = (
