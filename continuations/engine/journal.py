@@ -265,12 +265,9 @@ class StoreJournal:
         """
         if self._guarding_markers:
             return
-        if (
-            self._arrival_markers
-            and self._clock_reading is not None
-            and self._clock_reading.store_time is not None
-        ):
-            self._check_clock_reading(self._clock_reading)
+        reading = self._clock_reading
+        if self._arrival_markers and reading and reading.store_time:
+            self._check_clock_reading(reading)
             self._guarding_markers = self._arrival_markers
         else:
             await self._make_guard()
@@ -315,12 +312,8 @@ class StoreJournal:
         clock = self._ports.clock
         now = clock.now()
         lease = Lease.start_now(clock, self._lease_seconds)
-        marker = markers.guard(
-            self.run_id,
-            self.version_number + 1,
-            lease.until,
-            self._ports.ids.new_ulid(now),
-        )
+        number, ulid = self.version_number + 1, self._ports.ids.new_ulid(now)
+        marker = markers.guard(self.run_id, number, lease.until, ulid)
         store_time = await markers.create_with_time(self._objects, marker)
         try:
             self._check_time(now, store_time)
