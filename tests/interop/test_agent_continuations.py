@@ -301,3 +301,22 @@ def test_declared_names_stay() -> None:
     assert ["flight"] == described["function"]["parameters"]["required"]
     names = {"RUNNING", "COMPLETED", "SUSPENDED", "REJECTED", "ERROR"}
     assert names == {each.name for each in AgentExecutionStatus}
+
+
+def test_function_of_an_agent_is_called_once() -> None:
+    """To find its agent; it may do something else before it passes on its input."""
+    calls: list[object] = []
+    inner = ContinuationAgent("inner", [])
+
+    @tool(is_agent=True)
+    def helper(prompt: Any) -> Any:
+        """Help."""
+        calls.append(prompt)
+        return inner.request(prompt)
+
+    outer = ContinuationAgent("outer", [helper])
+    outer.built("outer")
+    for _ in range(2):  # each request does it
+        list(outer._suspension_functions())  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    assert 1 == len(calls)

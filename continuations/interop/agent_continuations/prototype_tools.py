@@ -37,6 +37,8 @@ class Tool:
         self.description = description or inspect.getdoc(func) or ""
         self.need_approval = need_approval
         self.is_agent = is_agent
+        # The agent of such a function, once it was looked for.
+        self.found_agent: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""

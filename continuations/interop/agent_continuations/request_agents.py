@@ -269,6 +269,13 @@ def _built_tool(declared: prototype_tools.Tool) -> ToolProtocol:
 
 def _agent_of(declared: prototype_tools.Tool) -> Agent:
     """Return the agent whose `request` a function calls; raises `InvalidInput`."""
+    if declared.found_agent is None:
+        declared.found_agent = _find_agent(declared)
+    found: Agent = declared.found_agent
+    return found
+
+
+def _find_agent(declared: prototype_tools.Tool) -> Agent:
     given: dict[str, Any] = {"prompt": ""}
     token = _probing.set(True)
     try:
