@@ -54,10 +54,20 @@ if TYPE_CHECKING:
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_runner import AsyncRunner
-    from continuations.engine.outcomes import Failed, Finished, Outcome, Suspended
+    from continuations.engine.async_thread import AsyncThread
+    from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.outcomes import (
+        Failed,
+        Finished,
+        Outcome,
+        Queued,
+        Replied,
+        Suspended,
+    )
     from continuations.engine.storeless import resume, resume_async, run, run_async
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.sync_runner import Runner
+    from continuations.engine.sync_thread import Thread, Ticket
     from continuations.errors import (
         AgentChanged,
         AlreadyDecided,
@@ -82,6 +92,7 @@ if TYPE_CHECKING:
         StoreError,
         StoreUnavailable,
         StoreUnsafe,
+        ThreadClosed,
         TranscriptInvalid,
         WaitExpired,
         WaitNotFound,
@@ -131,11 +142,21 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.usage": ["Usage"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
-    "continuations.engine.outcomes": ["Failed", "Finished", "Outcome", "Suspended"],
+    "continuations.engine.outcomes": [
+        "Failed",
+        "Finished",
+        "Outcome",
+        "Queued",
+        "Replied",
+        "Suspended",
+    ],
     "continuations.engine.async_runner": ["AsyncRunner"],
+    "continuations.engine.async_thread": ["AsyncThread"],
+    "continuations.engine.async_ticket": ["AsyncTicket"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["SweepResult"],
     "continuations.engine.sync_runner": ["Runner"],
+    "continuations.engine.sync_thread": ["Thread", "Ticket"],
     "continuations.errors": [
         "AgentChanged",
         "AlreadyDecided",
@@ -160,6 +181,7 @@ _EXPORTS_BY_MODULE = {
         "StoreError",
         "StoreUnavailable",
         "StoreUnsafe",
+        "ThreadClosed",
         "TranscriptInvalid",
         "WaitExpired",
         "WaitNotFound",
@@ -185,6 +207,8 @@ __all__ = [
     "ApprovalPolicy",
     "Approve",
     "AsyncRunner",
+    "AsyncThread",
+    "AsyncTicket",
     "AuditLine",
     "Budget",
     "Call",
@@ -216,6 +240,8 @@ __all__ = [
     "NewerFormat",
     "Outcome",
     "Publication",
+    "Queued",
+    "Replied",
     "RunBusy",
     "RunErased",
     "RunExists",
@@ -231,6 +257,9 @@ __all__ = [
     "SuspendCondition",
     "Suspended",
     "SweepResult",
+    "Thread",
+    "ThreadClosed",
+    "Ticket",
     "Tool",
     "ToolContext",
     "ToolWait",

@@ -180,6 +180,14 @@ class WaitExpired(ContinuationsError):
     """
 
 
+class ThreadClosed(ContinuationsError):
+    """The thread was closed before it read the message.
+
+    The message has no reply. The next `send` opens the thread again, with an empty
+    conversation.
+    """
+
+
 # Advancing a run ------------------------------------------------------------
 
 

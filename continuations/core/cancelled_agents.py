@@ -29,9 +29,12 @@ def mark(draft: Draft, event: AgentCancelled) -> None:
 
 
 def reason(draft: Draft, frame_id: str) -> str | None:
-    """Return why the agent of a frame was cancelled, or `None`."""
+    """Return why the agent of a frame was cancelled, or `None`.
+
+    The root agent of a thread counts as cancelled while its turn is being stopped.
+    """
     call_id = draft.frame(frame_id).parent_call_id
-    return None if call_id is None else draft.call(call_id).cancelled
+    return draft.run.stopping if call_id is None else draft.call(call_id).cancelled
 
 
 def last_turn_text(reason: str, rows: Iterable[CallRow]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from continuations.core.frames import MessageLog
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import RunState, is_runnable
+from continuations.core.state import RunState, asks_model, is_runnable
 from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ class Draft:
         return self._frames.rows
 
     @property
+    def calls(self) -> Mapping[str, CallRow]:
+        """The calls by id."""
+        return self._calls.rows
+
+    @property
     def waits(self) -> Mapping[str, Wait]:
         """The open waits by id."""
         return self._waits.rows
@@ -118,8 +123,8 @@ class Draft:
     def put_frame(self, row: FrameRow) -> None:
         """Add or replace a frame."""
         self._frames.put(row.id, row)
-        waits = row.open_call_ids or row.id in self._suspending.rows
-        self._set_runnable(row.id, runnable=not waits)
+        runnable = asks_model(row, self.run, self._suspending.rows)
+        self._set_runnable(row.id, runnable=runnable)
 
     def drop_frame(self, frame_id: str) -> None:
         """Remove a frame that has ended, its messages and its wait."""
@@ -159,8 +164,7 @@ class Draft:
             return
         self._suspending.remove(row.frame_id)
         if row.frame_id:
-            frame = self.frame(row.frame_id)
-            self._set_runnable(frame.id, runnable=not frame.open_call_ids)
+            self.put_frame(self.frame(row.frame_id))
 
     @property
     def suspending(self) -> Mapping[str, Wait]:

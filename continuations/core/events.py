@@ -111,6 +111,28 @@ class UserMessageAdded:
 
     number: int
     message: Message
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadClosed:
+    """Inbox message `number` closes a thread that rests."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStopping:
+    """The turn of a thread ends after the calls that run; nothing else begins."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnInterrupted:
+    """The root agent of a thread reads message `number` before its model is asked."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +201,9 @@ Event: TypeAlias = (
     | ModelDelayed
     | ReplyConfirmed
     | UserMessageAdded
+    | ThreadClosed
+    | TurnStopping
+    | TurnInterrupted
     | SignalsKept
     | AgentCancelled
     | EventTaken

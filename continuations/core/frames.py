@@ -66,6 +66,8 @@ class FrameRow:
         watched_since: When the conditions of the agent (`suspend_when`) were first
             asked, or `None`.
         counts: The conditions that have suspended this frame.
+        earlier_turns: Turns of a thread's root frame before the message that it answers
+            now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
     """
@@ -83,11 +85,22 @@ class FrameRow:
     model_error: str | None = None
     watched_since: datetime | None = None
     counts: tuple[ConditionCount, ...] = ()
+    earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""
         return next((each for each in self.counts if each.name == condition), None)
+
+    @property
+    def limited_turns(self) -> int:
+        """The turns that `max_turns` limits."""
+        return self.turns - self.earlier_turns
+
+    def has_turns(self, more: int = 0) -> bool:
+        """Return whether the model may be asked again, after some more turns."""
+        turns = self.turns - self.earlier_turns
+        return self.max_turns is None or turns + more < self.max_turns
 
     @property
     def reads_messages(self) -> bool:
@@ -139,6 +152,7 @@ def final_reply(frame: FrameRow, log: MessageLog) -> Message | None:
 
     The input of a run may end with an assistant message too. It is no reply.
     """
-    last = log.messages[-1]
-    is_reply = frame.turns > 0 and last.role == "assistant" and not last.tool_call_ids
-    return last if is_reply else None
+    last = log.messages[-1] if log.messages and frame.turns else None
+    if last is None or last.role != "assistant" or last.tool_call_ids:
+        return None
+    return last

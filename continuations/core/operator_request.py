@@ -1,4 +1,4 @@
-"""Requests of an operator: pause a run, unpause it, or cancel one of its calls."""
+"""Requests of an operator: pause, unpause, cancel a call, stop a thread's turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-OperatorAction = Literal["pause", "unpause", "cancel"]
+OperatorAction = Literal["pause", "unpause", "cancel", "stop", "interrupt"]
 OPERATOR_ACTIONS: frozenset[str] = frozenset(get_args(OperatorAction))
 
 
@@ -24,6 +24,8 @@ class OperatorRequest:
         action: The action that the operator asks for.
         call_id: The call to cancel. A "cancel" without it says that the run has a
             cancel request.
+        message_number: The message of a thread whose turn to stop. Or the message that
+            interrupts the turn.
         by: Name of the operator.
         reason: Why, in the words of the operator.
         marker: Key of the marker object that was created for the request.
@@ -36,6 +38,7 @@ class OperatorRequest:
     at: datetime
     action: OperatorAction
     call_id: str | None = None
+    message_number: int = 0
     by: str | None = None
     reason: str | None = None
     marker: str | None = None

@@ -157,5 +157,9 @@ def _with_request(
         case "cancel" if request.call_id is not None:
             reason = request.reason or CANCELLED
             return with_cancelled_call(state, request.call_id, reason, not_begun)
+        case "stop" | "interrupt":
+            from continuations.core import thread_requests  # noqa: PLC0415 - for threads
+
+            return thread_requests.with_turn_ended(state, request, not_begun)
         case _:
             return state

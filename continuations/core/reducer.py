@@ -16,6 +16,7 @@ from continuations.core import (
     denials,
     output_retries,
     run_events,
+    threads,
     tool_messages,
 )
 from continuations.core.call_events import (
@@ -190,10 +191,9 @@ def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
 
 def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
     """Return whether the model gets another turn, because its reply is no output."""
-    has_turns = frame.max_turns is None or frame.turns < frame.max_turns
     is_whole = not tool_messages.is_incomplete(event)
     is_wrong = event.is_final and event.output_error is not None
-    return is_wrong and event.may_retry and has_turns and is_whole
+    return is_wrong and event.may_retry and frame.has_turns() and is_whole
 
 
 def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
@@ -241,11 +241,15 @@ def _call_event_of(
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
     for wait_id in list(draft.waits):
         draft.drop_wait(wait_id)
-    if isinstance(end, Returned):
-        draft.put_run(replace(draft.run, status="finished", output=end.content))
-    else:
+    output = end.content if isinstance(end, Returned) else None
+    failure = None
+    if isinstance(end, Errored):
         failure = Failure(code=end.code, message=end.content)
-        draft.put_run(replace(draft.run, status="failed", failure=failure))
+    if draft.run.thread_key is not None:
+        threads.rest(draft, output=output, failure=failure)
+        return
+    status: RunStatus = "failed" if failure else "finished"
+    draft.put_run(replace(draft.run, status=status, output=output, failure=failure))
 
 
 def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
@@ -267,8 +271,9 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     cancelled = cancelled_agents.reason(draft, frame.id)
     if cancelled is not None:
         text = cancelled_agents.last_turn_text(cancelled, rows)
-        return frame.id, Errored("cancelled", text)
-    if frame.max_turns is not None and frame.turns >= frame.max_turns:
+        code = "cancelled" if frame.parent_call_id else "stopped"
+        return frame.id, Errored(code, text)
+    if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None
 
@@ -287,6 +292,8 @@ def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
 def _stop_run(draft: Draft, failure: Failure) -> None:
     """End the run and keep its frames and calls, so that they can be inspected.
 
+    Only a cancellation ends a thread; any other failure is the reply to its message.
+
     Every open call becomes refused and every call gets its tool message, so that each
     transcript is valid for a provider. Results that exist are kept.
     """
@@ -303,6 +310,9 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
         )
     for wait_id in list(draft.waits):
         draft.drop_wait(wait_id)
+    if draft.run.thread_key is not None and failure.code != "cancelled":
+        threads.rest_after_failure(draft, failure)
+        return
     status: RunStatus = "cancelled" if failure.code == "cancelled" else "failed"
     draft.put_run(replace(draft.run, status=status, failure=failure))
 

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
     from continuations.core.grants import KeptGrant
 
-RunStatus = Literal["running", "suspended", "finished", "failed", "cancelled"]
+RunStatus = Literal[
+    "running", "suspended", "resting", "finished", "failed", "cancelled"
+]
 RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
+# What a message does while its thread answers an earlier one.
+WhenBusy = Literal["queue", "merge", "interrupt"]
+WHEN_BUSY: frozenset[str] = frozenset(get_args(WhenBusy))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
 _LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
@@ -53,9 +58,9 @@ class Failure:
 
     Attributes:
         code: Kind of the failure, for programs: `budget`, `max_turns`, `max_denials`,
-            `denied`, `expired`, `attempts`, `model` or `cancelled`. The others are
-            about the last reply: `length` or `content_filter` (incomplete), `output`
-            (wrong type), `empty`.
+            `denied`, `expired`, `attempts`, `model`, `stopped` (a thread) or
+            `cancelled`. The others are about the last reply: `length` or
+            `content_filter` (incomplete), `output` (wrong type), `empty`.
         message: Explanation, for people.
     """
 
@@ -143,6 +148,15 @@ class RunRow:
         revoked_grants: Ids of grants that were revoked before the run kept them.
         max_depth: Limit of levels of agents with which the run was started, or `None`.
             Later workers may have a stricter limit, but not a wider one.
+        thread_key: The key of a thread, `None` if the run is no thread.
+        answered: Number of the last inbox message of a thread that has its reply. The
+            reply is `output` or `failure`.
+        sender: Who sent the message that a thread answers now, or answered last.
+        earlier_usage: Usage of a thread before the message that is answered now.
+        stopping: Why the turn of a thread is being stopped, `None` if it is not. It
+            ends after the calls that run.
+        reads_next: Number of the message that interrupts a thread. No model is asked
+            before it is read.
     """
 
     id: str
@@ -170,3 +184,34 @@ class RunRow:
     last_revocation_number: int = 0
     revoked_grants: tuple[str, ...] = ()
     max_depth: int | None = None
+    thread_key: str | None = None
+    answered: int = 0
+    sender: str | None = None
+    earlier_usage: Usage | None = None
+    stopping: str | None = None
+    reads_next: int = 0
+
+    @property
+    def rests(self) -> bool:
+        """Whether this is a thread in which every message that was read has a reply."""
+        return self.thread_key is not None and self.answered == self.last_inbox_number
+
+    @property
+    def holds_root(self) -> bool:
+        """Whether the root agent of a thread waits for a message, not for its model."""
+        return self.thread_key is not None and (
+            self.answered == self.last_inbox_number
+            or self.reads_next > self.last_inbox_number
+        )
+
+    @property
+    def asker(self) -> str | None:
+        """The requester of the present work: of the run, or of a thread's message."""
+        return self.requester if self.thread_key is None else self.sender
+
+    @property
+    def limited_usage(self) -> Usage:
+        """The usage that the budget limits: of the run, or of a thread's message."""
+        if self.earlier_usage is None:
+            return self.usage
+        return self.usage - self.earlier_usage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core import threads
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
@@ -15,10 +16,12 @@ from continuations.core.events import (
     SignalsKept,
     SuspensionBegan,
     SuspensionEnded,
+    ThreadClosed,
+    TurnInterrupted,
+    TurnStopping,
     UserMessageAdded,
 )
 from continuations.core.grant_rows import with_grant, without_grants
-from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
+        | ThreadClosed
+        | TurnStopping
+        | TurnInterrupted
     )
 
 RUN_EVENTS = (
@@ -48,14 +54,17 @@ RUN_EVENTS = (
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
+    ThreadClosed,
+    TurnInterrupted,
+    TurnStopping,
 )
 
 
 def apply(draft: Draft, event: RunEvent) -> None:
     """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
     match event:
-        case UserMessageAdded():
-            _add_user_message(draft, event)
+        case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():
+            threads.apply(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
         case EventTaken():
@@ -76,24 +85,6 @@ def apply(draft: Draft, event: RunEvent) -> None:
             _suspend(draft, event)
         case SuspensionEnded():
             _end_suspension(draft, event)
-
-
-def _add_user_message(draft: Draft, event: UserMessageAdded) -> None:
-    # Providers refuse a transcript with a message between a call and its result.
-    if not draft.frame(ROOT_FRAME_ID).reads_messages:
-        raise illegal_transition("the root frame has open calls or a reply", event)
-    role = event.message.role
-    if role in ("assistant", "tool"):
-        raise illegal_transition(f"an inbox message has the role {role}", event)
-    last = draft.run.last_inbox_number
-    if event.number != last + 1:
-        why = f"inbox message {event.number} does not follow inbox message {last}"
-        raise illegal_transition(why, event)
-    draft.put_run(replace(draft.run, last_inbox_number=event.number))
-    root = draft.frame(ROOT_FRAME_ID)
-    if root.denials:
-        draft.put_frame(replace(root, denials=()))
-    draft.append(ROOT_FRAME_ID, event.message)
 
 
 def _keep_signals(draft: Draft, event: SignalsKept) -> None:

@@ -77,9 +77,7 @@ class RunState:
         suspending = {row.frame_id: row for row in waits.values() if not row.call_id}
         if run.status not in ENDED_STATUSES:
             frame_ids = [
-                row.id
-                for row in frames.values()
-                if not row.open_call_ids and row.id not in suspending
+                row.id for row in frames.values() if asks_model(row, run, suspending)
             ]
             call_ids = [row.id for row in calls.values() if is_runnable(row)]
             runnable = dict.fromkeys([*frame_ids, *call_ids])
@@ -98,6 +96,15 @@ class RunState:
     def is_suspended(self) -> bool:
         """Whether a wait suspends the whole run, so that nothing begins."""
         return "" in self.suspending
+
+
+def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bool:
+    """Tell whether the model of a frame is to be asked."""
+    if row.open_call_ids or row.id in suspending:
+        return False
+    # Only the root of a thread is held; for a run there is no further look.
+    is_root_of_thread = run.thread_key is not None and row.id == ROOT_FRAME_ID
+    return not (is_root_of_thread and run.holds_root)
 
 
 def is_runnable(row: CallRow) -> bool:

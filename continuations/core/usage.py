@@ -28,6 +28,16 @@ class Usage:
         """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
+    def __sub__(self, earlier: Usage) -> Usage:
+        """Return the usage since an earlier sum."""
+        return Usage(
+            requests=self.requests - earlier.requests,
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cached_tokens=self.cached_tokens - earlier.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens - earlier.reasoning_tokens,
+        )
+
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of both."""
         return Usage(

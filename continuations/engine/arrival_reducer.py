@@ -334,7 +334,7 @@ def _stopped(state: RunState, failure: Failure) -> RunState:
 
     The decision counts also if it closed the last turn, so that the run has failed.
     """
-    if state.run.status in ENDED_STATUSES:
+    if state.run.status in ENDED_STATUSES or state.run.rests:
         return replace(state, run=replace(state.run, failure=failure))
     return advance(state, RunStopped(failure=failure))
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
-from continuations.engine.async_waker import AsyncWaker
+from continuations.engine.async_threads import AsyncThreads
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncWaker, Generic[Output]):
+class AsyncRunner(AsyncThreads, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.

@@ -34,7 +34,7 @@ def display_of_wait(
         parked: Whether the tool ran and asks something. Then the call has no title.
     """
     declared = None if tool is None else tool.display_call(arguments_json)
-    requester = state.run.requester
+    requester = state.run.asker
     if declared is None and requester is None and not call.secrets:
         return None
     from continuations.core.call_display import CallDisplay  # noqa: PLC0415 - few tools have one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.events import ReplyConfirmed, UserMessageAdded
+from continuations.core.events import ReplyConfirmed, ThreadClosed, UserMessageAdded
 from continuations.core.frames import final_reply
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
@@ -22,20 +22,49 @@ def with_inbox_messages(
 
     Messages are added in the order of their numbers, and only while the root frame has
     no open call and no pending reply. A provider rejects a user message between a call
-    and its result, and a pending reply answers the messages that were sent.
+    and its result, and a pending reply answers the messages that were sent. A thread
+    that is busy takes only messages that may be merged.
     """
     for message in inbox_messages:
         if message.number <= state.run.last_inbox_number:
             continue
-        if (
-            state.run.status in ENDED_STATUSES
-            or not state.frames[ROOT_FRAME_ID].reads_messages
-            or message.number != state.run.last_inbox_number + 1
-        ):
+        if not _takes(state, message):
             break
-        event = UserMessageAdded(number=message.number, message=message.message)
+        number = message.number
+        if message.closes:
+            return advance(state, ThreadClosed(number=number))
+        event = UserMessageAdded(number=number, message=message.message, by=message.by)
         state = advance(state, event)
     return state
+
+
+def _takes(state: RunState, message: InboxMessage) -> bool:
+    run = state.run
+    is_next = message.number == run.last_inbox_number + 1
+    if run.status in ENDED_STATUSES or not is_next:
+        return False
+    reads = state.frames[ROOT_FRAME_ID].reads_messages
+    return reads and (run.rests or is_for_present_reply(state, message))
+
+
+def is_for_present_reply(state: RunState, message: InboxMessage) -> bool:
+    """Return whether the model may read a message before it gives its reply.
+
+    All messages of a run are for its one reply. In a thread each message has a reply,
+    unless its sender lets it be merged. Only messages of one sender are merged: what
+    the agent does then is asked for by one person.
+    """
+    run = state.run
+    if run.thread_key is None:
+        return True
+    merges = message.when_busy in ("merge", "interrupt") and not message.closes
+    return merges and message.by == run.sender
+
+
+def leaves_messages(state: RunState, inbox_messages: tuple[InboxMessage, ...]) -> bool:
+    """Return whether a thread rests although some messages have no reply."""
+    last = state.run.last_inbox_number
+    return state.run.rests and any(each.number > last for each in inbox_messages)
 
 
 def with_confirmed_reply(state: RunState) -> RunState:
@@ -44,7 +73,8 @@ def with_confirmed_reply(state: RunState) -> RunState:
     The worker that got the reply could not look for messages before the end. Call it
     when there is no unread message.
     """
-    if state.run.status in ENDED_STATUSES or state.is_suspended:
+    run = state.run
+    if run.status in ENDED_STATUSES or run.rests or state.is_suspended:
         return state
     root, log = state.frames[ROOT_FRAME_ID], state.logs[ROOT_FRAME_ID]
     if final_reply(root, log) is None:

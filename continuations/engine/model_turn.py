@@ -139,8 +139,8 @@ def _settings(
     `tool_choice` without tools.
     """
     choice = agent.settings.get("tool_choice")
-    is_forced_again = (
-        agent.reset_tool_choice and frame.turns > 0 and choice not in _FREE_CHOICES
+    is_forced_again = bool(
+        agent.reset_tool_choice and frame.limited_turns and choice not in _FREE_CHOICES
     )
     if "tool_choice" in agent.settings and (is_forced_again or not tools):
         settings = {**agent.settings}

@@ -63,7 +63,7 @@ def with_instructions(
     The instructions come first, unless the input starts with a system or developer
     message.
     """
-    has_own_instructions = messages[0].role in ("system", "developer")
+    has_own_instructions = messages and messages[0].role in ("system", "developer")
     if not instructions or has_own_instructions:
         return messages
     return (system_message(instructions), *messages)
@@ -123,7 +123,7 @@ def check_budget(budget: object) -> Budget | None:
     raise InvalidInput(msg)
 
 
-def initial_state(
+def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
     agent: AgentProtocol,
     messages: tuple[Message, ...],
     instructions: str,
@@ -133,11 +133,16 @@ def initial_state(
     manifest: str,
     now: datetime,
     limits: RunLimits,
+    thread_key: str | None = None,
 ) -> RunState:
-    """Return the first state of a run, whose input is `messages`."""
+    """Return the first state of a run, whose input is `messages`.
+
+    With `thread_key` it is a thread, which rests until its first message.
+    """
     # Without the instructions: a job that is delivered again after the deployment of a
     # new prompt is the same job.
     texts = [message.text for message in messages]
+    texts += [] if thread_key is None else ["thread", thread_key]
     run = RunRow(
         id=run_id,
         run_nonce=run_nonce,
@@ -147,6 +152,7 @@ def initial_state(
         next_id=3,
         budget=check_budget(limits.budget),
         max_depth=limits.max_depth,
+        thread_key=thread_key,
     )
     frame = FrameRow(
         id=ROOT_FRAME_ID,

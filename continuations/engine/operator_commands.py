@@ -7,7 +7,7 @@ unless another process works on it, or a worker died: then a worker does it.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from continuations.core.call_cancellation import find_open_calls, is_open_call
 from continuations.core.doors import PYTHON
@@ -96,6 +96,23 @@ class OperatorCommands:
         )
         return await self._applied("changed", number)
 
+    async def end_turn(
+        self,
+        action: Literal["stop", "interrupt"],
+        message_number: int,
+        *,
+        reason: str | None,
+        by: str | None,
+        door: Door,
+    ) -> Continuation:
+        """Record that the turn of a thread ends, for a message that names it."""
+        reason, by = optional_text("reason", reason), optional_text("by", by)
+        _, _, number = await self._read("changed")
+        number = await self._post(
+            action, number, door, by=by, reason=reason, message_number=message_number
+        )
+        return await self._applied("changed", number)
+
     async def tell_worker_of_cancellation(self) -> Continuation:
         """Tell the worker of a busy run that the run has a cancel request."""
         newest = await self._versions.load_newest()
@@ -150,6 +167,7 @@ class OperatorCommands:
         by: str | None = None,
         reason: str | None = None,
         call_id: str | None = None,
+        message_number: int = 0,
     ) -> int:
         """Record a request; return its number, which may be a later one."""
         now = self.ports.clock.now()
@@ -159,6 +177,7 @@ class OperatorCommands:
             at=now,
             action=action,
             call_id=call_id,
+            message_number=message_number,
             by=by,
             reason=reason,
             door=door.name,
@@ -206,7 +225,8 @@ class OperatorCommands:
         await journal.ensure_guarded()
         ender = RunEnder(self.objects, self.ports)
         await ender.close_cancelled_waits(state, ended, requests)
-        if is_runnable(after):
+        if is_runnable(after) or after.run.rests:
+            # Messages that stand behind the turn may have no marker of their own.
             await journal.make_release_marker()
         await Publisher(self.objects, self.ports).commit_and_publish(
             journal, state, after, Arrivals(operator_requests=requests)

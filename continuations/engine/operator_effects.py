@@ -10,6 +10,7 @@ from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started, Unknown
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.reducer import advance
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ class OperatorEffects:
         self, state: RunState, requests: tuple[OperatorRequest, ...]
     ) -> frozenset[str]:
         """Return the started calls, below a cancelled one, that begin no more."""
+        cancelled = [each.call_id for each in requests if each.call_id is not None]
+        if any(_ends_turn(state, each) for each in requests):
+            cancelled += state.frames[ROOT_FRAME_ID].open_call_ids
         below = {
-            call_id
-            for request in requests
-            if request.call_id is not None
-            for call_id in open_calls_below(state, request.call_id)
+            call_id for each in cancelled for call_id in open_calls_below(state, each)
         }
         return frozenset(
             call_id
@@ -73,6 +74,14 @@ class OperatorEffects:
             if isinstance(state.calls[call_id].state, Started)
             and not self.actions.has_begun_or_closes(RunTool(call_id))
         )
+
+
+def _ends_turn(state: RunState, request: OperatorRequest) -> bool:
+    if not request.message_number:
+        return False
+    from continuations.core import thread_requests  # noqa: PLC0415 - for threads
+
+    return thread_requests.ends_turn(state, request)
 
 
 def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunState:
@@ -84,6 +93,8 @@ def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunStat
 def _is_void(state: RunState, action: Action) -> bool:
     """Return whether an action in progress has no frame or call any more."""
     if isinstance(action, AskModel):
-        return action.frame_id not in state.frames
+        return action.frame_id not in state.frames or (
+            action.frame_id == ROOT_FRAME_ID and state.run.holds_root
+        )
     call = state.calls.get(action.call_id)
     return call is None or not isinstance(call.state, Started | Unknown)

@@ -1,4 +1,4 @@
-"""The outcomes of start and resume: finished, suspended or failed."""
+"""The outcomes of start and resume: finished, replied, suspended or failed."""
 
 from __future__ import annotations
 
@@ -64,8 +64,27 @@ class Suspended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replied(Finished[Output]):
+    """A thread has replied to a message, and rests until the next one.
+
+    Code that takes any outcome may treat it as `Finished`: it has an output.
+
+    Attributes:
+        run_id: Id of the thread's run.
+        output: The reply: a text, or a value of the agent's `output_type`.
+        usage: Model usage of all agents for this reply.
+        continuation: The state with the reply.
+        code_changes: Differences between this process's code and the code that worked
+            on the thread before.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """The run has failed or was cancelled; it cannot be resumed.
+
+    In a thread whose status is `resting`, only the reply to one message failed. The
+    thread answers the next message.
 
     Attributes:
         run_id: Id of the run.
@@ -81,7 +100,25 @@ class Failed:
     code_changes: tuple[ManifestChange, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """The message waits, because the thread waits for something else.
+
+    For example, a call of an earlier message waits for an approval. After that
+    decision, a worker answers the earlier message, then this one.
+
+    Attributes:
+        run_id: Id of the thread's run.
+        number: Number of the message.
+    """
+
+    run_id: str
+    number: int
+
+
 Outcome: TypeAlias = Finished[Output] | Suspended | Failed
+Reply: TypeAlias = Replied[Output] | Failed
+SendResult: TypeAlias = Replied[Output] | Suspended | Queued | Failed
 
 
 def _parse_output(run_id: str, agent: AgentProtocol | None, text: str) -> Any:
@@ -91,10 +128,36 @@ def _parse_output(run_id: str, agent: AgentProtocol | None, text: str) -> Any:
         return agent.parse_output(text)
     except OutputInvalid as error:
         msg = (
-            f"run {run_id} has finished, but its output does not fit the output_type "
+            f"run {run_id} has an output, but that output does not fit the output_type "
             f"of agent {agent.name!r} any more. Read the text with look(run_id).output."
         )
         raise AgentChanged(msg, run_id=run_id) from error
+
+
+def reply_of(
+    continuation: Continuation,
+    agent: AgentProtocol | None,
+    code_changes: tuple[ManifestChange, ...] = (),
+) -> Reply:
+    """Return the reply of a thread to the last message that it answered.
+
+    Without the agent, the output is its text.
+    """
+    run = continuation.run_state.run
+    if run.failure is not None:
+        return Failed(
+            run_id=run.id,
+            error=run.failure,
+            continuation=continuation,
+            code_changes=code_changes,
+        )
+    return Replied(
+        run_id=run.id,
+        output=_parse_output(run.id, agent, run.output or ""),
+        usage=run.limited_usage,
+        continuation=continuation,
+        code_changes=code_changes,
+    )
 
 
 def outcome_of(
@@ -109,11 +172,16 @@ def outcome_of(
     Without the agent, the output of a finished run is its text.
     """
     run_id = continuation.run_id
-    if continuation.status == "finished":
-        text = continuation.output or ""
+    run = continuation.run_state.run
+    if run.status == "resting" and run.answered:
+        return reply_of(continuation, agent, code_changes)
+    if run.status == "finished":
+        text = run.output
+        # The last message of a thread that was closed may have failed.
+        closed = run.thread_key is not None and text is None
         return Finished(
             run_id=run_id,
-            output=_parse_output(run_id, agent, text),
+            output=None if closed else _parse_output(run_id, agent, text or ""),
             usage=continuation.usage,
             continuation=continuation,
             code_changes=code_changes,

@@ -59,12 +59,15 @@ class RunEnder:
     async def close_waits_if_ended(self, before: RunState, after: RunState) -> RunState:
         """Record "cancel" for the open waits of a run that ends; return its end.
 
+        So also if the message of a thread fails, and the thread rests.
+
         The first decision wins here too: a person's approval that was recorded before
         stays recorded, although its call does not run any more.
         """
-        if after.run.status not in ENDED_STATUSES:
+        run = after.run
+        if run.status not in ENDED_STATUSES and not run.rests:
             return after
-        reason = after.run.failure.message if after.run.failure else None
+        reason = run.failure.message if run.failure else None
         await self.close_waits(before, before.waits.values(), reason)
         return after
 

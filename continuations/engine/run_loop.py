@@ -29,12 +29,12 @@ from continuations.core.call_events import (
 )
 from continuations.core.calls import Started
 from continuations.core.events import FrameWatched, ModelReplied
-from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
 from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.last_look import something_comes_first
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
 from continuations.engine.operator_effects import OperatorEffects
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -201,7 +201,8 @@ class RunLoop:
             if not applied_any:
                 break
         before = self.state
-        self.state = with_inbox_messages(before, self._unread)
+        if not before.run.rests:  # else its reply must be committed first
+            self.state = with_inbox_messages(before, self._unread)
         if self.state is not before:
             self._last_event_to_save += 1
             self._progress += 1
@@ -223,7 +224,7 @@ class RunLoop:
         """Return whether no model may be asked any more; then `failure` is set."""
         if self.state.frames[frame_id].pending_reply is not None:
             return self.failure is not None  # it is paid for, so it may be polled
-        budget, usage = self.state.run.budget, self.state.run.usage
+        budget, usage = self.state.run.budget, self.state.run.limited_usage
         limit = budget and budget.reached_limit(usage)
         if limit:
             reason = (
@@ -288,7 +289,7 @@ class RunLoop:
         The reply is paid for. So it is also kept, and not final, if the look fails or
         is interrupted: the next worker looks again, and confirms the reply.
         """
-        may_ask_again = self._may_ask_again(reply)
+        state = self.state
         pending = replace(reply, is_final=False)
         try:
             late = await self._journal.read_late_arrivals(self.state)
@@ -298,10 +299,7 @@ class RunLoop:
         except asyncio.CancelledError:
             return pending
         self.late_arrivals = self.late_arrivals.followed_by(late)
-        reads = late.inbox_messages and may_ask_again
-        paused = with_operator_requests(self.state, late.operator_requests).is_suspended
-        stays_open = reads or paused or late.cancel_request is not None
-        return pending if stays_open else reply
+        return pending if something_comes_first(state, reply, late) else reply
 
     def _ends_paused_run(self, reply: ModelReplied) -> bool:
         return self.state.is_suspended and self._would_finish(reply)
@@ -309,14 +307,8 @@ class RunLoop:
     def _would_finish(self, reply: ModelReplied) -> bool:
         if reply.message.tool_call_ids:
             return False
-        return advance(self.state, reply).run.status == "finished"
-
-    def _may_ask_again(self, reply: ModelReplied) -> bool:
-        """Return whether the limits of the run allow another turn after a reply."""
-        frame, run = self.state.frames[reply.frame_id], self.state.run
-        if frame.max_turns is not None and frame.turns + 1 >= frame.max_turns:
-            return False
-        return not (run.budget and run.budget.reached_limit(run.usage + reply.usage))
+        run = advance(self.state, reply).run
+        return run.rests or run.status == "finished"
 
     async def _save(self) -> Arrivals:
         last_event, progress = self._last_event_to_save, self._progress

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from continuations.core.run import RunRow
 
 ShouldPause: TypeAlias = Callable[[], bool]
 
@@ -26,10 +29,18 @@ class RunOptions:
             stored.
         should_pause: Called before every model call and every new tool call. Once it
             returns True, calls in progress are completed and nothing new begins.
+        awaited_message: A thread is not worked on any further once this message has its
+            reply; `None`: as long as there is a message.
     """
 
     context: Any = None
     should_pause: ShouldPause = never_pause
+    awaited_message: int | None = None
+
+    def is_enough(self, run: RunRow) -> bool:
+        """Return whether the awaited message of a thread has its reply."""
+        awaited = self.awaited_message
+        return awaited is not None and run.rests and run.answered >= awaited
 
     @classmethod
     def from_arguments(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.sync_waker import Waker
+from continuations.engine.sync_threads import Threads
 from continuations.engine.worker_options import DEFAULT_MODEL_FAILURES, DEFAULT_PATIENCE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
-class Runner(Waker, Generic[Output]):
+class Runner(Threads, Generic[Output]):
     """Runs of some agents, kept in a store.
 
     Its methods may be called from any thread, also from one in which an event loop is

@@ -18,6 +18,7 @@ from continuations.engine.code_changes import find_code_changes, with_current_ma
 from continuations.engine.context_check import check_context
 from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
+    leaves_messages,
     with_confirmed_reply,
     with_inbox_messages,
 )
@@ -211,7 +212,8 @@ class Worker:
             # Not before: making the schemas of unused tools takes time.
             changes = find_code_changes(before, self.agent_registry)
             state = with_current_manifest(state, self.agent_registry, changes)
-            if paused or awaited_signals(state):
+            leaves_some = leaves_messages(state, arrived.inbox_messages)
+            if paused or leaves_some or awaited_signals(state):
                 await journal.make_release_marker()
             arrived = await finish_if_cancelled(
                 self._publisher.commit_and_publish(journal, before, state, arrived)
@@ -219,8 +221,9 @@ class Worker:
             loaded = journal.loaded
             assert loaded is not None  # noqa: S101 - it was just committed
             state = loaded.state
-            stays_paused = paused and not arrived.operator_requests
-            if stays_paused or not arrivals_unblock(state, arrived):
+            stops = paused and not arrived.operator_requests
+            stops = stops or self.run_options.is_enough(state.run)
+            if stops or not arrivals_unblock(state, arrived):
                 return self._outcome(loaded, changes, paused=paused)
 
     async def _apply_arrivals(

@@ -75,6 +75,37 @@ class WorkerFactory:
         )
         return description.describe(state)
 
+    async def thread_state(
+        self,
+        root: Agent,
+        key: str,
+        *,
+        run_id: str,
+        text: str,
+        budget: Budget | None,
+        context: Any,
+        description: RunDescription,
+    ) -> RunState:
+        """Return the first state of a thread; raises `InvalidInput`.
+
+        An instructions function gets the text of the first message.
+        """
+        check_context(context, root, self._options.context_type)
+        instructions = await new_run.root_instructions(root, text, context)
+        now = self._ports.clock.now()
+        state = new_run.initial_state(
+            root,
+            (),
+            instructions,
+            run_id=run_id,
+            run_nonce=self._ports.ids.new_ulid(now),
+            manifest=current_manifest(root),
+            now=now,
+            limits=new_run.RunLimits(budget, self._options.max_depth),
+            thread_key=key,
+        )
+        return description.describe(state)
+
     def check_context(self, context: object) -> None:
         """Raise `InvalidInput` if no root agent takes the object.
 

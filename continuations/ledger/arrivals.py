@@ -21,15 +21,8 @@ from continuations.wire.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Coroutine,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
-    from collections.abc import (
-        Set as AbstractSet,
-    )
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
     from typing import Any
 
     from continuations.core.operator_request import OperatorRequest
@@ -110,7 +103,7 @@ async def read_arrivals(
     Args:
         objects: The store.
         state: The state of that version.
-        keys: The keys of all arrivals; by default they are listed.
+        keys: The keys of all arrivals that may be new; by default they are listed.
 
     Raises:
         Corrupt: An arrival is damaged, missing, or a decision of another wait.
@@ -118,8 +111,7 @@ async def read_arrivals(
     """
     run = state.run
     if keys is None:
-        prefix = layout.arrivals_prefix(run.id)
-        keys = tuple([key async for key in objects.all_keys(prefix)])
+        keys = await _list_keys(objects, state)
     ids = [layout.decided_wait_id(key, run.id) for key in keys]
     from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
 
@@ -159,6 +151,15 @@ async def read_arrivals(
         operator_requests=tuple(requests),
         cancel_request=cancel_request,
     )
+
+
+async def _list_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
+    if state.run.thread_key is not None:
+        from continuations.ledger import thread_arrivals  # noqa: PLC0415 - for threads
+
+        return await thread_arrivals.list_new_keys(objects, state)
+    prefix = layout.arrivals_prefix(state.run.id)
+    return tuple([key async for key in objects.all_keys(prefix)])
 
 
 def _decision_reads(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.core.run import Claim
+from continuations.core.run import ENDED_STATUSES, Claim
 from continuations.errors import ClockOff, RunBusy
 from continuations.value_class import dataclass
 from continuations.wire.fields import readable_time
@@ -95,10 +95,16 @@ def claimed(state: RunState, *, worker: str, lease: Lease, attempt: int) -> RunS
 
 
 def released(state: RunState, status: RunStatus = "suspended") -> RunState:
-    """Return the state without a claim; an ended run keeps its status."""
-    ended = state.run.status not in ("running", "suspended")
-    status = state.run.status if ended else status
-    return replace(state, run=replace(state.run, status=status, claim=None))
+    """Return the state without a claim; an ended run keeps its status.
+
+    A thread without an open call or wait rests.
+    """
+    run = state.run
+    if run.status in ENDED_STATUSES:
+        status = run.status
+    elif run.rests and not state.waits:
+        status = "resting"
+    return replace(state, run=replace(run, status=status, claim=None))
 
 
 def next_attempt(run: RunRow) -> int:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.errors import FormatError, RunNotFound
+from continuations.errors import FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.thread_keys import message_id_key
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
+    decode_first_number,
     encode_cancel_request,
+    encode_first_number,
     encode_inbox_message,
 )
 
@@ -20,19 +23,63 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
 
-async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMessage:
+async def post(
+    objects: Objects, run_id: str, message: InboxMessage, last_read: int = 0
+) -> InboxMessage:
     """Create an inbox message under the next free number; return it with its number.
 
     A crash leaves the message posted, with a marker that is due, or not posted.
+
+    Args:
+        objects: The store.
+        run_id: Id of the run.
+        message: The message, whose number is not known yet.
+        last_read: Number of a message that exists for certain, or 0.
 
     Raises:
         RunNotFound: The run was erased meanwhile.
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
-    number = await _next_number(objects, run_id)
+    number = await _next_number(objects, run_id, last_read)
+    return await _post_from(objects, run_id, message, number, message.id)
+
+
+async def post_once(
+    objects: Objects, run_id: str, message: InboxMessage, last_read: int, nonce: str
+) -> InboxMessage:
+    """Create an inbox message whose id the caller chose, unless it was posted before.
+
+    An object keeps the lowest number that the message can have. Every repeat begins
+    there, so all of them meet the message that was posted. `nonce` is new random text.
+
+    Raises:
+        InvalidInput: A message with this id has another text or sender.
+        RunNotFound: The run was erased meanwhile.
+        Corrupt, FormatError: Another message cannot be read.
+        StoreError: The message may or may not be posted.
+    """
+    key = message_id_key(run_id, message.id)
+    number = await _next_number(objects, run_id, last_read)
+    try:
+        await objects.create(key, encode_first_number(number, run_id))
+    except AlreadyExists:
+        number = decode_first_number(await objects.read(key), key, run_id)
+    posted = await _post_from(objects, run_id, message, number, nonce)
+    if (posted.message, posted.by) != (message.message, message.by):
+        msg = (
+            f"The message was not sent to {run_id}: its id names message "
+            f"{posted.number}, which has another text or sender. Use a new id."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+    return posted
+
+
+async def _post_from(
+    objects: Objects, run_id: str, message: InboxMessage, number: int, nonce: str
+) -> InboxMessage:
     while True:
-        marker = markers.for_inbox_message(run_id, number, message.id)
+        marker = markers.for_inbox_message(run_id, number, nonce)
         posted = replace(message, number=number, marker=marker.key)
         await markers.create(objects, marker)
         try:
@@ -42,9 +89,10 @@ async def post(objects: Objects, run_id: str, message: InboxMessage) -> InboxMes
             )
         except AlreadyExists:
             existing = await _read_existing_message(objects, run_id, number, marker.key)
+            if existing.marker != marker.key:
+                await objects.delete(marker.key)
             if existing.id == message.id:
                 return existing
-            await objects.delete(marker.key)
             number += 1
         else:
             return posted
@@ -94,9 +142,10 @@ async def _read_existing_message(
         raise
 
 
-async def _next_number(objects: Objects, run_id: str) -> int:
-    prefix = layout.arrivals_prefix(run_id) + "m-"
-    last = 0
-    async for key in objects.all_keys(prefix):
+async def _next_number(objects: Objects, run_id: str, last_read: int) -> int:
+    prefix = layout.arrivals_prefix(run_id) + f"{layout.MESSAGE}-"
+    after = layout.numbered_key(layout.MESSAGE, run_id, last_read) if last_read else ""
+    last = last_read
+    async for key in objects.all_keys(prefix, after):
         last = layout.number_in(layout.MESSAGE, key) or last
     return last + 1

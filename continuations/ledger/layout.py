@@ -1,6 +1,7 @@
 """All object keys but those of events and of the index (docs/object-layout.md).
 
-`event_keys` and `index_layout` build those. No other module builds a key.
+`event_keys`, `index_layout` and `thread_keys` build those of events, of the index and
+of threads. No other module builds a key.
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait

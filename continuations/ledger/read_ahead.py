@@ -61,7 +61,7 @@ def _new_decision_keys(
 ) -> list[str]:
     decided = {
         wait_id: key
-        for key in overview.arrival_keys
+        for key in overview.arrival_keys or ()
         if (wait_id := layout.decided_wait_id(key, run_id)) is not None
     }
     if overview.newest_number < _FIRST_VERSION_AFTER_A_DECISION:

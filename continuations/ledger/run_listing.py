@@ -110,7 +110,7 @@ class RunFilter:
         """Return the parts of the index to list, without `index/`, in their order."""
         if self.label is not None:
             return (f"label/{self.label}/",)
-        if self.status in ("live", "running", "suspended"):
+        if self.status in ("live", "running", "suspended", "resting"):
             return ("live/",)
         return ("live/", "ended/") if self.status is None else ("ended/",)
 

@@ -25,12 +25,13 @@ class RunOverview:
     Attributes:
         newest_number: The number of the newest version; 0 if the run does not exist.
         arrival_keys: The keys of all decisions and inbox messages, and of the cancel
-            request, also those that the run has processed.
+            request, also those that the run has processed. `None` for a thread, which
+            keeps too many.
         store_time: The store's own time, or `None`.
     """
 
     newest_number: int
-    arrival_keys: tuple[str, ...]
+    arrival_keys: tuple[str, ...] | None
     store_time: datetime | None
 
 
@@ -50,9 +51,15 @@ class RunProgress:
 
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     """Read the overview of a run with one listing; a long list takes a few."""
-    page = await objects.keys(layout.run_prefix(run_id), limit=_PAGE_LIMIT)
+    is_thread = _is_thread(run_id)
+    prefix = layout.versions_prefix(run_id) if is_thread else layout.run_prefix(run_id)
+    page = await objects.keys(prefix, limit=1 if is_thread else _PAGE_LIMIT)
     store_time = page.store_time if isinstance(page, Page) else None
     newest = layout.newest_version_number(page, run_id)
+    if is_thread:
+        return RunOverview(
+            newest_number=newest, arrival_keys=None, store_time=store_time
+        )
     arrivals = layout.arrivals_prefix(run_id)
     if newest == 0 and len(page) == _PAGE_LIMIT:
         newest = await Versions(objects, run_id).newest_number()
@@ -61,6 +68,14 @@ async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     return RunOverview(
         newest_number=newest, arrival_keys=arrival_keys, store_time=store_time
     )
+
+
+def _is_thread(run_id: str) -> bool:
+    if not run_id.startswith("t-"):
+        return False
+    from continuations.ledger import thread_keys  # noqa: PLC0415 - for threads
+
+    return thread_keys.is_thread_id(run_id)
 
 
 async def read_progress(

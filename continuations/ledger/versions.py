@@ -84,8 +84,10 @@ class Versions:
     async def newest_header(self) -> VersionHeader | None:
         """Return the header of the newest version, or `None`."""
         number = await self.newest_number()
-        if number == 0:
-            return None
+        return await self.header(number) if number else None
+
+    async def header(self, number: int) -> VersionHeader:
+        """Return the header of a version that exists; raises `Corrupt`."""
         return self.decode_header(number, await self._read(number))
 
     async def load_newest(self) -> LoadedVersion:
@@ -232,19 +234,22 @@ class Versions:
     ) -> LoadedVersion:
         base = tree.base(number)
         step = next((step for step in chain if step.number == base), None)
-        claim = state.run.claim
+        run, claim = state.run, state.run.claim
+        is_thread = run.thread_key is not None
         header = VersionHeader(
             run_id=self.run_id,
             number=number,
             root=tree.root,
             base=base,
             base_digest=step.digest if step else None,
-            status=state.run.status,
+            status=run.status,
             at=at,
             claimed_until=claim.until if claim else None,
             markers=marker_keys,
             from_zero=tree.from_zero,
             base_object=_carried_object(tree, number, step, state),
+            inbox=run.last_inbox_number if is_thread else 0,
+            answered=run.answered if is_thread else 0,
         )
         body = encode_version(header, diff(step.state if step else None, state))
         store_time: datetime | None = None

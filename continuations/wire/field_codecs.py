@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
 from continuations.core.frames import ConditionCount, DenialCount
-from continuations.core.run import KeptSignal, is_label
+from continuations.core.run import WHEN_BUSY, KeptSignal, is_label
 from continuations.core.ulid import is_ulid
+from continuations.core.usage import Usage
 from continuations.value_class import dataclass
 from continuations.wire.fields import (
     FieldReader,
@@ -145,6 +146,20 @@ def _read_names(fields: FieldReader, name: str) -> str | None:
     raise invalid_object(f"{fields.where}.{name}", "it must be a list of names")
 
 
+def _read_usage(fields: FieldReader, name: str) -> Usage:
+    counts = fields.list_of(name, _read_usage_count)
+    if len(counts) > len(_USAGE_COUNTS):
+        why = f"it must have at most {len(_USAGE_COUNTS)} numbers"
+        raise invalid_object(f"{fields.where}.{name}", why)
+    return Usage(**dict(zip(_USAGE_COUNTS, counts, strict=False)))
+
+
+def _read_usage_count(value: object, where: str) -> int:
+    if type(value) is int and value >= 0:
+        return value
+    raise invalid_object(where, "it must be a number of at least 0")
+
+
 def _read_event_id(fields: FieldReader, name: str) -> str | None:
     event_id = fields.text_or_none(name)
     if event_id is None or is_ulid(event_id):
@@ -195,5 +210,20 @@ GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
 LABELS = Codec(dict, _read_labels)
 # The text of a JSON array of names, which may be empty.
 NAMES_TEXT = Codec(_unchanged, _read_names)
+# The order is part of the format. A count that is added later goes to the end.
+_USAGE_COUNTS = (
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+)
+# The effect of a message on a busy thread; a missing text is empty: the message waits.
+WHEN_BUSY_TEXT = Codec(
+    _unchanged, lambda fields, name: fields.one_of(name, WHEN_BUSY - {"queue"})
+)
+USAGE = Codec(
+    lambda usage: [getattr(usage, name) for name in _USAGE_COUNTS], _read_usage
+)
 EVENT_ID = Codec(_unchanged, _read_event_id)
 EVENT_IDS = Codec(list, _read_event_ids)

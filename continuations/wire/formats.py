@@ -55,6 +55,8 @@ from continuations.wire.field_codecs import (
     TEXT,
     TEXTS,
     TIME,
+    USAGE,
+    WHEN_BUSY_TEXT,
     Codec,
 )
 from continuations.wire.fields import (
@@ -112,6 +114,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "version header": (
         NewField(2, "from_zero", FLAG),
         NewField(2, "base_object", BINARY),
+        NewField(3, "inbox", NUMBER),
+        NewField(3, "answered", NUMBER),
     ),
     "wait": (
         NewField(2, "approve_after", TIME),
@@ -138,6 +142,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "model_error", TEXT),
         NewField(3, "watched_since", TIME),
         NewField(3, "counts", CONDITION_COUNTS),
+        NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
     ),
     "run": (
@@ -151,6 +156,12 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "grants", GRANTS),
         NewField(3, "last_revocation", NUMBER, attribute="last_revocation_number"),
         NewField(3, "revoked_grants", TEXTS),
+        NewField(3, "thread", TEXT, attribute="thread_key", constant=True),
+        NewField(3, "answered", NUMBER),
+        NewField(3, "sender", TEXT),
+        NewField(3, "earlier_usage", USAGE),
+        NewField(3, "stopping", TEXT),
+        NewField(3, "reads_next", NUMBER),
         NewField(3, "max_depth", NUMBER, constant=True),
     ),
     "decision": (
@@ -173,7 +184,12 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
+    "message": (
+        NewField(3, "when_busy", WHEN_BUSY_TEXT),
+        NewField(3, "closes", FLAG),
+    ),
     "operator request": (
+        NewField(3, "message", NUMBER, attribute="message_number"),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
@@ -208,7 +224,13 @@ def _decides_new_kind(decision: Mapping[str, object]) -> bool:
     return str(decision.get("wait")).partition("-")[0] in _NEW_KINDS
 
 
+def _rests(row: Mapping[str, object]) -> bool:
+    return row.get("status") == "resting"
+
+
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
+    "run": (NewValue(3, _rests),),
+    "version header": (NewValue(3, _rests),),
     "decision": (
         NewValue(2, _answers_an_approval),
         NewValue(3, _decides_new_kind),
@@ -216,6 +238,7 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "wait": (NewValue(3, _has_new_kind),),
     # Earlier formats have none of these objects.
     "event": (NewValue(3, lambda _: True),),
+    "message id": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),
     "tombstone header": (NewValue(3, lambda _: True),),

@@ -49,7 +49,9 @@ class CancelRequest:
 class InboxMessage:
     """One message in the inbox of a run; numbers start at 1 without gaps.
 
-    `marker` is the key of the marker object that was created for the message.
+    `marker` is the key of the marker object that was created for the message. In a
+    thread, `when_busy` says what the message does while an earlier one is answered;
+    empty: it waits. A message that `closes` its thread has no text for the agent.
     """
 
     id: str
@@ -58,6 +60,8 @@ class InboxMessage:
     message: Message
     by: str | None = None
     marker: str | None = None
+    when_busy: str = ""
+    closes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +159,16 @@ def encode_inbox_message(message: InboxMessage, run_id: str) -> bytes:
 def decode_inbox_message(data: bytes, name: str, run_id: str) -> InboxMessage:
     """Decode an inbox message of `run_id`; raises `FormatError` or `Corrupt`."""
     return decode_record(data, name, "message", run_id, _read_inbox_message)
+
+
+def encode_first_number(number: int, run_id: str) -> bytes:
+    """Return the bytes of the object that keeps where a message's id may stand."""
+    return encode_object({"kind": "message id", "run": run_id}, {"number": number})
+
+
+def decode_first_number(data: bytes, name: str, run_id: str) -> int:
+    """Decode the lowest number of a message; raises `FormatError` or `Corrupt`."""
+    return decode_record(data, name, "message id", run_id, _read_first_number)
 
 
 def encode_signal(signal: Signal, run_id: str) -> bytes:
@@ -300,6 +314,13 @@ def _read_inbox_message(value: object, where: str) -> InboxMessage:
     )
     fields.check_all_read()
     return message
+
+
+def _read_first_number(value: object, where: str) -> int:
+    fields = FieldReader(value, where)
+    number = fields.number("number")
+    fields.check_all_read()
+    return number
 
 
 def _read_signal(value: object, where: str) -> Signal:

@@ -45,6 +45,8 @@ class VersionHeader:
         from_zero: Whether the positions in the tree of deltas begin with 0 and not
             with 1. If so, only the root is a full copy.
         base_object: The bytes of the base, if this version carries them, or `None`.
+        inbox: Number of the last message that a thread has read.
+        answered: Number of the last message that has its reply in a thread.
     """
 
     run_id: str
@@ -58,6 +60,8 @@ class VersionHeader:
     markers: tuple[str, ...] = ()
     from_zero: bool = False
     base_object: bytes | None = None
+    inbox: int = 0
+    answered: int = 0
 
 
 @dataclass(frozen=True, slots=True)

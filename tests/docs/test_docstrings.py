@@ -28,7 +28,17 @@ IMPLIED = {"self", "cls", "args", "kwargs"}
 # Methods that implement a protocol are documented once, on the protocol.
 PROTOCOLS: tuple[type[Any], ...] = (Store, Dispatcher, Model, ToolProtocol)
 # Applications get objects of these classes and make none.
-NOT_MADE_BY_APPLICATIONS = {"Call", "Continuation", "Frame", "Handler", "AgentTool"}
+NOT_MADE_BY_APPLICATIONS = {
+    "AgentTool",
+    "AsyncThread",
+    "AsyncTicket",
+    "Call",
+    "Continuation",
+    "Frame",
+    "Handler",
+    "Thread",
+    "Ticket",
+}
 
 
 def public_names() -> Iterator[tuple[str, Any]]:

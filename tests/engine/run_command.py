@@ -35,6 +35,7 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    Queued,
     RunBusy,
     Runner,
     StaleRun,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from continuations import Outcome, Wait
     from continuations.core.decisions import Verdict
+    from continuations.engine.outcomes import SendResult
     from continuations_storage import Store
     from continuations_storage.faults import FaultPlan, Operation
 
@@ -100,6 +102,13 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         case Failed():
             result["error"] = asdict(outcome.error)
     return result
+
+
+def send_result_to_json(result: SendResult) -> dict[str, Any]:
+    """Return what a message got as JSON values."""
+    if isinstance(result, Queued):
+        return {"kind": "Queued", "run_id": result.run_id}
+    return outcome_to_json(result)
 
 
 def decision_to_json(decision: Decision) -> dict[str, Any]:
@@ -251,6 +260,12 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             signal.signal(signal.SIGINT, signal.default_int_handler)
             make_runner().serve_forever(interval=float(every))
             return {"served": True}
+        case "send", [key, text, own_id]:
+            sent = make_runner().thread(key=key).send(text, by=own_id, id=own_id)
+            return send_result_to_json(sent)
+        case "close-thread", [key]:
+            make_runner().thread(key=key).close()
+            return {"closed": key}
         case "run", [text, path]:
             outcome = run(load_agents()[0], text, max_depth=max_depth())
             Path(path).write_bytes(outcome.continuation.to_bytes())

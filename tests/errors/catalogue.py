@@ -19,6 +19,7 @@ from tests.errors import (
     cases_serving,
     cases_stores,
     cases_testing,
+    cases_threads,
     cases_votes,
     cases_waits,
 )
@@ -43,6 +44,7 @@ AREAS = (
     cases_people.DISPLAYS,
     cases_votes.VOTES,
     cases_running.SENDING,
+    cases_threads.THREADS,
     cases_index.FINDING,
     cases_interop.ADOPTING,
     cases_interop.PROTOTYPE,

@@ -72,6 +72,12 @@ UNREACHED: dict[str, str] = {
     "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
+    "continuations/core/threads.py": _FAULT_OF_OURS,
+    "continuations/engine/async_thread.py:AsyncThread.post": (
+        "another process closes the thread between two requests"
+    ),
+    "continuations/wire/field_codecs.py:_read_usage": _BYTES,
+    "continuations/wire/field_codecs.py:_read_usage_count": _BYTES,
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/grants.py:parse_grant_text": _BYTES,
     "continuations/wire/field_codecs.py:_read_given_grant": _BYTES,

@@ -70,7 +70,7 @@ def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
 
         assert (0, came, 1) == (
             seen.newest_number,
-            len(seen.arrival_keys),
+            len(seen.arrival_keys or ()),
             store.listings,
         )
 

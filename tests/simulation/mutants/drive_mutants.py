@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core import reducer, run_events
+from continuations.core import reducer, threads
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
 from continuations.core.calls import Started
@@ -295,7 +295,7 @@ def message_is_between_a_call_and_its_result() -> Patches:
             state = advance(state, event)
         return state
 
-    yield patch(run_events._add_user_message, add_user_message)
+    yield patch(threads._take_message, add_user_message)
     yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
     yield from _transcripts_unchecked()
 
@@ -330,7 +330,7 @@ def a_message_is_lost() -> Patches:
     def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
         draft.put_run(replace(draft.run, last_inbox_number=event.number))
 
-    yield patch(run_events._add_user_message, add_user_message)
+    yield patch(threads._take_message, add_user_message)
 
 
 @mutant(

@@ -292,12 +292,12 @@ def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
     original = inbox.post
 
     async def post(
-        objects: Objects, run_id: str, message: InboxMessage
+        objects: Objects, run_id: str, message: InboxMessage, last_read: int = 0
     ) -> InboxMessage:
         try:
-            return await original(objects, run_id, message)
+            return await original(objects, run_id, message, last_read)
         except (Inconclusive, StoreUnavailable):
-            return await original(objects, run_id, message)
+            return await original(objects, run_id, message, last_read)
 
     yield patch(inbox.post, post)
 

@@ -1,0 +1,68 @@
+"""Requests to stop the turn of a thread, or to interrupt it with a new message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.call_cancellation import with_cancelled_call
+from continuations.core.events import (
+    RunStopped,
+    SuspensionEnded,
+    TurnInterrupted,
+    TurnStopping,
+)
+from continuations.core.reducer import advance
+from continuations.core.run import Failure
+from continuations.core.state import ROOT_FRAME_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from continuations.core.operator_request import OperatorRequest
+    from continuations.core.state import RunState
+
+_INTERRUPTED = "The user sent another message."
+STOPPED = "the turn was stopped. Send another message to go on."
+
+
+def ends_turn(state: RunState, request: OperatorRequest) -> bool:
+    """Return whether a request concerns the turn that a thread works on.
+
+    A stop names the message of the turn, and is void once that has its reply. An
+    interruption names the message that follows, of the same sender.
+    """
+    run, number = state.run, request.message_number
+    if run.thread_key is None or run.rests:
+        return False
+    if request.action == "stop":
+        return run.answered < number <= run.last_inbox_number
+    is_next = number == run.last_inbox_number + 1
+    return request.action == "interrupt" and is_next and request.by == run.sender
+
+
+def with_turn_ended(
+    state: RunState, request: OperatorRequest, not_begun: Collection[str]
+) -> RunState:
+    """Return the thread after a request; nothing begins any more in its turn.
+
+    Calls that run return first, and keep their results. All others end here.
+    """
+    if not ends_turn(state, request):
+        return state
+    stops = request.action == "stop"
+    reason = request.reason or (STOPPED if stops else _INTERRUPTED)
+    if stops:
+        state = advance(state, TurnStopping(reason=reason))
+    else:
+        state = advance(state, TurnInterrupted(number=request.message_number))
+        wait = state.suspending.get(ROOT_FRAME_ID)
+        if wait is not None and wait.rules.may_wake:
+            # The model's limit or pending reply belongs to the turn that ends.
+            state = advance(state, SuspensionEnded(wait_id=wait.id))
+    for call_id in state.frames[ROOT_FRAME_ID].open_call_ids:
+        if not state.run.rests:
+            state = with_cancelled_call(state, call_id, reason, not_begun)
+    if stops and not state.run.rests and not state.frames[ROOT_FRAME_ID].open_call_ids:
+        failure = Failure(code="stopped", message=reason)
+        state = advance(state, RunStopped(failure=failure))
+    return state

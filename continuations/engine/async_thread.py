@@ -1,0 +1,343 @@
+"""AsyncThread: a conversation that rests between messages, also for a year."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Literal
+
+from continuations.core.doors import PYTHON
+from continuations.core.output_type import Output
+from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
+from continuations.engine.async_ticket import AsyncTicket
+from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands
+from continuations.engine.run_description import RunDescription
+from continuations.errors import (
+    InvalidInput,
+    RunErased,
+    StaleRun,
+)
+from continuations.ledger import inbox
+from continuations.ledger.thread_keys import newest_generation, thread_run_id
+from continuations.ledger.versions import Versions
+from continuations.wire.continuation import Continuation
+from continuations.wire.records import InboxMessage
+
+if TYPE_CHECKING:
+    from continuations.authoring.agent import Agent
+    from continuations.core.identity import Identity
+    from continuations.core.run import Budget, WhenBusy
+    from continuations.engine.async_ticket import ThreadParts
+    from continuations.engine.outcomes import SendResult
+    from continuations.ledger.thread_keys import Generation
+    from continuations.wire.versions import VersionHeader
+
+
+# Ids of callers begin with this, so none is equal to an id that we made.
+_OWN_ID = "id:"
+_MAX_KEY_CHARS = 500
+_CLOSING_TEXT = "The thread is closed."
+
+
+class AsyncThread(Generic[Output]):
+    """One conversation with an agent, kept in a store; made by `AsyncRunner.thread`.
+
+    The same agent and key are the same thread, in every process. It rests between
+    messages: no process works on it, and no list of open waits shows it.
+
+    Attributes:
+        agent: Name of the agent.
+        key: The key of the thread.
+    """
+
+    def __init__(
+        self,
+        parts: ThreadParts,
+        agent: Agent[Output],
+        key: str,
+        description: RunDescription,
+        budget: Budget | None,
+    ) -> None:
+        self.agent = agent.name
+        self.key = check_key(key)
+        self._agent = agent
+        self._parts = parts
+        self._description = description
+        self._budget = budget
+
+    def __repr__(self) -> str:
+        """Return the agent and the key."""
+        return f"<AsyncThread {self.key!r} of {self.agent}>"
+
+    async def send(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        context: Any = None,
+    ) -> SendResult[Output]:
+        """Post a message, and work on the thread until the message has its reply.
+
+        If another process works on the thread, this one waits for the reply.
+
+        Args:
+            text: The text of the message.
+            by: The sender: a name or an `Identity`, whose name is stored.
+            id: Your id of the message. A repeat with the same id posts nothing, and
+                returns the same reply.
+            when_busy: The effect while an earlier message is answered. `queue`: the
+                message has a reply of its own. `merge`: the agent reads it before its
+                next reply, if both have the same sender; then both have one reply.
+                `interrupt`: like `merge`, and calls that have not begun are cancelled,
+                also approved ones.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+
+        Returns:
+            `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
+            for example for an approval. `Queued` if the thread waits for something
+            else.
+
+        Raises:
+            InvalidInput: An argument is invalid, or `id` names another message.
+            ThreadClosed: The thread was closed before this message.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
+                The message is posted. A repeat with the same `id` returns its reply.
+        """
+        ticket = await self._ticket(text, by, id, when_busy, context)
+        return await ticket.reply(context=context)
+
+    async def post(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        context: Any = None,
+    ) -> AsyncTicket[Output]:
+        """Post a message and return; a sweep or `ticket.reply()` works on it.
+
+        The first message makes the thread.
+
+        Args:
+            text: The text of the message.
+            by: As for `send`.
+            id: As for `send`.
+            when_busy: As for `send`.
+            context: Your object, for a function that returns the instructions.
+
+        Returns:
+            The ticket of the message. The message is stored.
+
+        Raises:
+            InvalidInput: An argument is invalid, or `id` names another message.
+            ThreadClosed: The thread was closed at the same time.
+            StoreError: The store failed. Call again, with `id` so that the message is
+                not posted twice.
+        """
+        ticket = await self._ticket(text, by, id, when_busy, context)
+        versions = Versions(self._parts.objects, ticket.run_id)
+        newest = await versions.newest_header()
+        is_over = newest is None or newest.status in ENDED_STATUSES
+        if is_over and (newest is None or newest.answered < ticket.number):
+            raise ticket.closed_error()
+        return ticket
+
+    async def _ticket(
+        self, text: str, by: object, own_id: object, when_busy: str, context: Any
+    ) -> AsyncTicket[Output]:
+        if when_busy not in WHEN_BUSY:
+            wanted = ", ".join(sorted(WHEN_BUSY))
+            msg = (
+                f"when_busy must be one of {wanted}, got {when_busy!r:.60}. Pass one "
+                "of these texts."
+            )
+            raise InvalidInput(msg)
+        message = self._new_message(text, by, own_id)
+        if when_busy != "queue":
+            message = replace(message, when_busy=when_busy)
+        header = await self._open(text, context)
+        ticket = await self._post(header, message)
+        if when_busy == "interrupt":
+            await self._end_turn("interrupt", ticket.run_id, ticket.number, message.by)
+        return ticket
+
+    async def _end_turn(
+        self,
+        action: Literal["stop", "interrupt"],
+        run_id: str,
+        number: int,
+        by: str | None,
+        reason: str | None = None,
+    ) -> None:
+        parts = self._parts
+        commands = OperatorCommands(
+            objects=parts.objects,
+            ports=parts.ports,
+            options=parts.options,
+            run_id=run_id,
+        )
+        # A thread that has ended has no turn.
+        with suppress(InvalidInput):
+            await commands.end_turn(action, number, reason=reason, by=by, door=PYTHON)
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """Return the conversation in the chat completions format, as new dicts.
+
+        Returns:
+            The messages, `[]` before the first one.
+
+        Raises:
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        newest = await self.look()
+        return [] if newest is None else newest.root.messages
+
+    async def look(self) -> Continuation | None:
+        """Return the newest state of the thread, or `None` before the first message.
+
+        Returns:
+            The state. Its `status` is `resting` between messages.
+
+        Raises:
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        newest = await self._newest()
+        if not newest.version:
+            return None
+        loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
+        return Continuation(loaded.state, loaded.number)
+
+    async def stop_turn(
+        self, *, by: str | Identity | None = None, reason: str | None = None
+    ) -> None:
+        """Stop what the thread does for its present message; then it rests.
+
+        Calls that run return first, and their results stay in the conversation. Calls
+        that have not begun never run, also if they are approved. The reply to the
+        message is `Failed` with code `stopped`. If the message has its reply before,
+        the request is void.
+
+        Args:
+            by: The person or program that stops it.
+            reason: Why, for the sender and the agent.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed. Call again.
+        """
+        name = self._new_message(_CLOSING_TEXT, by, None).by
+        header = await self._header(await self._newest())
+        if header is not None and header.answered < header.inbox:
+            await self._end_turn("stop", header.run_id, header.inbox, name, reason)
+
+    async def close(
+        self, *, by: str | Identity | None = None, context: Any = None
+    ) -> None:
+        """Close the thread once the messages before have their replies.
+
+        A message that was posted before gets its reply. One that comes after it raises
+        `ThreadClosed`, or opens the thread again with an empty conversation. A thread
+        that does not exist, or is closed, stays so.
+
+        Args:
+            by: The person or program that closes it.
+            context: As for `send`, for the messages before.
+
+        Raises:
+            InvalidInput: `by` is invalid.
+            RunErased: The thread was erased.
+            StoreError: The store failed. Call again.
+        """
+        message = self._new_message(_CLOSING_TEXT, by, None)
+        newest = await self._newest()
+        header = await self._header(newest)
+        if header is None or header.status in ENDED_STATUSES:
+            return
+        closing = replace(message, closes=True)
+        ticket = await self._post(header, closing)
+        await ticket.work(context=context)
+
+    def _new_message(self, text: object, by: object, own_id: object) -> InboxMessage:
+        now = self._parts.ports.clock.now()
+        if own_id is not None and not (isinstance(own_id, str) and own_id):
+            msg = (
+                f"id must be a text that is not empty, or None, got {own_id!r:.60}. "
+                "Pass your id of the message."
+            )
+            raise InvalidInput(msg)
+        return InboxMessage(
+            id=f"{_OWN_ID}{own_id}" if own_id else self._parts.ports.ids.new_ulid(now),
+            number=0,
+            at=now,
+            message=parse_user_message(text),
+            by=RunDescription.from_arguments(labels=None, title=None, by=by).requester,
+        )
+
+    async def _newest(self) -> Generation:
+        return await newest_generation(self._parts.objects, self.agent, self.key)
+
+    async def _header(self, generation: Generation) -> VersionHeader | None:
+        """Return the newest header, or `None` without a run or for an erased one."""
+        if not generation.version:
+            return None
+        versions = Versions(self._parts.objects, generation.run_id)
+        try:
+            return await versions.header(generation.version)
+        except RunErased:
+            return None
+
+    async def _open(self, text: str, context: Any) -> VersionHeader:
+        """Return the header of the newest version; make the thread if it is missing."""
+        parts = self._parts
+        while True:
+            newest = await self._newest()
+            header = await self._header(newest)
+            if header is not None and header.status not in ENDED_STATUSES:
+                return header
+            run_id = thread_run_id(self.agent, self.key, newest.number + 1)
+            state = await parts.factory.thread_state(
+                self._agent,
+                self.key,
+                run_id=run_id,
+                text=text,
+                budget=self._budget,
+                context=context,
+                description=self._description,
+            )
+            await parts.probe()
+            try:
+                await parts.factory.make_worker(run_id).start(state)
+            except StaleRun:
+                continue  # another sender made it at the same time
+
+    async def _post(
+        self, header: VersionHeader, message: InboxMessage
+    ) -> AsyncTicket[Output]:
+        run_id, objects = header.run_id, self._parts.objects
+        if message.id.startswith(_OWN_ID):
+            nonce = self._parts.ports.ids.new_ulid(message.at)
+            post = inbox.post_once(objects, run_id, message, header.inbox, nonce)
+        else:
+            post = inbox.post(objects, run_id, message, header.inbox)
+        posted = await post
+        objects.announce_work()
+        return AsyncTicket(self._parts, self._agent, run_id, posted.number)
+
+
+def check_key(key: object) -> str:
+    """Return the key of a thread; raises `InvalidInput`."""
+    if isinstance(key, str) and 0 < len(key) <= _MAX_KEY_CHARS:
+        return key
+    msg = (
+        f"key must be a text of 1 to {_MAX_KEY_CHARS} characters, got {key!r:.60}. "
+        "Pass what names the conversation, for example the id of a customer."
+    )
+    raise InvalidInput(msg)

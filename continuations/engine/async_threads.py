@@ -1,0 +1,62 @@
+"""The method of AsyncRunner that returns conversations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.engine.async_waker import AsyncWaker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.run import Budget
+    from continuations.engine.async_thread import AsyncThread
+
+# A process that only decides should start fast: it imports neither the engine nor the
+# agents.
+# ruff: noqa: PLC0415
+
+
+class AsyncThreads(AsyncWaker):
+    """Makes the threads of a store."""
+
+    def thread(
+        self,
+        agent: str | None = None,
+        *,
+        key: str,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        budget: Budget | None = None,
+    ) -> AsyncThread[Any]:
+        """Return a conversation with an agent; nothing is stored before `send`.
+
+        Args:
+            agent: Name of the root agent; required if the runner has several.
+            key: Names the conversation, for example the id of a customer. The same
+                agent and key are the same thread, in every process.
+            labels: As for `start`, for a thread that does not exist yet.
+            title: As for `labels`.
+            budget: Limits of the model usage of each reply, as for `labels`.
+
+        Returns:
+            The thread.
+
+        Raises:
+            InvalidInput: An argument is invalid, or there is no such agent.
+        """
+        from continuations.engine.async_thread import AsyncThread
+        from continuations.engine.async_ticket import ThreadParts
+        from continuations.engine.new_run import check_budget
+
+        factory = self._worker_factory
+        parts = ThreadParts(
+            objects=self._objects,
+            ports=self._ports,
+            options=self._options,
+            factory=factory,
+            probe=self._probe_once,
+        )
+        description = self._run_description(labels=labels, title=title, by=None)
+        root = factory.root_agent(agent)
+        return AsyncThread(parts, root, key, description, check_budget(budget))

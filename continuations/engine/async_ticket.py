@@ -1,0 +1,126 @@
+"""AsyncTicket: a posted message of a thread, and the way to its reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from continuations.core.output_type import Output
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine.outcomes import Queued, Suspended, reply_of
+from continuations.engine.run_options import RunOptions
+from continuations.errors import RunBusy, StaleRun, ThreadClosed
+from continuations.ledger.thread_replies import load_reply
+from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
+from continuations.wire.continuation import Continuation
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from continuations.authoring.agent import Agent
+    from continuations.engine.outcomes import Outcome, Reply, SendResult
+    from continuations.engine.ports import Ports
+    from continuations.engine.worker_factory import WorkerFactory
+    from continuations.engine.worker_options import WorkerOptions
+    from continuations.ledger.objects import Objects
+
+# Seconds between two looks at a thread that another process works on.
+_FIRST_DELAY, _LAST_DELAY = 0.02, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadParts:
+    """The parts of a runner that its threads use."""
+
+    objects: Objects
+    ports: Ports
+    options: WorkerOptions
+    factory: WorkerFactory
+    probe: Callable[[], Awaitable[None]]
+
+
+class AsyncTicket(Generic[Output]):
+    """A posted message of a thread, and the way to its reply.
+
+    Attributes:
+        run_id: Id of the thread's run.
+        number: Number of the message.
+    """
+
+    def __init__(
+        self, parts: ThreadParts, agent: Agent[Output], run_id: str, number: int
+    ) -> None:
+        self._parts = parts
+        self._agent = agent
+        self.run_id = run_id
+        self.number = number
+
+    def __repr__(self) -> str:
+        """Return the run and the number of the message."""
+        return f"<AsyncTicket {self.number} of {self.run_id}>"
+
+    async def reply(self, *, context: Any = None) -> SendResult[Output]:
+        """Return the reply to this message, and work on the thread if it is missing.
+
+        Args:
+            context: Your object for the tools, `ctx.context`. It is never stored.
+
+        Returns:
+            As for `send`.
+
+        Raises:
+            ThreadClosed: The thread was closed before this message.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
+                Call again.
+        """
+        outcome = await self.work(context=context)
+        newest = outcome.continuation
+        run = newest.run_state.run
+        if run.answered == self.number and run.rests:
+            return reply_of(newest, self._agent)
+        if run.answered >= self.number:
+            return await self._read_reply()
+        if newest.status in ENDED_STATUSES:
+            raise self.closed_error()
+        if run.last_inbox_number < self.number or not isinstance(outcome, Suspended):
+            return Queued(run_id=self.run_id, number=self.number)
+        return outcome
+
+    async def work(self, *, context: Any) -> Outcome[Output]:
+        """Work on the thread until the message has its reply, or something waits.
+
+        Args:
+            context: As for `reply`.
+
+        Returns:
+            The outcome of the thread's run.
+        """
+        delay = _FIRST_DELAY
+        options = RunOptions(context=context, awaited_message=self.number)
+        worker = self._parts.factory.make_worker(self.run_id, options)
+        while True:
+            try:
+                return await worker.resume()
+            except StaleRun:
+                continue
+            except RunBusy:
+                await self._parts.ports.sleep(delay)
+                delay = min(2 * delay, _LAST_DELAY)
+
+    async def _read_reply(self) -> Reply[Output]:
+        objects = self._parts.objects
+        newest = await Versions(objects, self.run_id).load_newest()
+        version = await load_reply(objects, newest, self.number)
+        return reply_of(Continuation(version.state, version.number), self._agent)
+
+    def closed_error(self) -> ThreadClosed:
+        """Return the error for a message that a closed thread did not read.
+
+        Returns:
+            The error, to be raised.
+        """
+        msg = (
+            f"Message {self.number} of thread {self.run_id} has no reply: the thread "
+            "was closed before. Send it again to open the thread anew."
+        )
+        return ThreadClosed(msg, run_id=self.run_id)

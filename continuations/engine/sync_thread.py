@@ -1,0 +1,212 @@
+"""Thread: the methods of AsyncThread, for code without an event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from continuations.core.output_type import Output
+from continuations.engine import portal
+
+if TYPE_CHECKING:
+    from continuations.core.identity import Identity
+    from continuations.core.run import WhenBusy
+    from continuations.engine.async_thread import AsyncThread
+    from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.outcomes import SendResult
+    from continuations.wire.continuation import Continuation
+
+
+class Thread(Generic[Output]):
+    """One conversation with an agent, kept in a store; made by `Runner.thread`.
+
+    The same agent and key are the same thread, in every process. It rests between
+    messages: no process works on it, and no list of open waits shows it.
+
+    Attributes:
+        agent: Name of the agent.
+        key: The key of the thread.
+        async_thread: The `AsyncThread` of the same agent and key.
+    """
+
+    def __init__(self, async_thread: AsyncThread[Output]) -> None:
+        self.agent = async_thread.agent
+        self.key = async_thread.key
+        self.async_thread = async_thread
+
+    def __repr__(self) -> str:
+        """Return the agent and the key."""
+        return f"<Thread {self.key!r} of {self.agent}>"
+
+    def send(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        context: Any = None,
+    ) -> SendResult[Output]:
+        """Post a message, and work on the thread until the message has its reply.
+
+        If another process works on the thread, this one waits for the reply.
+
+        Args:
+            text: The text of the message.
+            by: The sender: a name or an `Identity`, whose name is stored.
+            id: Your id of the message. A repeat with the same id posts nothing, and
+                returns the same reply.
+            when_busy: The effect while an earlier message is answered. `queue`: the
+                message has a reply of its own. `merge`: the agent reads it before its
+                next reply, if both have the same sender; then both have one reply.
+                `interrupt`: like `merge`, and calls that have not begun are cancelled,
+                also approved ones.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+
+        Returns:
+            `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
+            for example for an approval. `Queued` if the thread waits for something
+            else.
+
+        Raises:
+            InvalidInput: An argument is invalid, or `id` names another message.
+            ThreadClosed: The thread was closed before this message.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
+                The message is posted. A repeat with the same `id` returns its reply.
+        """
+        return portal.run_until_complete(
+            self.async_thread.send(
+                text, by=by, id=id, when_busy=when_busy, context=context
+            )
+        )
+
+    def post(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        context: Any = None,
+    ) -> Ticket[Output]:
+        """Post a message and return; a sweep or `ticket.reply()` works on it.
+
+        The first message makes the thread.
+
+        Args:
+            text: The text of the message.
+            by: As for `send`.
+            id: As for `send`.
+            when_busy: As for `send`.
+            context: Your object, for a function that returns the instructions.
+
+        Returns:
+            The ticket of the message. The message is stored.
+
+        Raises:
+            InvalidInput: An argument is invalid, or `id` names another message.
+            ThreadClosed: The thread was closed at the same time.
+            StoreError: The store failed. Call again, with `id` so that the message is
+                not posted twice.
+        """
+        posted = self.async_thread.post(
+            text, by=by, id=id, when_busy=when_busy, context=context
+        )
+        return Ticket(portal.run_until_complete(posted))
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the conversation in the chat completions format, as new dicts.
+
+        Returns:
+            The messages, `[]` before the first one.
+
+        Raises:
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_thread.messages())
+
+    def look(self) -> Continuation | None:
+        """Return the newest state of the thread, or `None` before the first message.
+
+        Returns:
+            The state. Its `status` is `resting` between messages.
+
+        Raises:
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_thread.look())
+
+    def stop_turn(
+        self, *, by: str | Identity | None = None, reason: str | None = None
+    ) -> None:
+        """Stop what the thread does for its present message; then it rests.
+
+        Calls that run return first, and their results stay in the conversation. Calls
+        that have not begun never run, also if they are approved. The reply to the
+        message is `Failed` with code `stopped`. If the message has its reply before,
+        the request is void.
+
+        Args:
+            by: The person or program that stops it.
+            reason: Why, for the sender and the agent.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed. Call again.
+        """
+        portal.run_until_complete(self.async_thread.stop_turn(by=by, reason=reason))
+
+    def close(self, *, by: str | Identity | None = None, context: Any = None) -> None:
+        """Close the thread once the messages before have their replies.
+
+        A message that was posted before gets its reply. One that comes after it raises
+        `ThreadClosed`, or opens the thread again with an empty conversation. A thread
+        that does not exist, or is closed, stays so.
+
+        Args:
+            by: The person or program that closes it.
+            context: As for `send`, for the messages before.
+
+        Raises:
+            InvalidInput: `by` is invalid.
+            RunErased: The thread was erased.
+            StoreError: The store failed. Call again.
+        """
+        portal.run_until_complete(self.async_thread.close(by=by, context=context))
+
+
+class Ticket(Generic[Output]):
+    """A posted message of a thread, and the way to its reply.
+
+    Attributes:
+        run_id: Id of the thread's run.
+        number: Number of the message.
+    """
+
+    def __init__(self, async_ticket: AsyncTicket[Output]) -> None:
+        self.run_id = async_ticket.run_id
+        self.number = async_ticket.number
+        self._async_ticket = async_ticket
+
+    def __repr__(self) -> str:
+        """Return the run and the number of the message."""
+        return f"<Ticket {self.number} of {self.run_id}>"
+
+    def reply(self, *, context: Any = None) -> SendResult[Output]:
+        """Return the reply to this message, and work on the thread if it is missing.
+
+        Args:
+            context: Your object for the tools, `ctx.context`. It is never stored.
+
+        Returns:
+            As for `send`.
+
+        Raises:
+            ThreadClosed: The thread was closed before this message.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
+                Call again.
+        """
+        return portal.run_until_complete(self._async_ticket.reply(context=context))

@@ -1,0 +1,94 @@
+"""The keys of the new arrivals of a thread, without a listing of the old ones.
+
+A thread keeps all its arrivals: messages, decisions, signals. The newest version knows
+which of them it has taken in, so the next ones are read by their numbers.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather
+from typing import TYPE_CHECKING
+
+from continuations.core.state import early_wait_ulids
+from continuations.ledger import layout
+from continuations.ledger.objects import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from continuations.core.state import RunState
+    from continuations.ledger.objects import Objects
+
+_PAGE_LIMIT = 100
+
+
+async def list_new_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
+    """Return the keys of the arrivals that a thread may not have taken in."""
+    run = state.run
+    numbered = [(layout.SIGNAL, run.last_signal_number)]
+    if run.grants:
+        numbered.append((layout.REVOCATION, run.last_revocation_number))
+    slots = [wait for wait in state.waits.values() if wait.has_slots]
+    wait_ids = [*state.waits, *_ids_known_early(state)]
+    found = await gather(
+        _late_keys(objects, state),
+        *(_if_exists(objects, layout.decision_key(each)) for each in wait_ids),
+        *(_numbered_keys(objects, run.id, letter, last) for letter, last in numbered),
+        *(_all_keys(objects, layout.slots_prefix(wait.id)) for wait in slots),
+    )
+    return tuple(key for keys in found for key in keys)
+
+
+def _ids_known_early(state: RunState) -> list[str]:
+    """Return the ids of waits that another system can answer before they are opened."""
+    calls = early_wait_ulids(state).values()
+    return [layout.known_wait_id(state.run, call) for call in calls]
+
+
+async def _late_keys(objects: Objects, state: RunState) -> list[str]:
+    """Return the keys of unread messages, of new requests, and of a cancel request.
+
+    They sort between the last message that was read and the versions.
+    """
+    run = state.run
+    after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
+    return [key async for key in _arrivals_after(objects, run.id, after)]
+
+
+async def _arrivals_after(
+    objects: Objects, run_id: str, after: str
+) -> AsyncIterator[str]:
+    arrivals = layout.arrivals_prefix(run_id)
+    while True:
+        page = await objects.keys(layout.run_prefix(run_id), after, _PAGE_LIMIT)
+        for key in page:
+            if not key.startswith(arrivals):
+                return
+            yield key
+        if len(page) < _PAGE_LIMIT:
+            return
+        after = page[-1]
+
+
+async def _numbered_keys(
+    objects: Objects, run_id: str, letter: str, last: int
+) -> list[str]:
+    """Return the keys after a number; they are dense, so the next one tells."""
+    keys: list[str] = []
+    while True:
+        key = layout.numbered_key(letter, run_id, last + 1 + len(keys))
+        if not await _if_exists(objects, key):
+            return keys
+        keys.append(key)
+
+
+async def _if_exists(objects: Objects, key: str) -> list[str]:
+    try:
+        await objects.read(key)
+    except NotFound:
+        return []
+    return [key]
+
+
+async def _all_keys(objects: Objects, prefix: str) -> list[str]:
+    return [key async for key in objects.all_keys(prefix)]

@@ -1,0 +1,91 @@
+"""The keys that only threads have, and the ids of their runs.
+
+    runs/{run}/in/i-{digest of id}                  the lowest number of a message
+
+The id of the run of a thread is:
+
+    t-{slug of the agent}-{32 digits of the digest of agent and key}-{generation}
+
+The key itself is stored in the run. A thread that has ended begins again as the next
+generation: another run of the same agent and key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from asyncio import gather
+from typing import TYPE_CHECKING
+
+from continuations.ledger import layout
+from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from continuations.ledger.objects import Objects
+
+_MAX_SLUG_CHARS = 60
+_DIGEST_DIGITS = 32
+_THREAD_ID = re.compile(r"t-[a-z0-9-]*-[0-9a-f]{32}-[1-9][0-9]*\Z")
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+def is_thread_id(run_id: str) -> bool:
+    """Return whether an id has the form of a thread's; a run may have it too."""
+    return _THREAD_ID.match(run_id) is not None
+
+
+def thread_run_id(agent: str, key: str, generation: int) -> str:
+    """Return the id of the run of a thread."""
+    digest = hashlib.sha256()
+    for text in (agent, key):
+        data = text.encode("utf-8", "surrogatepass")
+        # With their lengths, no two pairs of texts are the same bytes.
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    slug = _NOT_IN_SLUG.sub("-", agent.lower()).strip("-")[:_MAX_SLUG_CHARS]
+    return f"t-{slug}-{digest.hexdigest()[:_DIGEST_DIGITS]}-{generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation of a thread, and the number of its newest version.
+
+    Number 0 stands for a thread that does not exist.
+    """
+
+    number: int
+    run_id: str
+    version: int
+
+
+def message_id_key(run_id: str, message_id: str) -> str:
+    """Return the key that keeps the lowest number of a message with an id."""
+    digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{layout.arrivals_prefix(run_id)}i-{digest}"
+
+
+async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
+    """Return the newest generation of a thread.
+
+    Generations are made one after the other, and an erased one keeps its number. So
+    the newest one is found in about two listings for each doubling of their number.
+    """
+
+    async def look(number: int) -> Generation:
+        run_id = thread_run_id(agent, key, number)
+        version = await Versions(objects, run_id).newest_number()
+        return Generation(number, run_id, version)
+
+    low, high = await gather(look(1), look(2))
+    if not low.version:
+        return Generation(0, "", 0)
+    while high.version:
+        low, high = high, await look(2 * high.number)
+    while high.number - low.number > 1:
+        middle = await look((low.number + high.number) // 2)
+        if middle.version:
+            low = middle
+        else:
+            high = middle
+    return low

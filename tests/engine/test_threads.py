@@ -1,0 +1,477 @@
+"""A thread rests between messages; every sender gets the reply to its own message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Approve,
+    Budget,
+    Deny,
+    Failed,
+    Finished,
+    Identity,
+    InvalidInput,
+    Queued,
+    Replied,
+    Runner,
+    Suspended,
+    Thread,
+    ThreadClosed,
+)
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.engine.thread_agents import CLERK_ASKS, support
+
+if TYPE_CHECKING:
+    from continuations import Outcome
+    from continuations.engine.outcomes import SendResult
+    from tests.run_environment import RunEnvironment
+
+
+def make_runner(**options: Any) -> Runner:
+    """Return a runner of the support agent on a store of its own."""
+    clock = ManualClock()
+    return Runner(support(**options), store=MemoryStore(clock.now), clock=clock)
+
+
+@pytest.fixture
+def runner() -> Runner:
+    """Return a runner of the support agent."""
+    return make_runner()
+
+
+@pytest.fixture
+def thread(runner: Runner) -> Thread[Any]:
+    """Return a thread without messages."""
+    return runner.thread(key="customer 42")
+
+
+def output(result: Outcome | SendResult) -> Any:
+    """Return the output of a reply."""
+    assert isinstance(result, Replied)
+    return result.output
+
+
+def test_a_conversation_goes_on_after_each_reply(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """Another handle on the same agent and key is the same thread."""
+    first = thread.send("Hello", by="ann")
+    second = runner.thread("support", key="customer 42").send("And now?")
+
+    assert "1: Hello" == output(first)
+    assert "2: And now?" == output(second)
+    roles = [message["role"] for message in thread.messages()]
+    assert ["system", "user", "assistant", "user", "assistant"] == roles
+    state = thread.look()
+    assert state is not None
+    assert ("resting", ()) == (state.status, state.waits)
+
+
+def test_other_keys_and_agents_are_other_threads(runner: Runner) -> None:
+    """Also keys that are equal once they are joined."""
+    for key in ("a", "A", "a b", "a-b", "\u00e9", "e\u0301", "x" * 500):
+        assert "1: Hello" == output(runner.thread(key=key).send("Hello"))
+
+
+def test_a_thread_without_messages_is_not_stored(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """Nothing is stored by `thread`, `messages`, `look` or `close`."""
+    assert [] == thread.messages()
+    assert thread.look() is None
+    thread.close()
+    assert [] == list(runner.runs())
+
+
+def test_idle_threads_appear_in_no_list_of_waits(runner: Runner) -> None:
+    """They are listed as live runs that rest, and no sweep looks at them."""
+    for number in range(30):
+        runner.thread(key=f"{number}").send("Hello")
+
+    assert [] == list(runner.waiting())
+    assert [] == list(runner.open_waits())
+    assert 30 == len(list(runner.runs(status="resting")))
+    assert 0 == runner.sweep().runs_checked
+
+
+def test_a_repeat_with_the_same_id_gets_the_same_reply(
+    environment: RunEnvironment, thread: Thread[Any]
+) -> None:
+    """The agent reads the message once; another text under the id is refused."""
+    first = thread.send("Hello", by="ann", id="m1")
+    thread.send("More", id="m2")
+    again = thread.send("Hello", by="ann", id="m1")
+
+    assert output(first) == output(again) == "1: Hello"
+    assert 2 == len(environment.turns())
+    with pytest.raises(InvalidInput, match="another text or sender"):
+        thread.send("Hallo", by="ann", id="m1")
+    with pytest.raises(InvalidInput, match="another text or sender"):
+        thread.send("Hello", by="bob", id="m1")
+
+
+def test_tickets_have_the_replies_to_their_own_messages(thread: Thread[Any]) -> None:
+    """In whatever order they are asked, and also later."""
+    tickets = [thread.post(text) for text in ("one", "two", "three")]
+
+    assert "3: three" == output(tickets[2].reply())
+    assert "1: one" == output(tickets[0].reply())
+    assert "2: two" == output(tickets[1].reply())
+    for _ in range(20):
+        thread.send("more")
+    assert "2: two" == output(tickets[1].reply())
+
+
+def test_a_worker_stops_after_the_reply_that_it_was_asked_for(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """The messages of others are due, and a sweep answers them."""
+    mine = thread.post("mine")
+    others = [thread.post(f"other {number}") for number in range(2)]
+
+    assert "1: mine" == output(mine.reply())
+    assert 1 == len(environment.turns())
+    [swept] = runner.sweep().resumed
+    assert "3: other 1" == output(swept)
+    assert 3 == len(environment.turns())
+    assert "2: other 0" == output(others[0].reply())
+    assert 0 == runner.sweep().runs_checked
+
+
+def test_an_approval_holds_the_thread_and_later_messages_queue(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """`Queued` tells nothing about the wait of the other sender."""
+    held = thread.send("pay rent", by="ann")
+    assert isinstance(held, Suspended)
+    [wait] = held.waits
+    assert "ann" == wait.requester
+    queued = thread.send("What else?", by="bob")
+    assert queued == Queued(run_id=held.run_id, number=2)
+    assert [] == environment.effect_names()
+
+    runner.decide(wait.id, Approve(by="kim"))
+    assert {} == runner.sweep().errors
+    replies = [message["content"] for message in thread.messages()]
+    assert "done: paid rent" in replies
+    assert "2: What else?" in replies
+    assert ["pay rent"] == environment.effect_names()
+
+
+def test_a_sub_agent_waits_below_a_thread(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """The thread rests again once the agent below has returned."""
+    ticket = thread.post(f"{CLERK_ASKS}rent", by="ann")
+    held = ticket.reply()
+    assert isinstance(held, Suspended)
+    [wait] = held.waits
+    assert (("support", "clerk", "pay"), "ann") == (wait.path, wait.requester)
+    runner.decide(wait.id, Approve(by="kim"))
+
+    assert "done: done: paid rent" == output(ticket.reply())
+    assert ["pay rent"] == environment.effect_names()
+    state = thread.look()
+    assert state is not None
+    assert 1 == len(state.run_state.frames)
+
+
+def test_a_denied_call_does_not_run_and_the_thread_goes_on(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """The denial is a tool result like that of a run."""
+    ticket = thread.post("pay rent")
+    held = ticket.reply()
+    assert isinstance(held, Suspended)
+    runner.decide(held.waits[0].id, Deny(by="kim", reason="too dear"))
+
+    assert "too dear" in output(ticket.reply())
+    assert "2: Sorry" == output(thread.send("Sorry"))
+    assert [] == environment.effect_names()
+
+
+def test_an_error_of_a_turn_is_the_reply_to_its_message() -> None:
+    """The next message is answered; the limits count for each message."""
+    runner = make_runner(max_turns=1)
+    thread = runner.thread(key="k")
+    assert "1: one" == output(thread.send("one"))
+    failed = thread.send("note it")
+    assert isinstance(failed, Failed)
+    assert "max_turns" == failed.error.code
+    assert "resting" == failed.continuation.status
+    assert "3: three" == output(thread.send("three"))
+    late = thread.post("four")
+    assert "4: four" == output(late.reply())
+
+
+def test_a_budget_limits_each_message() -> None:
+    """A message that uses it up fails, and the next one has a whole budget."""
+    thread = make_runner().thread(key="k", budget=Budget(requests=1))
+    failed = thread.send("note it")
+    assert isinstance(failed, Failed)
+    assert "budget" == failed.error.code
+    for number in (2, 3):
+        assert f"{number}: x" == output(thread.send("x"))
+
+
+def test_cancelling_the_run_ends_the_thread(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """No call runs afterwards, and messages without a reply are closed out."""
+    held = thread.send(f"{CLERK_ASKS}rent")
+    late = thread.post("late")
+    assert isinstance(held, Suspended)
+    assert "cancelled" == runner.cancel(held.run_id, reason="Enough.").status
+
+    with pytest.raises(ThreadClosed, match="was closed before"):
+        late.reply()
+    assert "1: again" == output(thread.send("again"))
+    assert [] == environment.effect_names()
+
+
+def test_close_ends_the_thread_and_the_next_message_opens_it_anew(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """Messages before the close get their replies, and can be read later."""
+    first = thread.send("one")
+    waiting = thread.post("two")
+    thread.close(by="ann")
+
+    assert "2: two" == output(waiting.reply())
+    state = thread.look()
+    assert state is not None
+    assert "finished" == state.status
+    assert isinstance(runner.resume(state.run_id), Finished)
+    thread.close()  # a second time changes nothing
+    again = thread.send("three")
+    assert "1: three" == output(again)
+    assert isinstance(first, Replied)
+    assert isinstance(again, Replied)
+    assert first.run_id.removesuffix("-1") == again.run_id.removesuffix("-2")
+
+
+def test_many_generations_are_found(thread: Thread[Any]) -> None:
+    """The search is by doubling, then by halving."""
+    for number in range(1, 12):
+        result = thread.send("Hello")
+        assert isinstance(result, Replied)
+        assert result.run_id.endswith(f"-{number}")
+        thread.close()
+
+
+def test_a_message_behind_a_close_has_no_reply(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """Message and close take numbers one after the other; exactly one is next."""
+    held = thread.send("pay rent")
+    assert isinstance(held, Suspended)
+    thread.close()
+    late = thread.post("late")
+    assert isinstance(late.reply(), Queued)
+    runner.decide(held.waits[0].id, Approve(by="kim"))
+    runner.resume(held.run_id)
+
+    with pytest.raises(ThreadClosed, match="Send it again"):
+        late.reply()
+    assert "1: late" == output(thread.send("late"))
+
+
+def test_merged_messages_have_one_reply(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Only messages of one sender are merged, and only if the sender allows it."""
+    held = thread.post("pay rent", by="ann")
+    assert isinstance(held.reply(), Suspended)
+    merged = thread.post("and be quick", by="ann", when_busy="merge")
+    other = thread.post("me too", by="bob", when_busy="merge")
+    [wait] = runner.open_waits()
+    runner.decide(wait.id, Approve(by="kim"))
+
+    assert "2: and be quick" == output(held.reply())
+    assert "2: and be quick" == output(merged.reply())
+    assert "3: me too" == output(other.reply())
+    assert ["pay rent"] == environment.effect_names()
+
+
+def test_an_interruption_cancels_what_has_not_begun(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Also an approved call; the agent reads that, and one reply answers both."""
+    first = thread.post(f"{CLERK_ASKS}rent", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    runner.decide(held.waits[0].id, Approve(by="kim"))
+    second = thread.send("No, stop!", by="ann", when_busy="interrupt")
+
+    assert "2: No, stop!" == output(second)
+    assert "2: No, stop!" == output(first.reply())
+    assert [] == environment.effect_names()
+    told = [m["content"] for m in thread.messages() if m["role"] == "tool"]
+    assert ["The user sent another message." in text for text in told] == [True]
+    assert [] == list(runner.waiting())
+
+
+def test_another_sender_does_not_interrupt(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Their message has its own reply, after the call of the other one."""
+    first = thread.post("pay rent", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    late = thread.send("No, stop!", by="bob", when_busy="interrupt")
+    assert isinstance(late, Queued)
+    runner.decide(held.waits[0].id, Approve(by="kim"))
+    runner.sweep()
+
+    assert "done: paid rent" == output(first.reply())
+    assert ["pay rent"] == environment.effect_names()
+
+
+def test_an_interruption_of_a_thread_that_rests_is_a_message(
+    thread: Thread[Any],
+) -> None:
+    """There is nothing to interrupt."""
+    thread.send("one", by="ann")
+    assert "2: two" == output(thread.send("two", by="ann", when_busy="interrupt"))
+
+
+def test_a_stopped_turn_rests_and_its_calls_never_run(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """The reply is `Failed` with code `stopped`, and the next message is answered."""
+    first = thread.post(f"{CLERK_ASKS}rent", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    queued = thread.post("Next", by="bob")
+    thread.stop_turn(by="ann", reason="Wrong flat.")
+
+    stopped = first.reply()
+    assert isinstance(stopped, Failed)
+    assert ("stopped", "resting") == (stopped.error.code, stopped.continuation.status)
+    assert "Wrong flat." in stopped.error.message
+    assert "2: Next" == output(queued.reply())
+    assert [] == environment.effect_names()
+    assert [] == list(runner.waiting())
+    thread.stop_turn()  # it rests: nothing to stop
+    assert "3: More" == output(thread.send("More"))
+
+
+def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """No process waits for its reply."""
+    assert isinstance(thread.send("pay rent", by="ann"), Suspended)
+    thread.post("Next", by="bob")
+    thread.stop_turn()
+    [swept] = runner.sweep().resumed
+
+    assert "2: Next" == output(swept)
+    assert [] == environment.effect_names()
+    assert 0 == runner.sweep().runs_checked
+
+
+def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
+    """So no person approves their own request, in a thread of many."""
+    thread = runner.thread(key="k")
+    for sender in (None, "ann", Identity(name="bob")):
+        ticket = thread.post("pay rent", by=sender)
+        held = ticket.reply()
+        assert isinstance(held, Suspended)
+        name = sender.name if isinstance(sender, Identity) else sender
+        assert name == held.waits[0].requester
+        runner.decide(held.waits[0].id, Deny(by="kim"))
+        output(ticket.reply())
+
+
+def test_instructions_are_made_once_with_the_first_message() -> None:
+    """A function gets the text and the context."""
+
+    def greet(text: str, context: str) -> str:
+        return f"{context}: {text}"
+
+    runner = make_runner(instructions=greet)
+    thread = runner.thread(key="k")
+    thread.send("Hello", context="EN")
+    thread.send("More", context="DE")
+
+    systems = [m["content"] for m in thread.messages() if m["role"] == "system"]
+    assert ["EN: Hello"] == systems
+
+
+def test_usage_of_a_reply_is_that_of_its_message(thread: Thread[Any]) -> None:
+    """The continuation has the usage of the whole thread."""
+    thread.send("one")
+    reply = thread.send("note it")
+    assert isinstance(reply, Replied)
+    assert (2, 3) == (reply.usage.requests, reply.continuation.usage.requests)
+
+
+def test_a_pause_holds_a_thread_until_unpause(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """A message that comes meanwhile is answered afterwards."""
+    first = thread.send("one")
+    assert isinstance(first, Replied)
+    runner.pause(first.run_id, reason="audit")
+    held = thread.send("two")
+    assert isinstance(held, Suspended)
+    assert ("audit",) == held.reasons
+    runner.unpause(first.run_id)
+    [swept] = runner.sweep().resumed
+    assert "2: two" == output(swept)
+
+
+def test_labels_and_title_describe_the_run_of_a_thread(runner: Runner) -> None:
+    """They are those of the call that made the thread."""
+    runner.thread(key="k", labels={"team": "care"}, title="Parcel").send("Hello")
+    [summary] = runner.runs(label="team=care")
+    assert ("Parcel", {"team": "care"}) == (summary.title, summary.labels)
+
+
+def test_erased_thread_is_not_opened_again(runner: Runner, thread: Thread[Any]) -> None:
+    """The generation keeps its number, and the next message begins a new one."""
+    reply = thread.send("one")
+    assert isinstance(reply, Replied)
+    thread.close()
+    runner.erase(reply.run_id)
+    again = thread.send("two")
+    assert "1: two" == output(again)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"key": ""}, "key must be a text"),
+        ({"key": "x" * 501}, "key must be a text"),
+        ({"key": "k", "agent": "nobody"}, "is not a root agent"),
+        ({"key": "k", "budget": 5}, "budget must be"),
+    ],
+)
+def test_invalid_threads_are_refused(
+    runner: Runner, arguments: Any, message: str
+) -> None:
+    """Nothing is stored."""
+    with pytest.raises(InvalidInput, match=message):
+        runner.thread(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"text": ""}, "text must be"),
+        ({"text": "x", "id": ""}, "id must be a text"),
+        ({"text": "x", "when_busy": "later"}, "when_busy must be one of"),
+        ({"text": "x", "by": 5}, "by must be"),
+    ],
+)
+def test_invalid_messages_are_refused(
+    runner: Runner, thread: Thread[Any], arguments: Any, message: str
+) -> None:
+    """Nothing is stored."""
+    with pytest.raises(InvalidInput, match=message):
+        thread.send(**arguments)
+    assert [] == list(runner.runs())
