@@ -81,6 +81,8 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
             yield "next: continuations sweep (when the time has come)"
         elif ids:
             yield f"next: {_next_command(rules, ids[0] if len(ids) == 1 else 'WAIT')}"
+            if rules.takes_events:
+                yield f"  or: continuations signal {run_id} NAME --data VALUE"
 
 
 def _next_command(rules: WaitRules, wait_id: str) -> str:

@@ -18,7 +18,7 @@ RunStatus = Literal[
     "running", "suspended", "resting", "finished", "failed", "cancelled"
 ]
 RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
-# What a message does while its thread answers an earlier one.
+# The effect of a message while its thread answers an earlier one.
 WhenBusy = Literal["queue", "merge", "interrupt"]
 WHEN_BUSY: frozenset[str] = frozenset(get_args(WhenBusy))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
@@ -151,7 +151,7 @@ class RunRow:
         thread_key: The key of a thread, `None` if the run is no thread.
         answered: Number of the last inbox message of a thread that has its reply. The
             reply is `output` or `failure`.
-        sender: Who sent the message that a thread answers now, or answered last.
+        sender: The sender of the message that a thread answers now, or answered last.
         earlier_usage: Usage of a thread before the message that is answered now.
         stopping: Why the turn of a thread is being stopped, `None` if it is not. It
             ends after the calls that run.

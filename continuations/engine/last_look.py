@@ -1,4 +1,4 @@
-"""What a worker finds when it looks at a run before the last reply ends it."""
+"""Look at what arrived for a run before the last reply ends it."""
 
 from __future__ import annotations
 

@@ -317,6 +317,6 @@ def test_function_of_an_agent_is_called_once() -> None:
     outer = ContinuationAgent("outer", [helper])
     outer.built("outer")
     for _ in range(2):  # each request does it
-        list(outer._suspension_functions())  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        list(outer._suspension_functions())  # pyright: ignore[reportPrivateUsage]
 
     assert 1 == len(calls)

@@ -55,6 +55,8 @@ class PostedDecision(NamedTuple):
 def parse_json_object(request: Request) -> Mapping[str, Any]:
     """Return the JSON object in a body; raise `RequestRefused` for anything else."""
     _check_content_type(request, JSON_TYPE)
+    if not request.body:
+        raise problems.malformed("The body is empty. Send a JSON object, such as {}.")
     try:
         value = jsontext.parse(request.body, lossless=True)
     except jsontext.NotJson as error:
