@@ -170,7 +170,7 @@ def a_running_call_may_be_approved_again() -> Patches:
     breaks=(timed_out_call_is_over_before_a_repeat,),
 )
 def a_running_call_may_be_verified_again() -> Patches:
-    def is_over(self: FailedAttempts, state: RunState, unknown: Unknown) -> bool:
+    def is_over(self: Performer, state: RunState, unknown: Unknown) -> bool:
         del self, state, unknown
         return True
 
