@@ -55,7 +55,7 @@ class AsyncEvents(RunnerParts):
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed. Continue after the last cursor.
         """
-        from continuations.engine.run_events import Cursor, read_events
+        from continuations.engine.event_reading import Cursor, read_events
 
         layout.check_run_id(run_id)
         place = Cursor.parse(after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import pytest
 
@@ -51,11 +51,14 @@ from tests.engine import thread_agents
 from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
 
 
 PIN = "4711-secret"
+E = TypeVar("E")
 
 
 @tool(approval=True)
@@ -73,7 +76,7 @@ def look_up(name: str) -> str:
 def hr() -> Agent:
     """Return three agents, one below the other; the lowest needs an approval."""
     clerk = Agent("clerk", model=ScriptedModel(["The form is filled in."]))
-    pays = [
+    pays: list[Any] = [
         [
             ToolCall("look_up", {"name": "Jane"}),
             ToolCall("transfer", {"cents": 500, "pin": PIN}),
@@ -81,7 +84,7 @@ def hr() -> Agent:
         "Jane is paid.",
     ]
     accounts = Agent("accounts", tools=[look_up, transfer], model=ScriptedModel(pays))
-    calls = [
+    calls: list[Any] = [
         [ToolCall("accounts", {"input": "pay"}), ToolCall("clerk", {"input": "form"})],
         "Jane is on board.",
     ]
@@ -98,9 +101,9 @@ def onboard(store: Store | str) -> Runner:
     return runner
 
 
-def of_type(events: list[StreamEvent], kind: type[Any]) -> list[Any]:
+def of_type(events: Iterable[StreamEvent], kind: type[E]) -> list[E]:
     """Return the events of one type."""
-    return [event for event in events if type(event) is kind]
+    return [event for event in events if isinstance(event, kind)]
 
 
 def newest_number(runner: Runner, run_id: str) -> int:
@@ -160,7 +163,7 @@ def test_secret_arguments_are_masked_as_waits_mask_them() -> None:
 
 def test_a_refused_call_and_a_failed_run_end_too() -> None:
     """A denied call never starts; a call of no tool begins and ends in one version."""
-    script = [
+    script: list[Any] = [
         ToolCall("nothing", {}),
         ToolCall("transfer", {"cents": 5, "pin": PIN}),
         "Sorry.",
@@ -176,6 +179,8 @@ def test_a_refused_call_and_a_failed_run_end_too() -> None:
 
     missing, denied = of_type(events, CallEnded)
     assert ("nothing", None) == (missing.tool, missing.call)
+    assert missing.result is not None
+    assert denied.result is not None
     assert missing.result.startswith("ERROR: the call was not executed")
     assert denied.result.startswith("DENIED")
     assert [] == of_type(events, CallStarted)
@@ -195,9 +200,9 @@ def test_a_cancelled_run_ends_its_agents_calls_and_waits() -> None:
     assert 3 == len(of_type(events, FrameEnded))
     [decided] = of_type(events, WaitDecided)
     assert "cancel" == decided.kind
-    assert ("cancelled", "cancelled") == (
-        *(events[-1].status, events[-1].failure.code),
-    )
+    [end] = of_type(events, RunEnded)
+    assert end.failure is not None
+    assert ("cancelled", "cancelled") == (end.status, end.failure.code)
 
 
 def test_each_reply_of_a_thread_is_an_event() -> None:

@@ -493,8 +493,8 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     events = "/runs/{run_id}/events"
     assert 200 == await checker.request(fixture, "get", events, names=names)
     assert 404 == await checker.request(fixture, "get", events, names=J)
-    wrong = {"after": "x"}
-    assert 400 == await checker.request(fixture, "get", events, names=J, query=wrong)
+    text = {"after": "x"}
+    assert 400 == await checker.request(fixture, "get", events, names=J, query=text)
     sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
     assert 200 == await checker.request(fixture, "post", "/signals", sent)
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
