@@ -6,8 +6,8 @@ from two numbers of its row, so no wait and no flag says it:
     answered == last_inbox_number    it rests
     answered <  last_inbox_number    it works on the messages after `answered`
 
-The limits of a run limit each message of a thread. So an error of a turn is the reply to
-its message, and the thread rests.
+The limits of a run limit each message of a thread. So an error of a turn is the reply
+to its message, and the thread rests.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def adopted_state(
     its messages is invalid.
     """
     status = source.run.status
-    if status in ENDED_STATUSES:
+    if status in ENDED_STATUSES or source.run.rests:
         msg = (
             f"continuation was not adopted: run {source.run.id} is {status}, and "
             "nothing is paused in that run. Pass the continuation of a suspended run."
@@ -108,6 +108,13 @@ def adopted_state(
         grants=(),
         last_revocation_number=0,
         revoked_grants=(),
+        # The messages of a thread are in the other store: the new run is no thread.
+        thread_key=None,
+        answered=0,
+        sender=None,
+        earlier_usage=None,
+        stopping=None,
+        reads_next=0,
         claim=None,
         requester=requester,
     )

@@ -254,6 +254,33 @@ def test_close_ends_the_thread_and_the_next_message_opens_it_anew(
     assert first.run_id.removesuffix("-1") == again.run_id.removesuffix("-2")
 
 
+def test_an_adopted_thread_is_a_run(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """It goes on after the approval, and finishes with the reply."""
+    held = thread.send("pay rent", by="ann")
+    assert isinstance(held, Suspended)
+    adopted = runner.adopt(held.continuation, run_id="copy", by="lee")
+    assert isinstance(adopted, Suspended)
+    assert ["lee"] == [wait.requester for wait in adopted.waits]
+    runner.decide(adopted.waits[0].id, Approve(by="kim"))
+    end = runner.resume("copy")
+
+    assert isinstance(end, Finished)
+    assert ("finished", "done: paid rent") == (end.continuation.status, end.output)
+    assert ["pay rent"] == environment.effect_names()
+
+
+def test_a_thread_that_rests_is_not_adopted(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """Nothing is paused in it."""
+    reply = thread.send("one")
+    assert isinstance(reply, Replied)
+    with pytest.raises(InvalidInput, match="nothing is paused"):
+        runner.adopt(reply.continuation, run_id="copy")
+
+
 def test_many_generations_are_found(thread: Thread[Any]) -> None:
     """The search is by doubling, then by halving."""
     for number in range(1, 12):

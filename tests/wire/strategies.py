@@ -91,6 +91,7 @@ FRAME = st.builds(
     model_error=st.none() | TEXT.filter(bool),
     pending_reply=st.none() | TEXT.filter(bool),
     polls=COUNT,
+    earlier_turns=COUNT,
     denials=st.lists(
         st.builds(DenialCount, tool=TEXT, digest=TEXT, count=COUNT), max_size=2
     ).map(tuple),
@@ -147,6 +148,12 @@ RUN = st.builds(
     signals=st.lists(st.builds(KeptSignal, st.integers(1, 9), TEXT), max_size=2).map(
         tuple
     ),
+    thread_key=st.none() | TEXT.filter(bool),
+    answered=COUNT,
+    sender=st.none() | TEXT.filter(bool),
+    earlier_usage=st.none() | USAGE,
+    stopping=st.none() | TEXT.filter(bool),
+    reads_next=COUNT,
 )
 MESSAGE = st.builds(user_message, TEXT) | st.builds(tool_message, TEXT, TEXT)
 LOG = st.builds(

@@ -39,6 +39,7 @@ from continuations.wire.formats import (
 )
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import run_row
+from tests.wire.golden.thread_objects import thread_objects
 from tests.wire.golden.write_golden import FOLDER, version_with_changed_logs
 
 NAME = "runs/r1/v/9999999998"
@@ -174,6 +175,20 @@ def test_release_that_knows_format_1_refuses_format_2_by_number(
         with pytest.raises(FormatError, match="has format 2") as caught:
             read(NEW, NAME)
         assert not isinstance(caught.value, Corrupt)
+
+
+@pytest.mark.parametrize("name", thread_objects())
+def test_older_release_refuses_every_object_of_a_thread_by_its_number(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never reads a thread as a run that ends, or a close as a message."""
+    monkeypatch.delitem(envelope.FORMATS, 3)
+    monkeypatch.setattr(envelope, "NEWEST_FORMAT", 2)
+
+    with pytest.raises(FormatError, match="has format 3") as caught:
+        decode_object((FOLDER / f"v3-{name}.bin").read_bytes(), NAME)
+
+    assert not isinstance(caught.value, Corrupt)
 
 
 @pytest.mark.parametrize("read", [decode_header, decode_version])

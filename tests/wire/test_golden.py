@@ -23,11 +23,13 @@ from continuations.wire.operator_records import (
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
+    decode_first_number,
     decode_inbox_message,
     decode_signal,
     decode_wait,
     encode_cancel_request,
     encode_decision,
+    encode_first_number,
     encode_inbox_message,
     encode_signal,
     encode_wait,
@@ -51,7 +53,22 @@ if TYPE_CHECKING:
 GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 
 
-def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
+POSTED_KINDS = frozenset(
+    (
+        "signal",
+        "message",
+        "message id",
+        "event",
+        "slot",
+        "operator request",
+        "tombstone",
+    )
+)
+
+
+def load_posted(  # noqa: PLR0911 - one return for each kind of object
+    data: bytes,
+) -> tuple[object, Callable[[], bytes]]:
     """Do the same for signals, events, messages, slots, requests and tombstones."""
     kind = decode_object_header(data, "golden")["kind"]
     if kind == "tombstone":
@@ -69,6 +86,9 @@ def load_posted(data: bytes) -> tuple[object, Callable[[], bytes]]:
     if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
+    if kind == "message id":
+        number = decode_first_number(data, "golden", RUN)
+        return number, lambda: encode_first_number(number, RUN)
     message = decode_inbox_message(data, "golden", RUN)
     return message, lambda: encode_inbox_message(message, RUN)
 
@@ -92,7 +112,7 @@ def load_golden(  # noqa: PLR0911 - one return for each kind of object
         case "decision":
             decision = decode_decision(data, "golden", RUN)
             return decision, lambda: encode_decision(decision, RUN)
-        case "signal" | "message" | "event" | "slot" | "operator request" | "tombstone":
+        case kind if kind in POSTED_KINDS:
             return load_posted(data)
         case "revocation":
             revocation = decode_revocation(data, "golden", RUN)

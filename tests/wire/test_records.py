@@ -18,6 +18,7 @@ from continuations.core.messages import (
     tool_message,
     user_message,
 )
+from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
 from continuations.errors import Corrupt, FormatError
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import (
@@ -25,15 +26,21 @@ from continuations.wire.envelope import (
     decode_object_header,
     encode_object,
 )
+from continuations.wire.operator_records import (
+    decode_operator_request,
+    encode_operator_request,
+)
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,
     decode_cancel_request,
     decode_decision,
+    decode_first_number,
     decode_inbox_message,
     decode_wait,
     encode_cancel_request,
     encode_decision,
+    encode_first_number,
     encode_inbox_message,
     encode_wait,
 )
@@ -84,6 +91,20 @@ INBOX_MESSAGE = st.builds(
     at=TIME,
     message=st.builds(user_message, TEXT),
     by=OPTIONAL_TEXT,
+    marker=OPTIONAL_TEXT,
+    when_busy=st.sampled_from(["", "merge", "interrupt"]),
+    closes=st.booleans(),
+)
+OPERATOR_REQUEST = st.builds(
+    OperatorRequest,
+    id=TEXT,
+    number=COUNT,
+    at=TIME,
+    action=st.sampled_from(sorted(OPERATOR_ACTIONS)),
+    call_id=OPTIONAL_TEXT,
+    message_number=COUNT,
+    by=OPTIONAL_TEXT,
+    reason=OPTIONAL_TEXT,
     marker=OPTIONAL_TEXT,
 )
 
@@ -177,6 +198,20 @@ def test_any_cancellation_comes_back(cancellation: CancelRequest) -> None:
     data = encode_cancel_request(cancellation, RUN)
 
     assert cancellation == decode_cancel_request(data, NAME, RUN)
+
+
+@SETTINGS
+@given(OPERATOR_REQUEST)
+def test_any_operator_request_comes_back(request: OperatorRequest) -> None:
+    data = encode_operator_request(request, RUN)
+
+    assert request == decode_operator_request(data, NAME, RUN)
+
+
+@SETTINGS
+@given(st.integers(1, 2**64 - 1))
+def test_any_first_number_of_a_message_comes_back(number: int) -> None:
+    assert number == decode_first_number(encode_first_number(number, RUN), NAME, RUN)
 
 
 @SETTINGS

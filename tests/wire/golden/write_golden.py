@@ -99,6 +99,7 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
+from tests.wire.golden.thread_objects import thread_objects
 
 FOLDER = Path(__file__).parent
 QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
@@ -761,6 +762,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= records_for_an_audit()
     objects |= display_objects()
     objects |= forms_of_approvals()
+    objects |= {name: GoldenObject(*each) for name, each in thread_objects().items()}
     signal = Signal(
         id="id:mail-7",
         number=2,
