@@ -27,6 +27,7 @@ def event_json(event: StreamEvent) -> dict[str, Any]:
             form[name] = None if value is None else jsontext.parse(value)
         else:
             form[name] = _plain(value)
+    form["path"] = list(event.path)
     form["at"] = utc_text(event.at)
     return form
 
@@ -36,4 +37,4 @@ def _plain(value: Any) -> Any:
         return wait_json(value)
     if isinstance(value, Failure):
         return {"code": value.code, "message": value.message}
-    return list(value) if isinstance(value, tuple) else value
+    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,7 +182,7 @@ def test_paths_are_those_of_the_frames() -> None:
 
 def test_an_agent_that_replies_within_one_version_has_events() -> None:
     """Its frame was never stored; the manifest says that the tool is an agent."""
-    agents = [
+    agents: list[dict[str, Any]] = [
         {"name": "hr", "tools": {"clerk": {"agent": 1}, "pay": {}}},
         {"name": "the clerk", "tools": {}},
     ]
