@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations.engine.batches import Flattened, in_batches
@@ -17,10 +18,13 @@ from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 # Seconds that Ctrl-C waits for a run to finish its calls and to release its claim.
 _CANCEL_TIMEOUT = 10.0
+# How often the main thread looks for a signal, in seconds.
+_SIGNAL_INTERVAL = 0.25
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
@@ -47,7 +51,7 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
         _capture_result(coroutine, done), _running_loop()
     )
     try:
-        result, error = future.result()
+        result, error = _wait_for_result(future)
     except BaseException:
         future.cancel()
         done.wait(_CANCEL_TIMEOUT)
@@ -55,6 +59,15 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     if error is not None:
         raise error
     return cast("T", result)
+
+
+def _wait_for_result(future: Future[T]) -> T:
+    # A signal just before the main thread blocks does not wake it. Python runs handlers
+    # in this thread only, so without a timeout the signal had no effect until the end.
+    while threading.current_thread() is threading.main_thread():
+        with suppress(TimeoutError):
+            return future.result(_SIGNAL_INTERVAL)
+    return future.result()
 
 
 async def _capture_result(

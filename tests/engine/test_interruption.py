@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -259,3 +261,33 @@ def test_exception_of_a_signal_handler_ends_the_coroutine_first(
         portal.run_until_complete(note_and_work())
 
     assert ended.is_set()
+
+
+def test_signal_that_does_not_wake_the_main_thread_has_its_effect() -> None:
+    """The main thread may look for signals just before one comes, and then block.
+
+    A signal to another thread has the same result: its handler is due, and nothing
+    wakes the main thread.
+    """
+    received = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def main_thread_waits() -> bool:
+        # The public function would print the frames.
+        frame = sys._current_frames()[main]  # pyright: ignore[reportPrivateUsage]
+        return frame.f_globals["__name__"] == "threading" and "gotit" in frame.f_locals
+
+    async def work() -> bool:
+        await asyncio.to_thread(wait_until, main_thread_waits)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        return await asyncio.to_thread(received.wait, 20)
+
+    def receive(_number: int, _frame: object) -> None:
+        received.set()
+
+    earlier = signal.signal(signal.SIGUSR1, receive)
+    try:
+        assert portal.run_until_complete(work())
+    finally:
+        signal.signal(signal.SIGUSR1, earlier)

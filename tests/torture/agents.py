@@ -19,7 +19,11 @@ from continuations import (
     AsyncRunner,
     ModelError,
     ToolContext,
+    ToolWait,
+    escalate,
+    external,
     tool,
+    wait_for,
 )
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log, sample_app, scripts
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
     from tests.scripts import Line
 
 RUN = "r1"
+JOB_RESULT = "7 pages"
+EVENT, EVENT_DATA = "receipt", "paid"
 
 
 def make_act_tool(store: Store) -> Any:
@@ -71,6 +77,54 @@ def rush(what: str, ctx: ToolContext) -> str:
     """Rush; a person must approve within an hour."""
     effect_log.record(Effect.of("rush", what, ctx))
     return f"rushed {what}"
+
+
+@tool(
+    approval=ApprovalPolicy(
+        approvers=["kim", "lee"],
+        votes=2,
+        within=3600,
+        on_deadline=escalate(to=["cfo"], within=3600),
+    )
+)
+def spend(what: str, ctx: ToolContext) -> str:
+    """Spend; two persons must approve, or after an hour the one above them."""
+    effect_log.record(Effect.of("spend", what, ctx))
+    return f"spent {what}"
+
+
+def make_scan_tool(store: Store) -> Any:
+    """Return the tool `scan`, whose job can report to a store before it returns."""
+
+    @tool
+    async def scan(what: str, ctx: ToolContext, then: str = "") -> ToolWait[str]:
+        """Start a job of another system."""
+        (Path(os.environ["TEST_FOLDER"]) / "job").write_text(ctx.wait_id)
+        effect_log.record(Effect.of("scan", what, ctx))
+        if then == "early":
+            await AsyncRunner([], store=store).decide(ctx.wait_id, Answer(JOB_RESULT))
+        return external("scan", str)
+
+    @scan.on_answer
+    def scanned(answer: str, what: str, ctx: ToolContext) -> str:
+        effect_log.record(Effect.of("scanned", what, ctx))
+        return f"{what}: {answer}"
+
+    return scan
+
+
+@tool
+def receipt(what: str) -> ToolWait[str]:
+    """Wait for an event; this has no effect."""
+    del what
+    return wait_for(EVENT, str)
+
+
+@receipt.on_answer
+def received(answer: str, what: str, ctx: ToolContext) -> str:
+    """Note what the event brought."""
+    effect_log.record(Effect.of("received", what, ctx))
+    return f"{what}: {answer}"
 
 
 def conversation_digest(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -112,6 +166,9 @@ def make_root_agent(
             sample_app.make_push,
             lambda _: book,
             lambda _: rush,
+            lambda _: spend,
+            lambda _: make_scan_tool(store),
+            lambda _: receipt,
         ],
     )
     return boss

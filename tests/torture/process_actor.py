@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations import (
     AlreadyDecided,
+    Answer,
+    Approve,
     Cancelled,
     ModelError,
     RunBusy,
@@ -18,7 +20,7 @@ from continuations import (
     WaitExpired,
 )
 from continuations.core.run import ENDED_STATUSES
-from tests.torture.agents import RUN, make_root_agent
+from tests.torture.agents import EVENT, EVENT_DATA, JOB_RESULT, RUN, make_root_agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     from tests.torture.workspace import Workspace
 
 MAX_ROUNDS = 60
+# The kinds of waits that have an object in the store.
+LISTED_KINDS = ("approval", "unknown", "event", "external")
+
+
+# The effect of the `on_answer` function of each tool that has one.
+ANSWER_FUNCTIONS = {"scan": "scanned", "receipt": "received"}
 
 
 @dataclass
@@ -54,17 +62,36 @@ class ProcessActor:
 
     def perform(self, step: Step) -> None:
         """Do a step of the scenario."""
+        decider = self.decider_runner()
         match step.verb:
             case "start" | "resume":
                 with suppress(*([ModelError] if step.model_down else [])):
                     self.start_or_resume(step.verb, model_down=step.model_down)
             case "decide":
-                for wait in self.decider_runner().look(RUN).waits[: step.decide_count]:
+                for wait in decider.look(RUN).waits[: step.decide_count]:
                     self.decide(wait)
-            case "cancel":
-                self.decider_runner().cancel(RUN, by="kim")
+            case "vote":
+                [wait] = decider.look(RUN).waits
+                decider.decide(wait.id, Approve(by=wait.approvers[0]))
+            case "publish":
+                decider.publish(EVENT, EVENT_DATA, id="parcel-1")
             case "send":
-                self.decider_runner().send(RUN, "One thing more.", by="kim")
+                decider.send(RUN, "One thing more.", by="kim")
+            case _:
+                self._operate(step.verb)
+
+    def _operate(self, verb: str) -> None:
+        decider = self.decider_runner()
+        match verb:
+            case "revoke":
+                for grant in decider.grants(RUN):
+                    decider.revoke(RUN, grant.id, by="lee")
+            case "pause":
+                decider.pause(RUN, reason="audit", by="kim")
+            case "cancel":
+                decider.cancel(RUN, by="kim")
+            case _:
+                self.cancel_first_call()
 
     def start_or_resume(self, verb: str, *, model_down: bool = False) -> Outcome:
         """Start or resume the run."""
@@ -74,13 +101,44 @@ class ProcessActor:
         return worker.resume(RUN)
 
     def decide(self, wait: Wait) -> None:
-        """Decide a wait; the process that died may have decided it already."""
+        """End a wait; the process that died may have ended it already."""
+        if self.scenario.cancels_first_call:
+            self.cancel_first_call()
+        decider = self.decider_runner()
+        match wait.kind:
+            case "operator":
+                decider.unpause(RUN, by="kim")
+            case "event":
+                decider.publish(EVENT, EVENT_DATA, id=wait.id)
+            case _:
+                with suppress(AlreadyDecided, Cancelled, WaitExpired):
+                    self._decide(decider, wait)
+
+    def _decide(self, decider: Runner, wait: Wait) -> None:
+        tool = ANSWER_FUNCTIONS[wait.tool] if wait.stage else wait.tool
+        effects = self.workspace.run_files.effect_names()
+        happened = f"{tool} {wait.arguments['what']}" in effects
         if wait.kind == "unknown":
             self.unknown_waits.add(wait.id)
-        effect = f"{wait.tool} {wait.arguments['what']}"
-        happened = effect in self.workspace.run_files.effect_names()
-        with suppress(AlreadyDecided, Cancelled, WaitExpired):
-            self.decider_runner().decide(wait.id, self.scenario.decide(wait, happened))
+        if wait.kind == "external":
+            decider.decide(wait.id, Answer(JOB_RESULT))
+        elif tool == "scan" and happened:
+            # The job that was started reports its result.
+            job = (self.workspace.folder / "job").read_text("utf-8")
+            decider.decide(job, Answer(JOB_RESULT))
+        elif wait.quorum is not None:
+            verdict = self.scenario.decide(wait, happened)
+            for name in decider.wait(wait.id).approvers:
+                decider.decide(wait.id, replace(verdict, by=name))
+        else:
+            decider.decide(wait.id, self.scenario.decide(wait, happened))
+
+    def cancel_first_call(self) -> None:
+        """Cancel the call with the argument 1, if it waits."""
+        decider = self.decider_runner()
+        for wait in decider.look(RUN).waits:
+            if wait.arguments["what"] == "1":
+                decider.cancel(RUN, call=wait.call_id, by="kim")
 
     def end_waits(self, waits: list[Wait]) -> None:
         """End the waits as the scenario says; always decide unknown outcomes."""
@@ -131,9 +189,11 @@ class ProcessActor:
             if state.status in ENDED_STATUSES:
                 return
             if state.status == "suspended":
-                listed = [each.id for each in decider.waiting() if each.run_id == RUN]
-                assert sorted(wait.id for wait in state.waits) == sorted(listed)
-                self.end_waits([decider.wait(wait_id) for wait_id in listed])
+                waiting = decider.waiting(kinds=LISTED_KINDS)
+                listed = [each.id for each in waiting if each.run_id == RUN]
+                open_ids = [w.id for w in state.waits if w.kind in LISTED_KINDS]
+                assert sorted(open_ids) == sorted(listed)
+                self.end_waits(list(state.waits))
         raise AssertionError(self.decider_runner().look(RUN).to_json())
 
     def _sweep_delays(self) -> Iterator[float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations import Answer, Approve, Deny
+from continuations import Answer, Approve, Deny, Grant
+from tests.torture.agents import EVENT_DATA, JOB_RESULT
 from tests.torture.workspace import CrashPoint
 
 if TYPE_CHECKING:
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
 
     DecisionRule: TypeAlias = "Callable[[Wait, bool], Verdict]"
 
-Verb = Literal["start", "resume", "decide", "cancel", "send"]
+Verb = Literal[
+    "start",
+    "resume",
+    "decide",
+    "vote",
+    "publish",
+    "send",
+    "revoke",
+    "pause",
+    "cancel call",
+    "cancel",
+]
 FinalStatus = Literal["finished", "failed", "cancelled"]
 RESULT_VERBS = {
     "act": "acted",
@@ -26,6 +38,7 @@ RESULT_VERBS = {
     "push": "pushed",
     "book": "booked",
     "rush": "rushed",
+    "spend": "spent",
 }
 
 
@@ -51,8 +64,24 @@ class Step:
 def true_decision(wait: Wait, happened: bool) -> Verdict:
     """Approve; for an unknown outcome, say what the effect log says."""
     if wait.kind == "unknown" and happened:
-        return Answer(f"{RESULT_VERBS[wait.tool]} {wait.arguments['what']}", by="kim")
+        return Answer(true_result(wait), by="kim")
     return Approve(by="kim")
+
+
+def true_result(wait: Wait) -> str:
+    """Return what a call that happened would have returned."""
+    what = wait.arguments["what"]
+    answers = {"scan": JOB_RESULT, "receipt": EVENT_DATA}
+    if wait.tool in answers:
+        return f"{what}: {answers[wait.tool]}"
+    return f"{RESULT_VERBS[wait.tool]} {what}"
+
+
+def approve_and_remember(wait: Wait, happened: bool) -> Verdict:
+    """Approve later calls too; for an unknown outcome, say the truth."""
+    if wait.kind == "unknown":
+        return true_decision(wait, happened)
+    return Approve(by="kim", remember=Grant(wait.tool))
 
 
 def approve_with_edit(wait: Wait, happened: bool) -> Verdict:
@@ -94,6 +123,7 @@ class Scenario:
         resume_with: The operation with which a recovering process advances the run.
         waits_end_by: How waits end: a decision, a cancellation or their deadline.
         sends_message: Whether a message is sent to the run.
+        cancels_first_call: Whether the call with the argument 1 is cancelled.
         conversation_varies: Whether the conversation depends on the crash point.
         parallel: Whether calls run at the same time, so that their order varies.
     """
@@ -107,6 +137,7 @@ class Scenario:
     resume_with: Literal["resume", "start"] = "resume"
     waits_end_by: Literal["decide", "cancel", "wait"] = "decide"
     sends_message: bool = False
+    cancels_first_call: bool = False
     conversation_varies: bool = False
     parallel: bool = False
 
@@ -143,6 +174,15 @@ TWO_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
         "end",
     ],
     "A": [[["pay", {"what": "1"}]], "A done"],
+}
+
+SPEND_SCRIPT: dict[str, list[Line]] = {
+    "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
+    "A": [[["spend", {"what": "1"}]], "A done"],
+}
+THREE_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
+    "go": [[["left", {"input": "A"}]], "end"],
+    "A": [*([["pay", {"what": what}]] for what in "123"), "A done"],
 }
 
 
@@ -287,6 +327,92 @@ SCENARIOS = (
         script=TWO_PAYMENTS_SCRIPT,
         steps=(Step("start", model_down=True), RESUME, DECIDE, RESUME, DECIDE, RESUME),
         effects=("pay 1", "pay 2", "push 3"),
+    ),
+    Scenario(
+        name="grant",
+        script=THREE_PAYMENTS_SCRIPT,
+        steps=(START, DECIDE, RESUME),
+        effects=("pay 1", "pay 2", "pay 3"),
+        decide=approve_and_remember,
+    ),
+    Scenario(
+        name="grant revoked",
+        script=THREE_PAYMENTS_SCRIPT,
+        steps=(START, DECIDE, Step("revoke"), RESUME, DECIDE, RESUME),
+        effects=("pay 1", "pay 2", "pay 3"),
+        decide=approve_and_remember,
+    ),
+    Scenario(
+        name="votes",
+        script=SPEND_SCRIPT,
+        steps=(START, Step("vote"), DECIDE, RESUME),
+        effects=("spend 1", "act 2"),
+    ),
+    Scenario(
+        name="escalation",
+        script=SPEND_SCRIPT,
+        steps=(
+            START,
+            Step("vote"),
+            Step("resume", seconds_later=4000),
+            DECIDE,
+            RESUME,
+        ),
+        effects=("spend 1", "act 2"),
+    ),
+    Scenario(
+        name="job",
+        script={
+            "go": [[["left", {"input": "A"}]], [["pay", {"what": "2"}]], "end"],
+            "A": [[["scan", {"what": "1"}]], "A done"],
+        },
+        steps=(START, DECIDE, RESUME, DECIDE, RESUME),
+        effects=("scan 1", "scanned 1", "pay 2"),
+    ),
+    Scenario(
+        name="job reports early",
+        script={
+            "go": [[["left", {"input": "A"}]], "end"],
+            "A": [[["scan", {"what": "1", "then": "early"}]], "A done"],
+        },
+        steps=(START,),
+        effects=("scan 1", "scanned 1"),
+    ),
+    Scenario(
+        name="one event, four waits",
+        script={
+            "go": [
+                [
+                    ["receipt", {"what": "1"}],
+                    ["receipt", {"what": "2"}],
+                    ["left", {"input": "A"}],
+                    ["right", {"input": "B"}],
+                ],
+                "all",
+            ],
+            "A": [[["receipt", {"what": "3"}]], "A done"],
+            "B": [[["receipt", {"what": "4"}]], "B done"],
+        },
+        steps=(START, Step("publish"), RESUME),
+        effects=("received 1", "received 2", "received 3", "received 4"),
+        parallel=True,
+    ),
+    Scenario(
+        name="pause",
+        script=PAYMENT_SCRIPT,
+        steps=(START, Step("pause"), RESUME, DECIDE, RESUME),
+        effects=("act 1", "pay 2"),
+    ),
+    Scenario(
+        name="cancel a call",
+        script={
+            "go": [[["pay", {"what": "1"}], ["left", {"input": "A"}]], "end"],
+            "A": [[["pay", {"what": "2"}]], "A done"],
+        },
+        steps=(START, Step("cancel call"), DECIDE, RESUME),
+        effects=("pay 2",),
+        cancels_first_call=True,
+        parallel=True,
     ),
     Scenario(
         name="a tool raises",
