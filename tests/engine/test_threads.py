@@ -408,7 +408,7 @@ def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
 def test_a_stopped_thread_costs_one_look_of_a_sweep(
     runner: Runner, thread: Thread[Any]
 ) -> None:
-    """The marker of the release stays for messages behind the turn; there is none."""
+    """No message stands behind the turn, so the marker of its release goes."""
     assert isinstance(thread.send("pay rent", by="ann"), Suspended)
     thread.stop_turn()
 
