@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
+    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.readings import Money, Secret
@@ -109,6 +110,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
+    "continuations.authoring.call_retries": ["Retries"],
     "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
@@ -242,6 +244,7 @@ __all__ = [
     "Publication",
     "Queued",
     "Replied",
+    "Retries",
     "RunBusy",
     "RunErased",
     "RunExists",

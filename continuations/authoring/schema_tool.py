@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
+    from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.periods import Duration
@@ -52,6 +53,7 @@ class SchemaToolOptions(TypedDict, total=False):
     idempotent: bool
     timeout: Duration | None
     on_timeout: OnTimeout
+    retries: RetriesOption
     verify: SchemaFunction | None
     version: str | None
     is_enabled: bool | EnabledCondition
@@ -79,6 +81,7 @@ class SchemaTool(WaitingTool):
         idempotent: bool = False,
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
+        retries: RetriesOption = 0,
         verify: SchemaFunction | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -93,6 +96,7 @@ class SchemaTool(WaitingTool):
             idempotent=idempotent,
             timeout=timeout,
             on_timeout=on_timeout,
+            retries=retries,
             verify=verify,
             version=version,
             is_enabled=is_enabled,

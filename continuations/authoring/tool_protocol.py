@@ -13,8 +13,6 @@ Arguments exist in three forms, and each form has one name in this package:
 
 A person approves `arguments_json`, and exactly these arguments run. `CallRow.arguments`
 has the form of `arguments_json`. `Wait.arguments` is its parsed JSON.
-
-To verify a call means to find out, after a crash, if the call took effect.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.authoring.approval import ApprovalPolicy
+    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
@@ -104,10 +103,12 @@ class ToolProtocol(Protocol):
 
     @property
     def on_timeout(self) -> OnTimeout:
-        """The consequence of the time limit for a call that may not be repeated.
+        """The consequence of the time limit for a call that may not be repeated."""
+        ...
 
-        `"unknown"`: its outcome is unknown. `"tell_model"`: the model reads an error.
-        """
+    @property
+    def retries(self) -> Retries | None:
+        """How a call is tried again after its function raised; `None`: it is not."""
         ...
 
     @property
@@ -140,10 +141,7 @@ class ToolProtocol(Protocol):
 
     @property
     def sub_agent(self) -> AgentProtocol | None:
-        """The agent that runs, in a new frame, instead of `invoke`.
-
-        `None`: the engine executes a call with `invoke`.
-        """
+        """The agent that runs, in a new frame, instead of `invoke`; `None`: none."""
         ...
 
     def effective_arguments(self, raw_arguments: str) -> str:

@@ -46,6 +46,7 @@ class OwnTool:
     on_timeout: Literal["unknown"] = "unknown"
     sub_agent = None
     secrets: tuple[str, ...] = ()
+    retries = None
 
     def __init__(self, name: str) -> None:
         self.name = name

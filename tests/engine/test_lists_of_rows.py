@@ -25,8 +25,8 @@ def pay() -> str:
 
 
 def _runner(name: str) -> Runner:
-    reply = [ToolCall(name, {}), "Done."]
-    agent = Agent("clerk", tools=[scan, nap, pay], model=ScriptedModel(reply))
+    model = ScriptedModel([ToolCall(name, {}), "Done."])
+    agent = Agent("clerk", tools=[scan, nap, pay], model=model)
     return Runner(agent, store=f"memory:lists of rows, {name}")
 
 

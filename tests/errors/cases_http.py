@@ -167,6 +167,7 @@ REQUESTS = Area(
             '{"decision": "approve", "by": "jo"}',
             "arguments",
             "decision",
+            "shown",
         ),
         _decision("answer-without-value", '{"decision": "answer"}', "answer", "value"),
         _decision(

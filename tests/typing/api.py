@@ -19,6 +19,7 @@ from continuations import (
     Failed,
     Finished,
     Frame,
+    Retries,
     Runner,
     Suspended,
     Tool,
@@ -73,10 +74,27 @@ async def refund(cents: Annotated[int, Field(gt=0)], to: Address | None = None) 
     return cents > 0 and to is not None
 
 
+@tool(read_only=True, retries=3)
+def rate(currency: str) -> float:
+    """Return a rate."""
+    return len(currency) / 2
+
+
+@tool(
+    idempotent=True,
+    retries=Retries(2, first_delay=timedelta(seconds=1), on=[ConnectionError]),
+)
+async def book(cents: int) -> str:
+    """Book an amount."""
+    return f"booked {cents}"
+
+
 @tool(approval=is_large)
 def tip(cents: int) -> None:
     """Leave a tip."""
 
+
+assert_type(rate("EUR"), float)
 
 # A tool is still the function that it was.
 assert_type(balance("a1"), int)

@@ -210,7 +210,7 @@ def _decision_kind(fields: Mapping[str, Any]) -> str:
     if type(kind) is not str or kind not in _ALLOWED_FIELDS:
         msg = '"decision" must be "approve", "deny", "answer" or "fail".'
         raise problems.malformed(msg)
-    refuse_unknown_fields(fields, _ALLOWED_FIELDS[kind] | {"decision"})
+    refuse_unknown_fields(fields, _ALLOWED_FIELDS[kind] | {"decision", "shown"})
     missing = _REQUIRED_FIELDS[kind] - fields.keys()
     if missing:
         msg = f'A decision "{kind}" needs "{min(missing)}".'
