@@ -239,13 +239,13 @@ def _call_event_of(
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
-    for wait_id in list(draft.waits):
-        draft.drop_wait(wait_id)
+    is_thread = draft.run.thread_key is not None
+    _drop_waits(draft, keeps_pause=is_thread)
     output = end.content if isinstance(end, Returned) else None
     failure = None
     if isinstance(end, Errored):
         failure = Failure(code=end.code, message=end.content)
-    if draft.run.thread_key is not None:
+    if is_thread:
         threads.rest(draft, output=output, failure=failure)
         return
     status: RunStatus = "failed" if failure else "finished"
@@ -308,13 +308,20 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
         _append_results(
             draft, frame, [draft.call(call) for call in frame.open_call_ids]
         )
-    for wait_id in list(draft.waits):
-        draft.drop_wait(wait_id)
-    if draft.run.thread_key is not None and failure.code != "cancelled":
+    rests = draft.run.thread_key is not None and failure.code != "cancelled"
+    _drop_waits(draft, keeps_pause=rests)
+    if rests:
         threads.rest_after_failure(draft, failure)
         return
     status: RunStatus = "cancelled" if failure.code == "cancelled" else "failed"
     draft.put_run(replace(draft.run, status=status, failure=failure))
+
+
+def _drop_waits(draft: Draft, *, keeps_pause: bool) -> None:
+    """Drop the waits of a run, but not the pause of a thread that goes on."""
+    for wait_id, wait in list(draft.waits.items()):
+        if wait.call_id or wait.frame_id or not keeps_pause:
+            draft.drop_wait(wait_id)
 
 
 # Calls ----------------------------------------------------------------------

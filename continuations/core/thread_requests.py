@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.call_cancellation import with_cancelled_call
+from continuations.core.call_cancellation import open_calls_below, with_cancelled_call
+from continuations.core.calls import Unknown
 from continuations.core.events import (
     RunStopped,
     SuspensionEnded,
@@ -45,24 +46,38 @@ def with_turn_ended(
 ) -> RunState:
     """Return the thread after a request; nothing begins any more in its turn.
 
-    Calls that run return first, and keep their results. All others end here.
+    Calls that run return first, and keep their results. All others end here. But a call
+    whose outcome is unknown survives an interruption, and the message waits for its end.
     """
     if not ends_turn(state, request):
         return state
     stops = request.action == "stop"
     reason = request.reason or (STOPPED if stops else _INTERRUPTED)
-    if stops:
-        state = advance(state, TurnStopping(reason=reason))
-    else:
-        state = advance(state, TurnInterrupted(number=request.message_number))
-        wait = state.suspending.get(ROOT_FRAME_ID)
-        if wait is not None and wait.rules.may_wake:
-            # The model's limit or pending reply belongs to the turn that ends.
-            state = advance(state, SuspensionEnded(wait_id=wait.id))
+    state = _marked(state, request, reason)
     for call_id in state.frames[ROOT_FRAME_ID].open_call_ids:
-        if not state.run.rests:
+        # An interruption leaves a call that may have happened to a person.
+        asks_person = not stops and _has_unknown_outcome(state, call_id)
+        if not state.run.rests and not asks_person:
             state = with_cancelled_call(state, call_id, reason, not_begun)
-    if stops and not state.run.rests and not state.frames[ROOT_FRAME_ID].open_call_ids:
+    is_over = state.run.rests or state.frames[ROOT_FRAME_ID].open_call_ids
+    if stops and not is_over:
         failure = Failure(code="stopped", message=reason)
         state = advance(state, RunStopped(failure=failure))
     return state
+
+
+def _marked(state: RunState, request: OperatorRequest, reason: str) -> RunState:
+    """Return the thread in which the turn ends; its root agent asks no model."""
+    if request.action == "stop":
+        return advance(state, TurnStopping(reason=reason))
+    state = advance(state, TurnInterrupted(number=request.message_number))
+    wait = state.suspending.get(ROOT_FRAME_ID)
+    if wait is None or not wait.rules.may_wake:
+        return state
+    # The model's limit or pending reply belongs to the turn that ends.
+    return advance(state, SuspensionEnded(wait_id=wait.id))
+
+
+def _has_unknown_outcome(state: RunState, call_id: str) -> bool:
+    below = open_calls_below(state, call_id)
+    return any(isinstance(state.calls[each].state, Unknown) for each in below)

@@ -12,6 +12,7 @@ from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.operator_commands import OperatorCommands
+from continuations.engine.request_checks import optional_text
 from continuations.engine.run_description import RunDescription
 from continuations.errors import (
     InvalidInput,
@@ -233,6 +234,7 @@ class AsyncThread(Generic[Output]):
             InvalidInput: An argument is invalid.
             StoreError: The store failed. Call again.
         """
+        reason = optional_text("reason", reason)
         name = self._new_message(_CLOSING_TEXT, by, None).by
         header = await self._header(await self._newest())
         if header is not None and header.answered < header.inbox:

@@ -57,8 +57,10 @@ def is_for_present_reply(state: RunState, message: InboxMessage) -> bool:
     run = state.run
     if run.thread_key is None:
         return True
-    merges = message.when_busy in ("merge", "interrupt") and not message.closes
-    return merges and message.by == run.sender
+    # A repeat of a message may interrupt, although the message itself was queued.
+    interrupts = message.number == run.reads_next
+    merges = interrupts or message.when_busy in ("merge", "interrupt")
+    return merges and not message.closes and message.by == run.sender
 
 
 def leaves_messages(state: RunState, inbox_messages: tuple[InboxMessage, ...]) -> bool:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def something_comes_first(state: RunState, reply: ModelReplied, late: Arrivals) -> bool:
-    """Return whether a message, a pause or a cancellation comes before the end."""
+    """Return whether a message, a pause, a stop or a cancellation comes first."""
     # Messages are read in their order, so only the first one counts.
     following = late.inbox_messages[:1]
     reads = any(is_for_present_reply(state, each) for each in following)
-    paused = with_operator_requests(state, late.operator_requests).is_suspended
-    is_cancelled = late.cancel_request is not None
-    return paused or is_cancelled or (reads and _may_ask_again(state, reply))
+    after = with_operator_requests(state, late.operator_requests)
+    is_held = after.is_suspended or after.run.rests or late.cancel_request is not None
+    return is_held or (reads and _may_ask_again(state, reply))
 
 
 def _may_ask_again(state: RunState, reply: ModelReplied) -> bool:

@@ -107,7 +107,10 @@ class OperatorCommands:
     ) -> Continuation:
         """Record that the turn of a thread ends, for a message that names it."""
         reason, by = optional_text("reason", reason), optional_text("by", by)
-        _, _, number = await self._read("changed")
+        newest, after, number = await self._read("changed")
+        last = after.run.last_inbox_number
+        if action == "interrupt" and after.run.rests and message_number <= last + 1:
+            return Continuation(newest.state, newest.number)  # nothing to interrupt
         number = await self._post(
             action, number, door, by=by, reason=reason, message_number=message_number
         )

@@ -26,7 +26,7 @@ async def list_new_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
     """Return the keys of the arrivals that a thread may not have taken in."""
     run = state.run
     numbered = [(layout.SIGNAL, run.last_signal_number)]
-    if run.grants:
+    if run.grants or state.waits:  # the decision of a wait may give a grant
         numbered.append((layout.REVOCATION, run.last_revocation_number))
     slots = [wait for wait in state.waits.values() if wait.has_slots]
     wait_ids = [*state.waits, *_ids_known_early(state)]
