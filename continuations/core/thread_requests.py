@@ -47,7 +47,7 @@ def with_turn_ended(
     """Return the thread after a request; nothing begins any more in its turn.
 
     Calls that run return first, and keep their results. All others end here. But a call
-    whose outcome is unknown survives an interruption, and the message waits for its end.
+    of unknown outcome survives an interruption, and the message waits for its end.
     """
     if not ends_turn(state, request):
         return state

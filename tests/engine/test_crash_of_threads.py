@@ -158,3 +158,30 @@ def test_close_survives_a_crash(moment: Any) -> None:
         assert "finished" == state.status
         assert ["one", "1: one", "two", "2: two"] == outputs(desk.thread())
         desk.finish()
+
+
+def test_an_interruption_leaves_an_unknown_outcome_to_a_person(
+    environment: RunEnvironment,
+) -> None:
+    """A call that may have happened is decided first; then the message is read."""
+    asked = 0
+    for point in every_crash("after", more_than=8):
+        desk, paid = Desk(), len(environment.effect_names())
+        held = desk.thread().send("pay rent", by="ann")
+        assert isinstance(held, Suspended)
+        desk.process().decide(held.waits[0].id, Approve(by="kim"))
+        with point.process(desk.store) as dying:
+            desk.process(dying).resume(held.run_id)
+        desk.recover()
+        unknown = [w for w in desk.process().open_waits() if w.kind == "unknown"]
+        if not unknown:
+            continue
+        asked += 1
+        late = desk.thread().post("stop", by="ann", when_busy="interrupt")
+        assert unknown[0].id in [wait.id for wait in desk.process().open_waits()]
+        desk.process().decide(unknown[0].id, Answer("paid rent", by="kim"))
+        reply = late.reply()
+        assert isinstance(reply, Replied)
+        assert "2: stop" == reply.output
+        assert len(environment.effect_names()) - paid <= 1
+    assert asked

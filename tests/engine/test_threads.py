@@ -10,10 +10,12 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     Budget,
     Deny,
     Failed,
     Finished,
+    Grant,
     Identity,
     InvalidInput,
     Queued,
@@ -32,6 +34,7 @@ from tests.engine.thread_agents import CLERK_ASKS, support
 if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.engine.outcomes import SendResult
+    from continuations.models.interface import ModelRequest
     from tests.run_environment import RunEnvironment
 
 
@@ -391,6 +394,15 @@ def test_a_stopped_turn_rests_and_its_calls_never_run(
     assert "3: More" == output(thread.send("More"))
 
 
+def test_an_invalid_reason_stops_nothing(runner: Runner, thread: Thread[Any]) -> None:
+    """The error is raised, and the call waits as before."""
+    assert isinstance(thread.send("pay rent", by="ann"), Suspended)
+    reason: Any = 5
+    with pytest.raises(InvalidInput, match="reason must be"):
+        thread.stop_turn(reason=reason)
+    assert 1 == len(list(runner.waiting()))
+
+
 def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
     environment: RunEnvironment, runner: Runner, thread: Thread[Any]
 ) -> None:
@@ -425,6 +437,71 @@ def test_a_cancelled_thread_keeps_the_replies_before(
     runner.cancel(reply.run_id, reason="enough")
 
     assert "1: one" == output(ticket.reply())
+
+
+def test_a_pause_survives_the_end_of_a_turn(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Only `unpause` ends it: the next message waits."""
+    held = thread.send("pay rent", by="ann")
+    assert isinstance(held, Suspended)
+    runner.pause(held.run_id, reason="audit")
+    thread.stop_turn()
+    paused = thread.send("note it", by="ann")
+
+    assert isinstance(paused, Suspended)
+    assert ("audit",) == paused.reasons
+    assert [] == environment.effect_names()
+    runner.unpause(held.run_id)
+    assert {} == runner.sweep().errors
+    assert ["note it"] == environment.effect_names()
+
+
+def test_a_repeat_may_interrupt_with_the_message_that_was_queued(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """The thread reads the message, although it was posted with `queue`."""
+    assert isinstance(thread.send("pay rent", by="ann"), Suspended)
+    assert isinstance(thread.send("two", by="ann", id="m2"), Queued)
+    reply = thread.send("two", by="ann", id="m2", when_busy="interrupt")
+
+    assert "2: two" == output(reply)
+    assert [] == environment.effect_names()
+    assert 0 == len(list(runner.waiting()))
+
+
+def test_a_stop_during_the_last_reply_counts() -> None:
+    """The sender gets `Failed`; the text of the reply stays in the conversation."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+
+    async def reply(_: ModelRequest) -> str:
+        other = AsyncRunner(support(), store=store, clock=clock)
+        await other.thread(key="k").stop_turn()
+        return "too late"
+
+    agent = Agent("support", model=ScriptedModel(reply))
+    stopped = Runner(agent, store=store, clock=clock).thread(key="k").send("one")
+
+    assert isinstance(stopped, Failed)
+    assert "stopped" == stopped.error.code
+    assert "too late" == stopped.continuation.root.messages[-1]["content"]
+
+
+def test_a_revoked_grant_covers_no_call_of_a_thread(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+) -> None:
+    """Also if it is revoked before a worker applied the approval that gave it."""
+    held = thread.send("pay rent", by="ann")
+    assert isinstance(held, Suspended)
+    runner.decide(held.waits[0].id, Approve(by="kim", remember=Grant("pay")))
+    [grant] = runner.grants(held.run_id)
+    runner.revoke(held.run_id, grant.id)
+    assert {} == runner.sweep().errors
+    again = thread.send("pay rent again", by="ann")
+
+    assert isinstance(again, Suspended)
+    assert ["pay rent"] == environment.effect_names()
 
 
 def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
