@@ -15,7 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
-from continuations.present import audit_schemas, wait_schemas
+from continuations.present import audit_schemas, thread_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import DESCRIPTION, LABELS, index_definitions
 from continuations.present.schema_parts import (
@@ -43,6 +43,7 @@ _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
     **DESCRIPTION,
+    "thread": described(TEXT_OR_NULL, "The key of the thread; null for a run."),
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -206,10 +207,6 @@ def _request_definitions() -> Json:
         "pause_request": object_form("A run to pause.", {}, {"reason": REASON}),
         "revoke_request": object_form("A grant to revoke.", {}, {"reason": REASON}),
         "unpause_request": object_form("A run to unpause.", {}, {}),
-        "sent_message": object_form(
-            "A message was sent to a run.",
-            {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
-        ),
         "wake_response": object_form(
             "The run was given to the dispatcher.",
             {"run_id": TEXT, "woken": {"const": True}},
@@ -373,6 +370,7 @@ def definitions() -> dict[str, Any]:
             wait_schemas.decision_definitions()["verdict"]
         ),
         **_run_definitions(),
+        **thread_schemas.thread_definitions(_RUN, _RUN["failure"]),
         **_stack_definitions(),
         **_report_definitions(),
         **index_definitions(),
