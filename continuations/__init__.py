@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
+    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
+    from continuations.authoring.failed_call import FailedCall
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -109,6 +111,8 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.ask_person": ["ask_person"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
+    "continuations.authoring.call_retries": ["Retries"],
+    "continuations.authoring.failed_call": ["FailedCall"],
     "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
@@ -223,6 +227,7 @@ __all__ = [
     "Door",
     "Fail",
     "Failed",
+    "FailedCall",
     "Failure",
     "Finished",
     "FormatError",
@@ -242,6 +247,7 @@ __all__ = [
     "Publication",
     "Queued",
     "Replied",
+    "Retries",
     "RunBusy",
     "RunErased",
     "RunExists",

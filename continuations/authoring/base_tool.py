@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations.authoring.approval import Condition
+    from continuations.authoring.call_retries import Retries, RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import DeclaredDisplay, Summary
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
@@ -57,6 +59,8 @@ class BaseTool(ABC):
         idempotent: bool = False,
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
+        retries: RetriesOption = 0,
+        on_error: ToolErrorFunction | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -86,6 +90,9 @@ class BaseTool(ABC):
                 f'"unknown" or "tell_model", got {on_timeout!r}.'
             )
             raise InvalidInput(msg)
+        self.retries = self._checked_retries(retries)
+        self.on_error = on_error
+        self._check_on_error(on_error)
         if verify is not None and not callable(verify):
             msg = f"tool {self.name}: verify must be a function, got {verify!r}."
             raise InvalidInput(msg)
@@ -107,6 +114,22 @@ class BaseTool(ABC):
             from continuations.authoring import declared_display  # noqa: PLC0415 - few tools have one
 
             declared_display.check_summary(self.name, self._summary, names, type_of)
+
+    def _checked_retries(self, option: object) -> Retries | None:
+        if type(option) is int and not option:
+            return None
+        from continuations.authoring import call_retries  # noqa: PLC0415 - few tools have any
+
+        repeatable = self.repeatable
+        return call_retries.checked_retries(self.name, option, repeatable=repeatable)
+
+    def _check_on_error(self, option: object) -> None:
+        if option is not None and not takes_positional(option, 2):
+            msg = (
+                f"tool {self.name}: on_error must be a function of (error, call), got "
+                f"{option!r}. Declare def on_error(error, call)."
+            )
+            raise InvalidInput(msg)
 
     def _check_type(self, option: str, value: object, *types: type | None) -> None:
         """Raise `InvalidInput` if an option has another type."""

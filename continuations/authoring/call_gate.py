@@ -32,16 +32,22 @@ class CallGate:
 
     Args:
         may_begin: Whether the call may begin now; called in the thread of the call.
+        may_repeat: Whether the worker still begins calls, so also a further attempt.
 
     Attributes:
         has_begun: Whether the function was called.
         is_out_of_time: Whether the call has begun and did not return in time.
     """
 
-    def __init__(self, may_begin: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        may_begin: Callable[[], bool],
+        may_repeat: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.has_begun = False
         self.is_out_of_time = False
         self._may_begin = may_begin
+        self._may_repeat = may_repeat
         self._on_begin: Callable[[], object] | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -50,6 +56,16 @@ class CallGate:
     def is_open(self) -> bool:
         """Whether a call may begin now, also after an earlier one has begun."""
         return not self._closed and self._may_begin()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the call is cancelled or its worker stops: it begins no more."""
+        return self._closed
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether this worker may begin a further attempt of the call."""
+        return self._may_repeat()
 
     @contextmanager
     def as_current(self) -> Generator[None]:

@@ -40,7 +40,7 @@ class ToolContext:
         fence: A fencing token: a number that never decreases during a run. Store the
             highest value and refuse lower ones; then a replaced process cannot act.
         attempt: The number of the attempt, from 1. It is above 1 if a repeatable call
-            runs again after a crash.
+            runs again after a crash, or after an error (`retries=`).
         deadline: The time until which the engine waits for the tool at least (UTC). It
             follows from the tool's `timeout`. `None`: no limit.
         context: The object that the application passed as `context=` to `start` or

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
+    from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import OnTimeout
@@ -52,6 +54,8 @@ class SchemaToolOptions(TypedDict, total=False):
     idempotent: bool
     timeout: Duration | None
     on_timeout: OnTimeout
+    retries: RetriesOption
+    on_error: ToolErrorFunction | None
     verify: SchemaFunction | None
     version: str | None
     is_enabled: bool | EnabledCondition
@@ -79,6 +83,8 @@ class SchemaTool(WaitingTool):
         idempotent: bool = False,
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
+        retries: RetriesOption = 0,
+        on_error: ToolErrorFunction | None = None,
         verify: SchemaFunction | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -93,6 +99,8 @@ class SchemaTool(WaitingTool):
             idempotent=idempotent,
             timeout=timeout,
             on_timeout=on_timeout,
+            retries=retries,
+            on_error=on_error,
             verify=verify,
             version=version,
             is_enabled=is_enabled,

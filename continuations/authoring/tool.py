@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
+    from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
@@ -57,6 +59,8 @@ class Tool(WaitingTool, Generic[P, R]):
         idempotent: See `tool`.
         timeout: See `tool`.
         on_timeout: See `tool`.
+        retries: See `tool`.
+        on_error: See `tool`.
         verify: See `tool`.
         version: See `tool`.
         is_enabled: See `tool`.
@@ -81,6 +85,8 @@ class Tool(WaitingTool, Generic[P, R]):
         idempotent: bool = False,
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
+        retries: RetriesOption = 0,
+        on_error: ToolErrorFunction | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -95,6 +101,8 @@ class Tool(WaitingTool, Generic[P, R]):
             idempotent=idempotent,
             timeout=timeout,
             on_timeout=on_timeout,
+            retries=retries,
+            on_error=on_error,
             verify=verify,
             version=version,
             is_enabled=is_enabled,
@@ -144,6 +152,8 @@ class Tool(WaitingTool, Generic[P, R]):
             idempotent: See `tool`.
             timeout: See `tool`.
             on_timeout: See `tool`.
+            retries: See `tool`.
+            on_error: See `tool`.
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
             is_enabled: See `tool`.
@@ -289,6 +299,8 @@ def tool(
     idempotent: bool = False,
     timeout: Duration | None = None,
     on_timeout: OnTimeout = "unknown",
+    retries: RetriesOption = 0,
+    on_error: ToolErrorFunction | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
@@ -305,6 +317,8 @@ def tool(
     idempotent: bool = False,
     timeout: Duration | None = None,
     on_timeout: OnTimeout = "unknown",
+    retries: RetriesOption = 0,
+    on_error: ToolErrorFunction | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
@@ -326,8 +340,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             Default: the policy of the agent, `Agent(approval=...)`.
         name: The name for the model. Default: the name of the function.
         description: The description for the model. Default: the docstring.
-        read_only: The tool has no side effects. After a crash, a call is repeated
-            with the same idempotency key.
+        read_only: The tool has no side effects. After a crash, a call is repeated.
         idempotent: The tool may be called twice with one idempotency key. After a
             crash, a call is repeated with the same key.
         timeout: The time limit of one call, counted from the begin of the function: a
@@ -335,20 +348,22 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         on_timeout: The consequence of the limit for a call that may not be repeated.
             `"unknown"`: its outcome is unknown, as after a crash. `"tell_model"`: the
             model reads an error that says so. Default: `"unknown"`.
+        retries: How often a call that raised or took too long is tried again, 0 to 10,
+            or a `Retries`. The tool must be `idempotent` or `read_only`. Default: 0.
+        on_error: A plain or async function of (error, `FailedCall`) that returns the
+            text for the model after the tool raised. Default: a standard text.
         verify: A plain or async function that finds out if an interrupted call took
             effect. It declares any of the tool's parameters. It returns
             `Answer(result)` if the call took effect, `Approve()` to run the call,
-            `Deny()` to skip the call, or `None` if it cannot tell. If a job has begun,
-            it returns the wait of the tool. Return `Approve()` only if the call cannot
+            `Deny()` to skip it, or `None` if it cannot tell. If a job has begun, it
+            returns the wait of the tool. Return `Approve()` only if the call cannot
             take effect any more: a plain function whose worker was replaced may still
             be running.
-        version: The version of the contract. Change it if the tool does something
-            else under the same signature; approvals of the old version then no
-            longer count.
-        is_enabled: `True`, `False`, or a plain or async function of the context that
-            returns one of them. It is called before each model turn. A tool that is
-            not enabled is not offered to the model, and a new call runs no tool. A
-            call that was approved before still runs. Default: `True`.
+        version: The version of the contract. Change it if the tool does something else
+            under the same signature; then approvals of the old version are void.
+        is_enabled: `True`, `False`, or a plain or async function of the context, which
+            is called before each model turn. A tool that is not enabled is not offered
+            to the model. A call that was approved before still runs. Default: `True`.
         summary: The call as one sentence, for the people who decide: a template such
             as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
             that returns the sentence. A model never writes it. Default: none.

@@ -74,20 +74,26 @@ def _suspended_lines(outcome: Suspended) -> Iterator[str]:
         yield f"next: continuations resume {run_id}"
         return
     for kind, rules in WAIT_RULES.items():
-        ids = [escape_invisible(wait.id) for wait in outcome.waits if wait.kind == kind]
+        waits = [wait for wait in outcome.waits if wait.kind == kind]
+        ids = [escape_invisible(wait.id) for wait in waits]
         if ids and rules.ended_by_unpause:
             yield f"next: continuations unpause {run_id}"
         elif ids and not rules.verdicts:
             yield "next: continuations sweep (when the time has come)"
         elif ids:
-            yield f"next: {_next_command(rules, ids[0] if len(ids) == 1 else 'WAIT')}"
+            wait_id = ids[0] if len(ids) == 1 else "WAIT"
+            has_form = any(wait.form_schema is not None for wait in waits)
+            yield f"next: {_next_command(rules, wait_id, has_form=has_form)}"
+            if rules.takes_events:
+                yield f"  or: continuations signal {run_id} NAME --data VALUE"
 
 
-def _next_command(rules: WaitRules, wait_id: str) -> str:
+def _next_command(rules: WaitRules, wait_id: str, *, has_form: bool) -> str:
     first, *others = rules.verdicts
     commands = {"approve": "approve --run-again"} if rules.may_have_run else {}
     alternatives = ", ".join(f"or {commands.get(each, each)}" for each in others)
-    words = ["continuations", first, wait_id, *(["VALUE"] * (first == "answer"))]
+    values = ["VALUE"] * (first == "answer") + ["--form JSON"] * has_form
+    words = ["continuations", first, wait_id, *values]
     return f"{' '.join(words)} ({alternatives})"
 
 

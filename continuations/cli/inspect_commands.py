@@ -98,7 +98,13 @@ def waiting(
     waits = list(summaries)
     if not waits:
         if folder is None:
-            write_note(f"No open waits{person} in {store_name(runner.store)}.")
+            hint = (
+                ""
+                if kind or person
+                else " Events, jobs, timers and pauses are listed with --kind, for "
+                "example --kind event."
+            )
+            write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
         return
     write_lines(formatting.wait_table_lines(waits))
 

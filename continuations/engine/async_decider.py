@@ -122,10 +122,11 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     ) -> AsyncIterator[WaitSummary]:
         """Iterate over the open waits of all runs, sorted by id.
 
-        Only keys are read. Waits of the kinds `timer` and `model` have no object: if
-        they are asked for, each run with a deadline is loaded. Waits of the kind
-        `operator` have no deadline, so they are not listed. After a crash the list
-        may be out of date until the next sweep; `decide` and `look` are always exact.
+        Only keys are read. Waits of the kinds `timer`, `model` and `operator` have no
+        object: if they are asked for, each run with a deadline is loaded, and for
+        `operator` each live run. A pause is listed once a worker has read it. After a
+        crash the list may be out of date until the next sweep; `decide` and `look` are
+        always exact.
         A wait whose deadline has passed is listed as `expired` until a sweep records
         the expiry.
 

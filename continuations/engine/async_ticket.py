@@ -114,11 +114,12 @@ class AsyncTicket(Generic[Output]):
     async def _result(self, outcome: Outcome[Output]) -> SendResult[Output]:
         newest = outcome.continuation
         run = newest.run_state.run
-        if run.answered == self.number and run.rests:
+        is_over = newest.status in ENDED_STATUSES
+        if run.answered == self.number and run.rests and not is_over:
             return reply_of(newest, self._agent)
         if run.answered >= self.number:
             return await self._read_reply()
-        if newest.status in ENDED_STATUSES:
+        if is_over:
             raise self.closed_error()
         if run.last_inbox_number < self.number or not isinstance(outcome, Suspended):
             paused = isinstance(outcome, Suspended) and outcome.paused

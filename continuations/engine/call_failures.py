@@ -57,11 +57,16 @@ def failure(
     call: CallRow, tool: ToolProtocol, error: BaseException, *, timed_out: bool
 ) -> CallRaised:
     """Return the end of a call whose tool raised, or took too long."""
+    retried = tool.retries is not None and call.attempts > 1
     if timed_out:
+        last = f" in the last of {call.attempts} attempts" if retried else ""
         text = (
-            f"ERROR: the tool did not return within {tool.timeout} s. It is not known "
-            "whether it had an effect."
+            f"ERROR: the tool did not return within {tool.timeout} s{last}. It is not "
+            "known whether it had an effect."
         )
         return CallRaised(call_id=call.id, code="timeout", content=text)
-    text = f"ERROR: the tool failed: {type(error).__name__}: {_error_text(error)}"
+    after = f" after {call.attempts} attempts" if retried else ""
+    text = (
+        f"ERROR: the tool failed{after}: {type(error).__name__}: {_error_text(error)}"
+    )
     return CallRaised(call_id=call.id, code="exception", content=text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -24,7 +24,6 @@ from continuations.core.call_events import (
     CallReturned,
     CallStarted,
     Denied,
-    OutcomeUnknown,
     SubAgentStarted,
     Unverified,
 )
@@ -268,34 +267,17 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            call_failures.log_error(state, call, "failed", error)
-            late = gate.is_out_of_time
-            if late and not call.repeatable and tool.on_timeout == "unknown":
-                return self._unknown_after_timeout(state, call, tool)
-            return call_failures.failure(call, tool, error, timed_out=late)
+            from continuations.engine.failed_attempts import FailedAttempts  # noqa: PLC0415 - tools rarely fail
+
+            failed = FailedAttempts(
+                self.ports, self.claim_end, self.run_options.context
+            )
+            return await failed.event(state, call, tool, error, gate)
         if isinstance(result, str):
             return CallReturned(call_id=call.id, content=result)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
-
-    def _unknown_after_timeout(
-        self, state: RunState, call: CallRow, tool: ToolProtocol
-    ) -> OutcomeUnknown:
-        """Return the event of a call that took too long and may be running still."""
-        now = self.ports.clock.now()
-        wait = new_wait(
-            state,
-            call,
-            tool,
-            kind="unknown",
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            note=f"The tool did not return within {tool.timeout} s.",
-        )
-        # A plain function may still be running in its thread.
-        wait = replace(wait, approve_after=self.claim_end())
-        return OutcomeUnknown(call_id=call.id, wait=wait)
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int

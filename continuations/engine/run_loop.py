@@ -24,6 +24,7 @@ from continuations.core.call_events import (
     CallInvalid,
     CallRaised,
     CallReturned,
+    CallStarted,
     RepeatAllowed,
     SubAgentStarted,
 )
@@ -239,6 +240,9 @@ class RunLoop:
         is_ending = self.model_error is not None or self.failure is not None
         return not is_ending and not self._paused
 
+    def _may_repeat(self) -> bool:
+        return self._may_record_starts and not self._should_pause()
+
     def _launch_actions(self) -> bool:
         """Launch the actions that may run; return whether one needs a commit first."""
         blocked = False
@@ -266,7 +270,7 @@ class RunLoop:
         The claim is checked again here, in the task of the action, or for a tool at
         once before its function is called, in its thread.
         """
-        gate = CallGate(lambda: self._journal.can_start_action)
+        gate = CallGate(lambda: self._journal.can_start_action, self._may_repeat)
         if isinstance(action, RunTool):
             self._actions.gates[action] = gate
         else:
@@ -371,11 +375,15 @@ class RunLoop:
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable
         )
+        # A further attempt of a call is at the same point of the run.
+        repeats = isinstance(event, RepeatAllowed) or (
+            isinstance(event, CallStarted) and self.state.calls[event.call_id].attempts
+        )
         self.state = advance(self.state, event)
         self.failure = self.failure or getattr(event, "failure", None)
         if not may_be_lost:
             self._last_event_to_save += 1
-        if not derived:
+        if not derived and not repeats:
             self._progress += 1
 
     # The end ------------------------------------------------------------------

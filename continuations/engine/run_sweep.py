@@ -86,6 +86,8 @@ class RunSweep:
             if skipped is not None:
                 return RunReport(skipped=skipped)
             outcome = await self.worker.resume()
+        elif newest.state.run.status == "resting":
+            await self._delete_releases(due_markers, newest)
         await self._repair(due_markers, newest)
         return RunReport(outcome=outcome)
 
@@ -213,6 +215,17 @@ class RunSweep:
     ) -> None:
         for marker in due_markers:
             if not _is_needed(marker, newest):
+                await self.objects.delete(marker.key)
+
+    async def _delete_releases(
+        self, due_markers: list[Marker], newest: LoadedVersion
+    ) -> None:
+        """Delete the release markers of a thread that rests over no message.
+
+        They guard messages behind the turn that ended. A later message has its own.
+        """
+        for marker in due_markers:
+            if marker.reason == "r" and int(marker.target) <= newest.number:
                 await self.objects.delete(marker.key)
 
     async def _postpone(self, due_markers: list[Marker]) -> None:

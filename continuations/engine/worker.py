@@ -256,7 +256,8 @@ class Worker:
         after = signal_delivery.with_signals(after, arrived.signals)
         after = reducer.with_decisions(after, arrived.decisions)
         after = with_revocations(after, arrived.revocations)
-        after = with_inbox_messages(after, arrived.inbox_messages)
+        if after.run.answered == state.run.answered:  # else a reply is stored first
+            after = with_inbox_messages(after, arrived.inbox_messages)
         after = with_confirmed_reply(after)
         now = self._store_clock.now()
         ended, moved = await deadlines.pass_slot_deadlines(

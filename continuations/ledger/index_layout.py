@@ -19,11 +19,12 @@ _KEY = re.compile(
     r"/([A-Za-z0-9][A-Za-z0-9._-]{0,199})\Z"
 )
 ENDED_PREFIX = "index/ended/"
+LIVE_PREFIX = "index/live/"
 
 
 def live_key(run_id: str) -> str:
     """Return the key that lists a run which has not ended."""
-    return f"{INDEX_PREFIX}live/{run_id}"
+    return f"{LIVE_PREFIX}{run_id}"
 
 
 def ended_key(run_id: str, ended_at: datetime) -> str:

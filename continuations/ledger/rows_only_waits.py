@@ -1,4 +1,4 @@
-"""List the waits that have no object: they are rows of their runs, with a marker.
+"""List the waits that have no object: they are rows of their runs.
 
 Few people list them, so an attempt of a model costs no create and delete for a list.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import FormatError, RunErased, RunNotFound
-from continuations.ledger import layout
+from continuations.ledger import index_layout, layout
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
@@ -27,15 +27,19 @@ _PARALLEL_LOADS = 20
 async def read_all(objects: Objects, after: str, kinds: frozenset[str]) -> list[Wait]:
     """Return the open waits of some kinds that have no object, sorted by id.
 
-    The markers of their deadlines name the runs, and each run is loaded. A wait without
-    a deadline is not found. A run that cannot be read hides no waits of other runs.
+    Markers name the runs that have deadlines, and the index names the live runs. Each
+    of these runs is loaded. A run that cannot be read hides no waits of other runs.
 
     Args:
         objects: The store.
         after: Skip waits up to and including this wait id.
-        kinds: The kinds of the waits, of `KINDS`.
+        kinds: The kinds of the waits. Those that have an object are left out.
     """
-    run_ids = sorted(await _runs_with_deadlines(objects))
+    kinds &= KINDS
+    named = await _runs_with_deadlines(objects)
+    if any(WAIT_RULES[kind].ended_by_unpause for kind in WAIT_RULES if kind in kinds):
+        named |= await _live_runs(objects)  # no marker names a run that is paused
+    run_ids = sorted(named)
     found: list[Wait] = []
     for first in range(0, len(run_ids), _PARALLEL_LOADS):
         group = run_ids[first : first + _PARALLEL_LOADS]
@@ -50,6 +54,13 @@ async def _runs_with_deadlines(objects: Objects) -> set[str]:
         async for key in objects.all_keys(layout.MARKERS_PREFIX)
     ]
     return {each.run_id for each in markers if each is not None and each.reason == "e"}
+
+
+async def _live_runs(objects: Objects) -> set[str]:
+    keys = objects.all_keys(index_layout.LIVE_PREFIX)
+    return {
+        run_id async for key in keys if (run_id := index_layout.indexed_run_id(key))
+    }
 
 
 async def _waits_of(objects: Objects, run_id: str) -> list[Wait]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.run import ENDED_STATUSES
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
@@ -42,5 +43,9 @@ async def load_reply(
 
 
 def _has_reply(version: LoadedVersion) -> bool:
-    """Return whether a version still has its last reply, and reads no new message."""
-    return version.state.run.rests
+    """Return whether a version still has its last reply.
+
+    The next message clears it, and a cancellation replaces it.
+    """
+    run = version.state.run
+    return run.rests and run.status not in ENDED_STATUSES

@@ -43,9 +43,16 @@ def check_kind(wait: Wait, verdict: object) -> None:
     if isinstance(verdict, Fail) and type(verdict.error) is not str:
         raise refused_error(wait, "error must be a str")
     if kind not in wait.rules.verdicts:
-        fitting = ", ".join(wait.rules.verdicts) or wait.rules.ended_by
-        why = f"a wait of kind {wait.kind} is ended by {fitting}"
-        raise refused_error(wait, why)
+        fitting = ", ".join(wait.rules.verdicts)
+        why = f"a wait of kind {wait.kind} is ended by {fitting or wait.rules.ended_by}"
+        if fitting:
+            raise refused_error(wait, why)
+        next_step = (
+            f"Unpause run {wait.run_id}."
+            if wait.rules.ended_by_unpause
+            else "Wait until then, or cancel the run or its call."
+        )
+        raise refused_error(wait, why, next_step)
     edits = isinstance(verdict, Approve) and verdict.arguments is not None
     if edits and not wait.rules.allows_edits:
         raise refused_error(

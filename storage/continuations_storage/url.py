@@ -102,6 +102,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             the path is relative and the current folder was deleted.
     """
     scheme, colon, location = url.partition(":")
+    if not url:
+        raise Unsupported(url, "it is empty")
     if not colon:
         raise Unsupported(url, "no scheme", f"For a folder, use 'file:{url}'.")
     if options and scheme in {"file", "memory"}:

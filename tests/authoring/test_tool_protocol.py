@@ -46,6 +46,8 @@ class OwnTool:
     on_timeout: Literal["unknown"] = "unknown"
     sub_agent = None
     secrets: tuple[str, ...] = ()
+    retries = None
+    on_error = None
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -17,6 +17,7 @@ from continuations import (
     ToolContext,
     tool,
 )
+from continuations.cli.formatting import outcome_lines
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
@@ -71,6 +72,12 @@ def test_approve_with_a_form(cli: CommandLine, runner: Runner, wait: str) -> Non
     end = runner.resume("j1")
     assert isinstance(end, Finished)
     assert "paid 5 for ticket 7" in str(end.continuation.root.messages)
+
+
+def test_next_step_has_a_place_for_the_form(runner: Runner) -> None:
+    outcome = runner.start("go", run_id="j1")
+    *_, last = outcome_lines(outcome)
+    assert "@j1 --form JSON (or deny, or answer)" in last
 
 
 def test_form_from_a_file_and_as_json(cli: CommandLine, wait: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations import Finished, Runner, Suspended
+from continuations.cli.formatting import outcome_lines
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_publish import ONE, make_price
 
@@ -28,6 +29,12 @@ def test_publish_names_the_runs_whose_waits_it_ended(
     assert isinstance(waiting.resume("j1"), Finished)
     [line] = runner.audit("j1")
     assert ("cli", "shop") == (line.door, line.by)
+
+
+def test_next_step_of_a_wait_for_an_event_names_signal(runner: Runner) -> None:
+    waiting = Runner(make_boss(ONE, make_price()), store=runner.store)
+    *_, last = outcome_lines(waiting.start("go", run_id="j1"))
+    assert last == "  or: continuations signal j1 NAME --data VALUE"
 
 
 def test_publish_without_a_waiting_run(cli: CommandLine) -> None:

@@ -229,8 +229,8 @@ def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> 
     assert isinstance(runner.resume("r"), Finished)
 
 
-def _has_more_than(items: list[str], number: int) -> bool:
-    return len(items) > number
+def _was_asked_more_often(limited: Limited, number: int) -> bool:
+    return len(limited.requests) > number
 
 
 def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
@@ -246,7 +246,7 @@ def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
         asked = number + 1
         wait = only_wait(
             stopped.resume(
-                "r", should_pause=partial(_has_more_than, limited.requests, asked)
+                "r", should_pause=partial(_was_asked_more_often, limited, asked)
             )
         )
         assert number + 2 == len(limited.requests)

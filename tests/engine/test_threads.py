@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
+    Agent,
+    ApprovalPolicy,
     Approve,
     Budget,
     Deny,
@@ -20,7 +22,9 @@ from continuations import (
     Suspended,
     Thread,
     ThreadClosed,
+    tool,
 )
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.thread_agents import CLERK_ASKS, support
@@ -401,6 +405,28 @@ def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
     assert 0 == runner.sweep().runs_checked
 
 
+def test_a_stopped_thread_costs_one_look_of_a_sweep(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """No message stands behind the turn, so the marker of its release goes."""
+    assert isinstance(thread.send("pay rent", by="ann"), Suspended)
+    thread.stop_turn()
+
+    assert [1, 0] == [runner.sweep().runs_checked for _ in range(2)]
+
+
+def test_a_cancelled_thread_keeps_the_replies_before(
+    runner: Runner, thread: Thread[Any]
+) -> None:
+    """The cancellation is no reply: it came after the last one."""
+    ticket = thread.post("one")
+    reply = ticket.reply()
+    assert isinstance(reply, Replied)
+    runner.cancel(reply.run_id, reason="enough")
+
+    assert "1: one" == output(ticket.reply())
+
+
 def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
     """So no person approves their own request, in a thread of many."""
     thread = runner.thread(key="k")
@@ -502,3 +528,28 @@ def test_invalid_messages_are_refused(
     with pytest.raises(InvalidInput, match=message):
         thread.send(**arguments)
     assert [] == list(runner.runs())
+
+
+def test_a_reply_that_a_decision_ends_is_stored_before_the_next_message_is_read() -> (
+    None
+):
+    """Else its sender would get an empty reply: the next turn clears the old one."""
+
+    @tool(approval=ApprovalPolicy(on_denied="stop"))
+    def fire(who: str) -> str:
+        """Dismiss a person."""
+        return who
+
+    model = ScriptedModel([ToolCall("fire", {"who": "Jane"}), "Hello!"])
+    runner = Runner(Agent("hr", tools=[fire], model=model), store=MemoryStore())
+    thread = runner.thread(key="k")
+    first = thread.post("Fire Jane.", by="ann")
+    held = first.reply()
+    assert isinstance(held, Suspended)
+    second = thread.post("Hello?", by="bob")
+    runner.decide(held.waits[0].id, Deny(by="kim"))
+
+    assert "Hello!" == output(second.reply())
+    failed = first.reply()
+    assert isinstance(failed, Failed)
+    assert "denied" == failed.error.code

@@ -76,6 +76,37 @@ DECIDING = Area(
             names=("Approve",),
         ),
         Case(
+            "decide-timer",
+            DecisionRefused,
+            "runner.decide(wait.id, Answer(1))",
+            'runner.cancel("jane-1")',
+            setup="""
+                @tool
+                def nap():
+                    "Wait."
+                    return sleep(60)
+                agent = clerk(nap, script=[ToolCall("nap", {}), "done"])
+                runner = Runner(agent, store=store, clock=clock)
+                (wait,) = runner.start(TASK, run_id="jane-1").waits
+            """,
+            names=("timer", "the clock", "cancel"),
+        ),
+        Case(
+            "decide-pause",
+            DecisionRefused,
+            "runner.decide(pause.id, Approve())",
+            'runner.unpause("jane-1")',
+            setup="""
+                start()
+                (pause,) = [
+                    wait
+                    for wait in runner.pause("jane-1").waits
+                    if wait.kind == "operator"
+                ]
+            """,
+            names=("operator", "jane-1"),
+        ),
+        Case(
             "decide-by",
             DecisionRefused,
             "runner.decide(wait.id, Approve(by=5))",

@@ -46,6 +46,14 @@ REQUESTS = Area(
     "HTTP: requests that are refused",
     (
         Case(
+            "http-empty-body",
+            _MALFORMED,
+            'http("POST", "/runs/jane-1/pause", content=b"")',
+            'http("POST", "/runs/jane-1/pause", {})',
+            setup="wait = start()",
+            names=("{}",),
+        ),
+        Case(
             "http-api-of-a-runner",
             InvalidInput,
             "HttpApi(runner)",
@@ -159,6 +167,7 @@ REQUESTS = Area(
             '{"decision": "approve", "by": "jo"}',
             "arguments",
             "decision",
+            "shown",
         ),
         _decision("answer-without-value", '{"decision": "answer"}', "answer", "value"),
         _decision(
@@ -456,6 +465,17 @@ LINKS = Area(
             'links.link(wait, allowed=["deny"])',
             setup=_LINK,
             names=("allow", "expire", "approve", "deny", "answer"),
+        ),
+        Case(
+            "links-no-decision",
+            InvalidInput,
+            "links.link(pause)",
+            "links.link(wait)",
+            setup=_LINK
+            + """
+    (pause,) = [w for w in runner.pause("jane-1").waits if w.kind == "operator"]
+""",
+            names=("operator", "unpause"),
         ),
         Case(
             "links-actor",

@@ -30,6 +30,13 @@ URLS = Area(
             names=("runs", "file:runs"),
         ),
         Case(
+            "url-empty",
+            InvalidInput,
+            'open_store("")',
+            'open_store("file:runs")',
+            names=("empty", "file:PATH"),
+        ),
+        Case(
             "url-unknown-scheme",
             InvalidInput,
             'open_store("ftp://host/runs")',

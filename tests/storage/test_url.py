@@ -84,7 +84,7 @@ def test_memory_store_is_shared_only_by_name() -> None:
     [
         ("redis://localhost", "unknown scheme 'redis'"),
         (".runs", "use 'file:.runs'"),
-        ("", "no scheme"),
+        ("", "it is empty"),
         ("file:", "no path"),
         ("file://", "no path"),
         ("file://server/share", "another host, 'server'"),

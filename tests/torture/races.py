@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -42,72 +42,18 @@ from tests.torture.race_actions import (
     sweep_once,
     wait_ids,
 )
-from tests.torture.scenarios import BY_NAME, Scenario
-from tests.torture.start_gate import race_processes, reply_name
-from tests.torture.workspace import SharedClock, Workspace
+from tests.torture.race_round import RESUME_REPLIES, Round, unexpected_replies
+from tests.torture.races_of_waits import RACES_OF_WAITS
+from tests.torture.scenarios import BY_NAME
+from tests.torture.start_gate import reply_name
+from tests.torture.workspace import SharedClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from random import Random
 
     from tests.torture.start_gate import RacerAction
 
 ACCEPTED_REPLIES = {"Finished", "Suspended"}
-RESUME_REPLIES = {"Finished", "Suspended", "Failed", "RunBusy", "StaleRun"}
-
-
-@dataclass(frozen=True)
-class Round:
-    """One race: a scenario at some step in a workspace, and random numbers."""
-
-    scenario: Scenario
-    workspace: Workspace
-    expected: Workspace
-    rng: Random
-
-    def race(
-        self,
-        actions: Sequence[RacerAction],
-        on_start: Callable[[], None] = lambda: None,
-    ) -> list[str]:
-        """Run each action in a process, all at once; returns their replies in order.
-
-        The processes are forked in a random order.
-        """
-        order = list(range(len(actions)))
-        self.rng.shuffle(order)
-        replies = race_processes(
-            self.scenario, self.workspace, [actions[k] for k in order], on_start
-        )
-        by_action = dict(zip(order, replies, strict=True))
-        return [by_action[k] for k in range(len(actions))]
-
-    def run_in_child(self, work: Callable[[ProcessActor], None]) -> None:
-        """Run a function in one more process."""
-        code = child_processes.run_in_child(
-            lambda: work(
-                ProcessActor(self.scenario, self.workspace, self.workspace.enter())
-            )
-        )
-        if code:
-            self.workspace.store_violations([f"a process exited with {code}"])
-
-    def finish_and_check(self, scenario: Scenario) -> Iterator[str]:
-        """Advance the run to its end and yield every violation of a scenario."""
-
-        def work(actor: ProcessActor) -> None:
-            actor.resume_to_end()
-            actor.scenario = scenario
-            found = violations.find_violations(actor, self.expected)
-            self.workspace.store_violations(found)
-
-        self.run_in_child(work)
-        yield from self.workspace.violations()
-
-
-def unexpected_replies(replies: Sequence[str], known: set[str]) -> Iterator[str]:
-    """Yield the replies that no process may get."""
-    yield from (f"a process got {each}" for each in replies if each not in known)
 
 
 # The kinds of races --------------------------------------------------------------
@@ -313,6 +259,7 @@ RACES: dict[str, tuple[RaceKind, str, int]] = {
     "start against start": (starts_with_two_inputs, "two inputs", 0),
     "cancel, decide, expiry": (cancel_decide_expiry, "expiry", 1),
     "frozen at any time": (frozen_at_any_time, "two turns", 2),
+    **RACES_OF_WAITS,
 }
 TWO_INPUTS = replace(
     BY_NAME["one approval"],

@@ -17,8 +17,10 @@ from continuations import (
     Decision,
     Deny,
     Failed,
+    FailedCall,
     Finished,
     Frame,
+    Retries,
     Runner,
     Suspended,
     Tool,
@@ -73,10 +75,44 @@ async def refund(cents: Annotated[int, Field(gt=0)], to: Address | None = None) 
     return cents > 0 and to is not None
 
 
+def explain(error: Exception, call: FailedCall) -> str:
+    """Explain an error to the model."""
+    assert_type(call.attempt, int)
+    return f"{call.tool} failed: {type(error).__name__}"
+
+
+async def explain_later(error: Exception, call: FailedCall) -> str:
+    """Explain an error to the model, after a request."""
+    return explain(error, call)
+
+
+@tool(on_error=explain_later)
+def post(text: str) -> str:
+    """Post a text."""
+    return text
+
+
+@tool(read_only=True, retries=3, on_error=explain)
+def rate(currency: str) -> float:
+    """Return a rate."""
+    return len(currency) / 2
+
+
+@tool(
+    idempotent=True,
+    retries=Retries(2, first_delay=timedelta(seconds=1), on=[ConnectionError]),
+)
+async def book(cents: int) -> str:
+    """Book an amount."""
+    return f"booked {cents}"
+
+
 @tool(approval=is_large)
 def tip(cents: int) -> None:
     """Leave a tip."""
 
+
+assert_type(rate("EUR"), float)
 
 # A tool is still the function that it was.
 assert_type(balance("a1"), int)

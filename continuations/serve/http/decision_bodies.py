@@ -55,6 +55,8 @@ class PostedDecision(NamedTuple):
 def parse_json_object(request: Request) -> Mapping[str, Any]:
     """Return the JSON object in a body; raise `RequestRefused` for anything else."""
     _check_content_type(request, JSON_TYPE)
+    if not request.body:
+        raise problems.malformed("The body is empty. Send a JSON object, such as {}.")
     try:
         value = jsontext.parse(request.body, lossless=True)
     except jsontext.NotJson as error:
@@ -208,7 +210,7 @@ def _decision_kind(fields: Mapping[str, Any]) -> str:
     if type(kind) is not str or kind not in _ALLOWED_FIELDS:
         msg = '"decision" must be "approve", "deny", "answer" or "fail".'
         raise problems.malformed(msg)
-    refuse_unknown_fields(fields, _ALLOWED_FIELDS[kind] | {"decision"})
+    refuse_unknown_fields(fields, _ALLOWED_FIELDS[kind] | {"decision", "shown"})
     missing = _REQUIRED_FIELDS[kind] - fields.keys()
     if missing:
         msg = f'A decision "{kind}" needs "{min(missing)}".'

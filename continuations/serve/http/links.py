@@ -160,8 +160,9 @@ class Links:
             The URL.
 
         Raises:
-            InvalidInput: The wait does not accept a kind in `allowed`, `actor` is empty
-                or longer than 255 bytes, or `until` has no time zone.
+            InvalidInput: No decision ends the wait, the wait does not accept a kind in
+                `allowed`, `actor` is empty or longer than 255 bytes, or `until` has no
+                time zone.
         """
         return f"{self._base_url}/d/{self.token(wait, allowed, actor, until)}"
 
@@ -189,6 +190,13 @@ class Links:
         check_type("wait", wait, Wait, "a Wait, as runner.wait returns it")
         fitting = tuple(wait.rules.verdicts)
         kinds = fitting if allowed is None else _checked_kinds(allowed)
+        if not fitting:
+            msg = (
+                f"wait {wait.id} has no link: a wait of kind {wait.kind} is ended by "
+                f"{wait.rules.ended_by}. Make links for waits that a decision ends, "
+                "such as approvals and questions."
+            )
+            raise InvalidInput(msg)
         if not kinds or not set(kinds) <= set(fitting):
             msg = (
                 f"allowed must be some of {', '.join(fitting)} for wait {wait.id} of "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.failed_attempts import FailedAttempts
 from continuations.engine.performer import Performer
 from continuations.engine.stack_binding import StackBinding
 from continuations.ledger import decision_errors
@@ -131,12 +132,12 @@ def an_approval_of_a_removed_tool_is_lost() -> Patches:
 )
 def a_timed_out_call_is_repeated() -> Patches:
     def unknown_after_timeout(
-        self: Performer, state: RunState, call: CallRow, tool: ToolProtocol
+        self: FailedAttempts, state: RunState, call: CallRow, tool: ToolProtocol
     ) -> RepeatAllowed:
         del self, state, tool
         return RepeatAllowed(call_id=call.id)
 
-    yield patch(Performer._unknown_after_timeout, unknown_after_timeout)
+    yield patch(FailedAttempts._unknown_after_timeout, unknown_after_timeout)
 
 
 @mutant(
@@ -145,12 +146,12 @@ def a_timed_out_call_is_repeated() -> Patches:
 )
 def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
     def unknown_after_timeout(
-        self: Performer, state: RunState, call: CallRow, tool: ToolProtocol
+        self: FailedAttempts, state: RunState, call: CallRow, tool: ToolProtocol
     ) -> CallRaised:
         del self, state, tool
         return CallRaised(call_id=call.id, code="timeout", content="ERROR")
 
-    yield patch(Performer._unknown_after_timeout, unknown_after_timeout)
+    yield patch(FailedAttempts._unknown_after_timeout, unknown_after_timeout)
 
 
 @mutant(
