@@ -59,20 +59,29 @@ SLOW_TESTS := \
 	tests/cli/test_unknown_outcomes.py \
 	tests/core/test_laws.py \
 	tests/docs/test_pages.py \
+	tests/engine/test_cancelled_frames.py \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
 	tests/engine/test_crash_at_every_operation.py \
+	tests/engine/test_crash_of_grants.py \
+	tests/engine/test_crash_of_threads.py \
 	tests/engine/test_crash_of_waiting_tools.py \
 	tests/engine/test_depth.py \
+	tests/engine/test_erase_in_processes.py \
 	tests/engine/test_identity.py \
 	tests/engine/test_kill_of_waiting_tools.py \
+	tests/engine/test_model_waits_in_processes.py \
 	tests/engine/test_pause.py \
+	tests/engine/test_publish_in_processes.py \
 	tests/engine/test_races.py \
 	tests/engine/test_random_schedules.py \
 	tests/engine/test_serve_forever.py \
 	tests/engine/test_sigkill.py \
 	tests/engine/test_storeless.py \
+	tests/engine/test_suspend_conditions_in_processes.py \
+	tests/engine/test_threads_in_processes.py \
 	tests/engine/test_waiting_tools_in_processes.py \
+	tests/engine/test_waits_of_all_kinds.py \
 	tests/errors \
 	tests/examples \
 	tests/hostile \

@@ -70,6 +70,7 @@ SHARED_MODULE_NAMES = {
     "dispatch",
     "doctor",
     "errors",
+    "events",
     "problems",
     "versions",
     "waits",

@@ -26,6 +26,7 @@ from continuations.cli.request_commands import (
 )
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
+from continuations.cli.watch_command import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +96,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     waiting,
     runs,
     show,
+    watch,
     audit,
     approve,
     deny,

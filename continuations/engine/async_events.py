@@ -1,14 +1,18 @@
-"""The methods of AsyncRunner that report events: to one run, or to all that wait."""
+"""The methods of AsyncRunner about events: of a run, to a run, or to all that wait."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.doors import PYTHON, Door
+from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from continuations.core.run_stream import StreamEvent
     from continuations.ledger.published_events import Publication
 
 # A process that only decides should start fast.
@@ -16,7 +20,49 @@ if TYPE_CHECKING:
 
 
 class AsyncEvents(RunnerParts):
-    """Sends signals to a run, and publishes events; needs no agents."""
+    """Reads the events of a run, sends signals, and publishes; needs no agents."""
+
+    def events(
+        self, run_id: str, *, after: str = "", follow: bool = False
+    ) -> AsyncIterator[StreamEvent]:
+        """Iterate over what happened in a run: messages, calls, waits, its end.
+
+        The events are derived from the stored versions, in any process and as often as
+        you like. Nothing is stored for them, and no agents are needed. See
+        `continuations.events` for their types.
+
+        Each version is read once, and each decision once. An iteration after a cursor
+        reads at most log2(versions) + 1 versions more. While nothing happens,
+        `follow=True` reads the key of the next version, each 0.2 seconds at first and
+        each 5 seconds later.
+
+        Args:
+            run_id: Id of the run, also of a thread.
+            after: The `cursor` of an event: return only later ones. Default: all.
+            follow: With True, wait for what happens next, also while a wait is open.
+                The iteration ends when the run ends or the thread rests.
+
+        Returns:
+            An asynchronous iterator over the events, in their order.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not a cursor of the run.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last cursor.
+        """
+        from continuations.engine.event_reading import Cursor, read_events
+
+        layout.check_run_id(run_id)
+        place = Cursor.parse(after)
+        found = read_events(
+            self._objects, self._ports.sleep, run_id, place, follow=follow
+        )
+        return Flattened(found)
 
     async def signal(
         self,

@@ -1,4 +1,4 @@
-"""The methods of Runner that report events: to one run, or to all that wait."""
+"""The methods of Runner about events: of a run, to a run, or to all that wait."""
 
 from __future__ import annotations
 
@@ -8,14 +8,54 @@ from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.core.run_stream import StreamEvent
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.published_events import Publication
 
 
 class Events:
-    """Sends signals to a run, and publishes events; needs no agents."""
+    """Reads the events of a run, sends signals, and publishes; needs no agents."""
 
     async_runner: AsyncRunner[Any]
+
+    def events(
+        self, run_id: str, *, after: str = "", follow: bool = False
+    ) -> Iterator[StreamEvent]:
+        """Iterate over what happened in a run: messages, calls, waits, its end.
+
+        The events are derived from the stored versions, in any process and as often as
+        you like. Nothing is stored for them, and no agents are needed. See
+        `continuations.events` for their types.
+
+        Each version is read once, and each decision once. An iteration after a cursor
+        reads at most log2(versions) + 1 versions more. While nothing happens,
+        `follow=True` reads the key of the next version, each 0.2 seconds at first and
+        each 5 seconds later.
+
+        Args:
+            run_id: Id of the run, also of a thread.
+            after: The `cursor` of an event: return only later ones. Default: all.
+            follow: With True, wait for what happens next, also while a wait is open.
+                The iteration ends when the run ends or the thread rests.
+
+        Returns:
+            An iterator over the events, in their order.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not a cursor of the run.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last cursor.
+        """
+        return portal.iterate(
+            self.async_runner.events(run_id, after=after, follow=follow)
+        )
 
     def signal(
         self,

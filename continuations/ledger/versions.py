@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
+    Bases = Mapping[int, RebuiltVersion]
 
 __all__ = ["LoadedVersion", "RebuiltVersion", "Versions", "tree_of"]
 
@@ -88,7 +89,7 @@ class Versions:
 
     async def header(self, number: int) -> VersionHeader:
         """Return the header of a version that exists; raises `Corrupt`."""
-        return self.decode_header(number, await self._read(number))
+        return self.decode_header(number, await self.read(number))
 
     async def load_newest(self) -> LoadedVersion:
         """Return the newest version; raises `RunNotFound` and `Corrupt`."""
@@ -152,20 +153,20 @@ class Versions:
             check_wait_ids(newest.state, key)
         return tuple(chain)
 
-    async def rebuild(
-        self, number: int, bases: Mapping[int, RebuiltVersion]
-    ) -> RebuiltVersion:
-        """Return one version, rebuilt on bases that are known to be whole.
+    async def rebuild(self, number: int, bases: Bases) -> RebuiltVersion:
+        """Read one version, and rebuild it on bases that are known to be whole.
 
         Raises `Corrupt` or `FormatError` if the version or its base is not readable.
         """
-        data = await self._read(number)
+        return self.rebuild_from(await self.read(number), number, bases)
+
+    def rebuild_from(self, data: bytes, number: int, bases: Bases) -> RebuiltVersion:
+        """Rebuild one version from its bytes; raises the same as `rebuild`."""
         header = self.decode_header(number, data)
+        carried, tree = header.base_object, tree_of(header)
         base = bases.get(header.base)
-        if header.base_object is not None:
-            base = self._rebuild_version(
-                header.base, header.base_object, None, tree_of(header)
-            )
+        if carried is not None:
+            base = self._rebuild_version(header.base, carried, None, tree)
         if header.base and base is None:
             key = layout.version_key(self.run_id, number)
             msg = (
@@ -173,7 +174,7 @@ class Versions:
                 "or missing. Restore that version from a backup."
             )
             raise Corrupt(msg, run_id=self.run_id)
-        step = self._rebuild_version(number, data, base, tree_of(header))
+        step = self._rebuild_version(number, data, base, tree)
         step.state.read_messages()
         check_state(step.state, layout.version_key(self.run_id, number))
         return step
@@ -258,7 +259,7 @@ class Versions:
                 layout.version_key(self.run_id, number), body
             )
         except AlreadyExists:
-            if not (may_be_stored and await self._read(number) == body):
+            if not (may_be_stored and await self.read(number) == body):
                 raise await self._taken_error(number) from None
         kept = frozenset(tree.chain(number))
         chain = tuple(step for step in chain if step.number in kept)
@@ -317,7 +318,8 @@ class Versions:
         )
         return StaleRun(msg, run_id=self.run_id)
 
-    async def _read(self, number: int) -> bytes:
+    async def read(self, number: int) -> bytes:
+        """Return the bytes of a version that exists; raises `Corrupt`."""
         key = layout.version_key(self.run_id, number)
         try:
             return await self._objects.read(key)
@@ -329,7 +331,7 @@ class Versions:
         self, numbers: tuple[int, ...], *, allow_missing: bool
     ) -> dict[int, bytes]:
         results = await gather(
-            *(self._read(number) for number in numbers), return_exceptions=True
+            *(self.read(number) for number in numbers), return_exceptions=True
         )
         bodies: dict[int, bytes] = {}
         for number, result in zip(numbers, results, strict=True):

@@ -15,7 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
-from continuations.present import audit_schemas, wait_schemas
+from continuations.present import audit_schemas, event_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import DESCRIPTION, LABELS, index_definitions
 from continuations.present.schema_parts import (
@@ -364,14 +364,14 @@ _PROBLEM: Json = {
 
 def definitions() -> dict[str, Any]:
     """Return all definitions by name; references start with `#/$defs/`."""
+    decisions = wait_schemas.decision_definitions()
     return {
         **wait_schemas.wait_definitions(),
-        **wait_schemas.decision_definitions(),
+        **decisions,
         **audit_schemas.audit_definitions(),
+        **event_schemas.event_definitions(),
         **audit_schemas.grant_definitions(),
-        **audit_schemas.batch_definitions(
-            wait_schemas.decision_definitions()["verdict"]
-        ),
+        **audit_schemas.batch_definitions(decisions["verdict"]),
         **_run_definitions(),
         **_stack_definitions(),
         **_report_definitions(),

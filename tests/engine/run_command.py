@@ -44,6 +44,7 @@ from continuations import (
     resume,
     run,
 )
+from continuations.present.event_forms import event_json
 from tests import scripts
 from tests.clocks import OffsetClock
 from tests.engine import agent_builders
@@ -237,6 +238,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             return {"id": published.id, "run_ids": list(published.run_ids)}
         case "erase", [run_id]:
             return erase_when_free(run_id)
+        case "events", [run_id, after]:
+            found = make_runner().events(run_id, after=after, follow=True)
+            return {"events": [event_json(event) for event in found]}
         case "signal", [run_id, name]:
             return {"signal": make_runner().signal(run_id, name, 1)}
         case "pause", [run_id]:

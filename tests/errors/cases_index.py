@@ -45,6 +45,24 @@ FINDING = Area(
             names=("after", "jane-1", "cursor"),
         ),
         Case(
+            "events-after",
+            InvalidInput,
+            'runner.events("jane-1", after="2")',
+            '[first, *_] = runner.events("jane-1"); '
+            'list(runner.events("jane-1", after=first.cursor))',
+            setup='start("jane-1")',
+            names=("after", "event.cursor"),
+        ),
+        Case(
+            "events-after-end",
+            InvalidInput,
+            'list(runner.events("jane-1", after="99.1"))',
+            '[first, *_] = runner.events("jane-1"); '
+            'list(runner.events("jane-1", after=first.cursor))',
+            setup='start("jane-1")',
+            names=("after", "jane-1", "cursor"),
+        ),
+        Case(
             "worklist-limit",
             InvalidInput,
             "runner.worklist(limit=0)",

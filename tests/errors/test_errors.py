@@ -69,23 +69,17 @@ def _run_case(case: Case, scene: Scene, recorder: Recorder, found: Results) -> N
         found.advice_that_fails.append(f"{about}: {error!r}")
 
 
-def test_every_error_is_raised_as_declared(results: Results) -> None:
-    """Each case raises an error of its class, or shows one of its kind."""
+def test_every_case_and_its_advice(results: Results) -> None:
+    """Each case raises its error, whose text and advice are right.
+
+    Each `raise` that makes an error is reached, or has a reason why not. This is one
+    test, because each process that runs a part of it would run every case.
+    """
     assert [] == results.not_as_declared
-
-
-def test_every_advice_works(results: Results) -> None:
-    """The next step that a message names succeeds."""
+    # The next step that a message names succeeds.
     assert [] == results.advice_that_fails
-
-
-def test_every_message_says_what_failed_and_what_to_do_next(results: Results) -> None:
-    """Each text has the form that `shape` checks, and repeats no secret."""
+    # Each text has the form that `shape` checks, and repeats no secret.
     assert [] == results.bad_texts
-
-
-def test_every_raise_statement_has_a_case(results: Results) -> None:
-    """Each `raise` that makes an error is reached, or has a reason why not."""
     assert [] == _sites_without_a_case(results.reached)
     assert [] == _reasons_that_are_not_needed(results.reached)
 

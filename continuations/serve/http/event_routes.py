@@ -1,11 +1,32 @@
-"""Handlers of the HTTP API that report events: to one run, or to all that wait."""
+"""Handlers of the HTTP API about events: of a run, to a run, or to all that wait."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.page_size import page_size
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
+
+
+async def list_events(context: RequestContext) -> Response:
+    """List what happened in a run, one page at a time."""
+    from continuations.present.event_forms import event_json  # noqa: PLC0415 - rarely used
+
+    run_id, query = context.path_params["run_id"], context.request.query
+    if not query.keys() <= {"after", "limit"}:
+        raise problems.malformed("The query may have limit, after.")
+    limit = page_size(context.request)
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    async for event in context.runner.events(run_id, after=query.get("after", "")):
+        if len(rows) == limit:
+            next_after = rows[-1]["cursor"]
+            break
+        rows.append(event_json(event))
+    return json_response({"run_id": run_id, "events": rows, "next": next_after})
 
 
 async def signal(context: RequestContext) -> Response:

@@ -16,6 +16,7 @@ from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
     APPROVER_PARAMETER,
     CALLBACK_PARAMETER,
+    EVENTS_AFTER_PARAMETER,
     GRANT_PARAMETER,
     LIMIT_PARAMETER,
     ORDER_PARAMETER,
@@ -171,6 +172,15 @@ def _approval_paths() -> Json:
                 {"200": json_response("audit", "The recorded decisions.")},
                 *(400, 404, 410, 503),
                 parameters=(RUN_ID_PARAMETER,),
+            )
+        },
+        "/runs/{run_id}/events": {
+            "get": operation(
+                "listEvents",
+                "List what happened in a run, derived from its versions",
+                {"200": json_response("event_page", "One page of events.")},
+                *(400, 404, 410, 503),
+                parameters=(RUN_ID_PARAMETER, LIMIT_PARAMETER, EVENTS_AFTER_PARAMETER),
             )
         },
         "/runs/{run_id}/grants": {

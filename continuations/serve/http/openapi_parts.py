@@ -108,6 +108,10 @@ APPROVER_PARAMETER: Json = {
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 63},
 }
+EVENTS_AFTER_PARAMETER: Json = {
+    **query_parameter("after", "The `cursor` of an event: only those that follow."),
+    "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,8}\\.[1-9][0-9]{0,8}$"},
+}
 RUN_FILTER_PARAMETERS = (
     query_parameter("agent", "Only runs of this root agent."),
     query_parameter("status", "`live`, `ended` or one status."),

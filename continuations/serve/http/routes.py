@@ -20,6 +20,7 @@ from continuations.serve.http import (
     event_routes,
     problems,
 )
+from continuations.serve.http.page_size import page_size
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import (
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_response import Request
     from continuations.wire.continuation import Continuation
-
-MAX_PAGE_SIZE = 1000
-DEFAULT_PAGE_SIZE = 100
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 
@@ -95,7 +93,7 @@ async def openapi(_: RequestContext) -> Response:
 
 async def list_waits(context: RequestContext) -> Response:
     """List open waits, one page at a time."""
-    limit = _parse_limit(context.request)
+    limit = page_size(context.request)
     approver = _parse_approver(context)
     order = context.request.query.get("order", "id")
     if order not in ("id", "due"):
@@ -183,7 +181,7 @@ _RUN_FILTERS = frozenset({"agent", "status", "label", "after"})
 
 async def list_runs(context: RequestContext) -> Response:
     """List runs, one page at a time; each row is read from the run."""
-    limit = _parse_limit(context.request)
+    limit = page_size(context.request)
     query = dict(context.request.query)
     query.pop("limit", None)
     if not query.keys() <= _RUN_FILTERS:
@@ -327,17 +325,6 @@ async def _run_response(context: RequestContext, run: Continuation) -> Response:
     return json_response(await run_response(context.runner.store, context.clock, run))
 
 
-def _parse_limit(request: Request) -> int:
-    text = request.query.get("limit", str(DEFAULT_PAGE_SIZE))
-    is_number = (
-        text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PAGE_SIZE))
-    )
-    if not is_number or not 1 <= int(text) <= MAX_PAGE_SIZE:
-        msg = f'"limit" must be a number from 1 to {MAX_PAGE_SIZE}.'
-        raise problems.malformed(msg)
-    return int(text)
-
-
 def _parse_approver(context: RequestContext) -> str | Identity | None:
     """Return the person of the query; the sender's identity brings its groups."""
     name = context.request.query.get("approver")
@@ -363,6 +350,7 @@ ROUTES = (
     Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
+    Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(

@@ -42,6 +42,7 @@ PROTECTED_ROUTES = [
     ("GET", "/runs/jane-1"),
     ("GET", "/runs/jane-1/audit"),
     ("GET", "/runs/jane-1/grants"),
+    ("GET", "/runs/jane-1/events"),
     ("POST", "/runs/jane-1/grants/x/revoke"),
     ("POST", "/decisions"),
     ("POST", "/runs/jane-1/resume"),
@@ -129,6 +130,33 @@ def test_decider_is_the_verified_identity() -> None:
 
         assert 400 == forged.status
         assert "kim" == json_body(decided)["decision"]["by"]
+
+    run_async(scenario())
+
+
+def test_events_are_listed_page_by_page() -> None:
+    """Each page names the place of the next one; the last cursor goes on later."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait_id = await fixture.start_waiting_run()
+        await fixture.decide(wait_id, APPROVE)
+        path, cursors, after = "/runs/jane-1/events", list[str](), ""
+        while True:
+            query = {"limit": "2", "after": after} if after else {"limit": "2"}
+            page = json_body(await fixture.request("GET", path, query=query))
+            assert len(page["events"]) <= 2
+            cursors += [event["cursor"] for event in page["events"]]
+            if page["next"] is None:
+                break
+            after = page["next"]
+        whole = json_body(await fixture.request("GET", path))
+        assert [event["cursor"] for event in whole["events"]] == cursors
+        last = {"after": cursors[-1]}
+        rest = json_body(await fixture.request("GET", path, query=last))
+        assert [] == rest["events"]
+        for wrong in ({"after": "x"}, {"limit": "0"}, {"follow": "1"}):
+            assert 400 == (await fixture.request("GET", path, query=wrong)).status
 
     run_async(scenario())
 

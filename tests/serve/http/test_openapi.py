@@ -364,6 +364,9 @@ class _RaisingRunner(AsyncRunner):
     async def audit(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    def events(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def grants(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -394,6 +397,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
                 await checker.request(fixture, "post", path, {}, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
+            await checker.request(fixture, "get", "/runs/{run_id}/events", names=J)
             revoke = "/runs/{run_id}/grants/{grant}/revoke"
             await checker.request(fixture, "post", revoke, {}, names=J)
         if not isinstance(error, ModelError):
@@ -486,6 +490,11 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     audit = "/runs/{run_id}/audit"
     assert 200 == await checker.request(fixture, "get", audit, names=names)
     assert 404 == await checker.request(fixture, "get", audit, names=J)
+    events = "/runs/{run_id}/events"
+    assert 200 == await checker.request(fixture, "get", events, names=names)
+    assert 404 == await checker.request(fixture, "get", events, names=J)
+    text = {"after": "x"}
+    assert 400 == await checker.request(fixture, "get", events, names=J, query=text)
     sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
     assert 200 == await checker.request(fixture, "post", "/signals", sent)
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)

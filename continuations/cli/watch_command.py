@@ -1,0 +1,74 @@
+"""watch: print the events of a run, and follow a run that goes on."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from continuations.cli.application import runner_without_agents
+from continuations.cli.decision_input import check_run_id
+from continuations.cli.json_output import write_json
+from continuations.cli.options import App, Json, RunId, StoreUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.cli.stack_tree import Line
+    from continuations.core.run_stream import StreamEvent
+
+# typer reads the annotations when it runs.
+# ruff: noqa: TC001
+
+
+def watch(
+    run: RunId,
+    *,
+    after: Annotated[
+        str,
+        typer.Option(
+            metavar="CURSOR", help="Print only the events after this one, as 3.2."
+        ),
+    ] = "",
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Wait for the next events until the run ends or the thread rests. "
+            "Ctrl-C stops it, and never the run.",
+        ),
+    ] = False,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Print what happened in a run, one event per line. Needs no agent code.
+
+    Each line begins with the cursor of the event, for --after. With --json, each line
+    is the whole event; without it, long texts are shortened.
+    """
+    check_run_id(run, command="watch")
+    runner = runner_without_agents(app, store)
+    events = runner.events(run, after=after, follow=follow)
+    if json:
+        for event in events:
+            write_json(_form(event))
+            sys.stdout.flush()  # a program that reads the lines waits for each
+        return
+    from continuations.cli.terminal import print_lines  # noqa: PLC0415 - JSON needs no rich
+
+    print_lines(_lines(events))
+
+
+def _form(event: StreamEvent) -> object:
+    from continuations.present.event_forms import event_json  # noqa: PLC0415 - rarely used
+
+    return event_json(event)
+
+
+def _lines(events: Iterator[StreamEvent]) -> Iterator[Line]:
+    from continuations.cli.event_lines import event_line  # noqa: PLC0415 - imports the tree
+
+    return map(event_line, events)

@@ -1,0 +1,396 @@
+"""Derive the events between two versions of a run: `events_between(before, after)`.
+
+The rows of a state are the open frames, calls and waits, so an end shows as a row that
+is gone. The result of such a call is the tool message in the transcript of its frame.
+A call that ran has a version in which it is started. Only an agent that replies at once
+may have none: then its call ended, and the manifest says that its tool is an agent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from continuations.core import jsontext, run_stream, tool_messages
+from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import frame_path
+from continuations.core.withheld_waits import withheld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from continuations.core.frames import FrameRow
+    from continuations.core.messages import Message
+    from continuations.core.run_stream import StreamEvent
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+
+E = TypeVar("E", bound="run_stream.BaseEvent")
+
+# The first words of the result of a call that never began.
+_NEVER_BEGAN = (
+    "ERROR: the call was not executed",
+    "ANSWERED:",
+    "DENIED:",
+    "EXPIRED:",
+    "CANCELLED",
+    "NOT EXECUTED:",
+)
+
+
+def events_between(
+    before: RunState | None, after: RunState, *, version: int, at: datetime
+) -> list[StreamEvent]:
+    """Return the events of one version, in an order in which they can have happened.
+
+    Args:
+        before: The state of the version before. `None` for the first version, and for
+            one with which a repair began anew.
+        after: The state of the version.
+        version: Number of the version.
+        at: When the version was written.
+    """
+    return _VersionDiff(before, after, version, at).events()
+
+
+class _VersionDiff:
+    """The events of one version; use it once."""
+
+    def __init__(
+        self, before: RunState | None, after: RunState, version: int, at: datetime
+    ) -> None:
+        self._before = before
+        self._after = after
+        self._version = version
+        self._at = at
+        self._events: list[StreamEvent] = []
+        self._old_calls: Mapping[str, CallRow] = before.calls if before else {}
+        self._old_frames: Mapping[str, FrameRow] = before.frames if before else {}
+        self._old_waits: Mapping[str, Wait] = before.waits if before else {}
+        # The calls of each frame, and the calls whose events are already made.
+        self._calls_of = _by_frame(after.calls.values())
+        self._old_calls_of = _by_frame(self._old_calls.values())
+        self._proposed: set[str] = set(self._old_calls)
+        self._ended = {
+            row.id
+            for row in self._old_calls.values()
+            if isinstance(row.state, CLOSED_STATES)
+        }
+        self._paths: dict[str, tuple[str, ...]] = {}
+
+    def events(self) -> list[StreamEvent]:
+        """Return the events."""
+        if self._before is None and self._version > 1:
+            self._add(run_stream.RunRepaired)
+        self._add_attempt()
+        for wait in self._old_waits.values():
+            if wait.id not in self._after.waits:
+                frame = self._frame_of_wait(wait, self._old_calls)
+                path = wait.path
+                self._add(
+                    run_stream.WaitDecided, frame=frame, path=path, wait_id=wait.id
+                )
+        gone = self._old_frames.keys() - self._after.frames.keys()
+        for row in reversed(_by_depth(self._old_frames[each] for each in gone)):
+            self._add_gone_frame(row)
+        for row in _by_depth(self._after.frames.values()):
+            self._add_frame(row)
+        for wait in sorted(
+            self._after.waits.values(), key=lambda wait: wait.sort_key()
+        ):
+            if wait.id not in self._old_waits:
+                frame = self._frame_of_wait(wait, self._after.calls)
+                shown = withheld(wait)
+                self._add(
+                    run_stream.WaitOpened, frame=frame, path=wait.path, wait=shown
+                )
+        self._add_ends()
+        return self._events
+
+    def _add(
+        self,
+        event: type[E],
+        *,
+        frame: str | None = None,
+        path: tuple[str, ...] = (),
+        **values: Any,
+    ) -> None:
+        made: Any = event(
+            cursor=f"{self._version}.{len(self._events) + 1}",
+            run_id=self._after.run.id,
+            frame=frame,
+            path=path,
+            at=self._at,
+            **values,
+        )
+        self._events.append(made)
+
+    # The run ------------------------------------------------------------------
+
+    def _add_attempt(self) -> None:
+        claim = self._after.run.claim
+        old = self._before.run.claim if self._before else None
+        if claim is not None and (old is None or old.worker != claim.worker):
+            self._add(run_stream.Attempt, worker=claim.worker, number=claim.attempt)
+
+    def _add_ends(self) -> None:
+        run = self._after.run
+        old = self._before.run if self._before else None
+        if run.status not in ENDED_STATUSES:
+            if run.thread_key is not None and run.answered > (
+                old.answered if old else 0
+            ):
+                self._add(
+                    run_stream.ReplyGiven,
+                    message_number=run.answered,
+                    output=run.output,
+                    failure=run.failure,
+                )
+            return
+        if old is not None and old.status in ENDED_STATUSES:
+            return
+        for row in reversed(_by_depth(self._after.frames.values())):
+            call = row.parent_call_id
+            output = run.output if call is None else self._result_of(call)
+            self._add_frame_end(row, self._path(row.id, self._after), output)
+        self._add(
+            run_stream.RunEnded,
+            status=run.status,
+            output=run.output,
+            failure=run.failure,
+        )
+
+    # Frames -------------------------------------------------------------------
+
+    def _path(self, frame_id: str, state: RunState) -> tuple[str, ...]:
+        path = self._paths.get(frame_id)
+        if path is None:
+            path = self._paths[frame_id] = frame_path(state, frame_id)
+        return path
+
+    def _add_gone_frame(self, row: FrameRow) -> None:
+        assert self._before is not None  # noqa: S101 - it has the frame
+        path = self._path(row.id, self._before)
+        for call in self._old_calls_of.get(row.id, ()):
+            self._end_call(call, path, None)
+        call_id = row.parent_call_id
+        output = None if call_id is None else self._result_of(call_id)
+        self._add_frame_end(row, path, output)
+
+    def _add_frame_end(
+        self, row: FrameRow, path: tuple[str, ...], output: str | None
+    ) -> None:
+        self._add(
+            run_stream.FrameEnded,
+            frame=row.id,
+            path=path,
+            agent=row.agent,
+            call=row.parent_call_id,
+            output=output,
+        )
+
+    def _result_of(self, call_id: str) -> str | None:
+        """Return what the model reads about a call that ended in this version."""
+        row = self._after.calls.get(call_id)
+        if row is not None:
+            closed = isinstance(row.state, CLOSED_STATES)
+            return tool_messages.tool_message_text(row) if closed else None
+        old = self._old_calls.get(call_id)
+        if old is None or old.frame_id not in self._after.frames:
+            return None
+        for message in self._added_messages(old.frame_id):
+            if message.answered_call_id == old.tool_call_id:
+                return message.content
+        return None
+
+    def _added_messages(self, frame_id: str) -> tuple[Message, ...]:
+        log = self._after.logs[frame_id]
+        old = self._before.logs.get(frame_id) if self._before else None
+        return log.messages[len(old.messages) :] if old else log.messages
+
+    def _add_frame(self, row: FrameRow) -> None:
+        added = self._added_messages(row.id)
+        calls = self._calls_of.get(row.id, [])
+        if not added and not calls and row.id in self._old_frames:
+            return
+        path = self._path(row.id, self._after)
+        if row.id not in self._old_frames:
+            agent, call = row.agent, row.parent_call_id
+            self._add(
+                run_stream.FrameStarted, frame=row.id, path=path, agent=agent, call=call
+            )
+        open_calls = self._old_calls_of.get(row.id, [])
+        by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}
+        asked: dict[str, str] = {}
+        for message in added:
+            answered = message.answered_call_id
+            if answered is not None:
+                call_row = by_tool_call_id.get(answered)
+                if call_row is not None:
+                    self._end_call(call_row, path, message.content)
+                elif answered in asked:
+                    tool = asked[answered]
+                    self._add_end(row.id, path, None, tool, answered, message.content)
+            self._add(
+                run_stream.MessageAdded,
+                frame=row.id,
+                path=path,
+                message_json=message.text,
+            )
+            # The calls of a first version that is no start are rows or history.
+            if self._before is not None:
+                asked |= self._propose(row.id, path, message, by_tool_call_id)
+        for call_row in calls:
+            self._add_open_call(call_row, path)
+
+    # Calls --------------------------------------------------------------------
+
+    def _propose(
+        self,
+        frame_id: str,
+        path: tuple[str, ...],
+        message: Message,
+        by_tool_call_id: Mapping[str, CallRow],
+    ) -> dict[str, str]:
+        """Add the calls of a model's reply; return tools of those without a row."""
+        asked: dict[str, str] = {}
+        if message.role != "assistant" or not message.tool_call_ids:
+            return asked
+        for request in message.tool_calls:
+            row = by_tool_call_id.get(request.tool_call_id)
+            if row is not None:
+                self._propose_row(row, path)
+                continue
+            asked[request.tool_call_id] = request.tool
+            self._add(
+                run_stream.CallProposed,
+                frame=frame_id,
+                path=(*path, request.tool),
+                call=None,
+                tool=request.tool,
+                tool_call_id=request.tool_call_id,
+            )
+        return asked
+
+    def _propose_row(self, row: CallRow, path: tuple[str, ...]) -> None:
+        if row.id in self._proposed:
+            return
+        self._proposed.add(row.id)
+        self._add(
+            run_stream.CallProposed,
+            frame=row.frame_id,
+            path=(*path, row.tool),
+            call=row.id,
+            tool=row.tool,
+            tool_call_id=row.tool_call_id,
+            arguments_json=_shown_arguments(row),
+        )
+
+    def _add_open_call(self, row: CallRow, path: tuple[str, ...]) -> None:
+        self._propose_row(row, path)
+        if row.id in self._ended:
+            return
+        if isinstance(row.state, CLOSED_STATES):
+            self._end_call(row, path, tool_messages.tool_message_text(row))
+        elif self._has_begun(row):
+            self._add_start(row, path)
+
+    def _has_begun(self, row: CallRow) -> bool:
+        old = self._old_calls.get(row.id)
+        was = (old.stage, old.attempts) if old else (0, 0)
+        # A repair may count a start that no version has.
+        may_count = not isinstance(row.state, Unknown)
+        return may_count and row.attempts > 0 and (row.stage, row.attempts) > was
+
+    def _add_start(self, row: CallRow, path: tuple[str, ...]) -> None:
+        path = (*path, row.tool)
+        frame, tool = row.frame_id, row.tool
+        self._add(
+            run_stream.CallStarted, frame=frame, path=path, call=row.id, tool=tool
+        )
+
+    def _end_call(
+        self, row: CallRow, path: tuple[str, ...], result: str | None
+    ) -> None:
+        if row.id in self._ended:
+            return
+        self._ended.add(row.id)
+        if row.id in self._after.calls and self._has_begun(row):
+            self._add_start(row, path)
+            self._add_unstored_frame(row, path, result)
+        elif row.id not in self._after.calls and not row.attempts + row.stage:
+            began = result is not None and not result.startswith(_NEVER_BEGAN)
+            if began and self._agent_name(row) is not None:
+                self._add_start(row, path)
+                self._add_unstored_frame(row, path, result)
+        self._add_end(row.frame_id, path, row.id, row.tool, row.tool_call_id, result)
+
+    def _add_unstored_frame(
+        self, row: CallRow, path: tuple[str, ...], output: str | None
+    ) -> None:
+        """Add the begin and end of an agent that replied within this version."""
+        agent = self._agent_name(row)
+        if agent is None:
+            return
+        path = (*path, row.tool)
+        self._add(run_stream.FrameStarted, path=path, agent=agent, call=row.id)
+        self._add(
+            run_stream.FrameEnded, path=path, agent=agent, call=row.id, output=output
+        )
+
+    def _add_end(
+        self,
+        frame_id: str,
+        path: tuple[str, ...],
+        call_id: str | None,
+        tool: str,
+        tool_call_id: str,
+        result: str | None,
+    ) -> None:
+        self._add(
+            run_stream.CallEnded,
+            frame=frame_id,
+            path=(*path, tool),
+            call=call_id,
+            tool=tool,
+            tool_call_id=tool_call_id,
+            result=result,
+        )
+
+    def _agent_name(self, row: CallRow) -> str | None:
+        """Return the name of the agent that is the tool of a call, or `None`."""
+        frame = self._after.frames.get(row.frame_id)
+        if frame is None:
+            return None
+        agents = jsontext.as_array(jsontext.parse(self._after.manifest)["agents"]) or []
+        for agent in agents:
+            tool = (
+                agent["tools"].get(row.tool) if agent["name"] == frame.agent else None
+            )
+            if tool is not None and "agent" in tool:
+                name: str = agents[tool["agent"]]["name"]
+                return name
+        return None
+
+    def _frame_of_wait(self, wait: Wait, calls: Mapping[str, CallRow]) -> str | None:
+        return calls[wait.call_id].frame_id if wait.call_id else wait.frame_id or None
+
+
+def _shown_arguments(row: CallRow) -> str | None:
+    if row.arguments is None or not row.secrets:
+        return row.arguments
+    from continuations.core.secret_arguments import masked_json  # noqa: PLC0415 - few tools have secrets
+
+    return masked_json(row.arguments, row.secrets)
+
+
+def _by_frame(rows: Iterable[CallRow]) -> dict[str, list[CallRow]]:
+    found: dict[str, list[CallRow]] = {}
+    for row in rows:
+        found.setdefault(row.frame_id, []).append(row)
+    return found
+
+
+def _by_depth(rows: Iterable[FrameRow]) -> list[FrameRow]:
+    return sorted(rows, key=lambda row: (row.depth, int(row.id[1:])))
