@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from continuations import Failed, Queued, Replied, Suspended
 from continuations.core.run import ENDED_STATUSES
@@ -138,7 +138,8 @@ def _why_foreign(  # noqa: PLR0911 - one return for each kind of result
     stored = version.state.run
     if isinstance(result, Failed):
         return None if result.error == stored.failure else "its error is another one"
-    return None if result.output == stored.output else f"the reply is {stored.output}"
+    output = cast("Replied[object]", result).output
+    return None if output == stored.output else f"the reply is {stored.output}"
 
 
 def a_message_id_is_posted_once(evidence: Evidence) -> str | None:
