@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
+    from continuations.authoring.failed_call import FailedCall
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -111,6 +112,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.call_retries": ["Retries"],
+    "continuations.authoring.failed_call": ["FailedCall"],
     "continuations.authoring.escalation": ["escalate"],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
@@ -225,6 +227,7 @@ __all__ = [
     "Door",
     "Fail",
     "Failed",
+    "FailedCall",
     "Failure",
     "Finished",
     "FormatError",

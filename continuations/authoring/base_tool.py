@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.authoring.call_retries import Retries, RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import DeclaredDisplay, Summary
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
@@ -59,6 +60,7 @@ class BaseTool(ABC):
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
         retries: RetriesOption = 0,
+        on_error: ToolErrorFunction | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -89,6 +91,8 @@ class BaseTool(ABC):
             )
             raise InvalidInput(msg)
         self.retries = self._checked_retries(retries)
+        self.on_error = on_error
+        self._check_on_error(on_error)
         if verify is not None and not callable(verify):
             msg = f"tool {self.name}: verify must be a function, got {verify!r}."
             raise InvalidInput(msg)
@@ -118,6 +122,14 @@ class BaseTool(ABC):
 
         repeatable = self.repeatable
         return call_retries.checked_retries(self.name, option, repeatable=repeatable)
+
+    def _check_on_error(self, option: object) -> None:
+        if option is not None and not takes_positional(option, 2):
+            msg = (
+                f"tool {self.name}: on_error must be a function of (error, call), got "
+                f"{option!r}. Declare def on_error(error, call)."
+            )
+            raise InvalidInput(msg)
 
     def _check_type(self, option: str, value: object, *types: type | None) -> None:
         """Raise `InvalidInput` if an option has another type."""

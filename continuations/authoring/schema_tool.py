@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import OnTimeout
@@ -54,6 +55,7 @@ class SchemaToolOptions(TypedDict, total=False):
     timeout: Duration | None
     on_timeout: OnTimeout
     retries: RetriesOption
+    on_error: ToolErrorFunction | None
     verify: SchemaFunction | None
     version: str | None
     is_enabled: bool | EnabledCondition
@@ -82,6 +84,7 @@ class SchemaTool(WaitingTool):
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
         retries: RetriesOption = 0,
+        on_error: ToolErrorFunction | None = None,
         verify: SchemaFunction | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -97,6 +100,7 @@ class SchemaTool(WaitingTool):
             timeout=timeout,
             on_timeout=on_timeout,
             retries=retries,
+            on_error=on_error,
             verify=verify,
             version=version,
             is_enabled=is_enabled,

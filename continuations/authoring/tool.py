@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.docstring import Docstring
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
@@ -59,6 +60,7 @@ class Tool(WaitingTool, Generic[P, R]):
         timeout: See `tool`.
         on_timeout: See `tool`.
         retries: See `tool`.
+        on_error: See `tool`.
         verify: See `tool`.
         version: See `tool`.
         is_enabled: See `tool`.
@@ -84,6 +86,7 @@ class Tool(WaitingTool, Generic[P, R]):
         timeout: Duration | None = None,
         on_timeout: OnTimeout = "unknown",
         retries: RetriesOption = 0,
+        on_error: ToolErrorFunction | None = None,
         verify: Callable[..., Any] | None = None,
         version: str | None = None,
         is_enabled: bool | EnabledCondition = True,
@@ -99,6 +102,7 @@ class Tool(WaitingTool, Generic[P, R]):
             timeout=timeout,
             on_timeout=on_timeout,
             retries=retries,
+            on_error=on_error,
             verify=verify,
             version=version,
             is_enabled=is_enabled,
@@ -149,6 +153,7 @@ class Tool(WaitingTool, Generic[P, R]):
             timeout: See `tool`.
             on_timeout: See `tool`.
             retries: See `tool`.
+            on_error: See `tool`.
             verify: See `tool`. It is called with the same arguments as `function`.
             version: See `tool`.
             is_enabled: See `tool`.
@@ -295,6 +300,7 @@ def tool(
     timeout: Duration | None = None,
     on_timeout: OnTimeout = "unknown",
     retries: RetriesOption = 0,
+    on_error: ToolErrorFunction | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
@@ -312,6 +318,7 @@ def tool(
     timeout: Duration | None = None,
     on_timeout: OnTimeout = "unknown",
     retries: RetriesOption = 0,
+    on_error: ToolErrorFunction | None = None,
     verify: Callable[..., Any] | None = None,
     version: str | None = None,
     is_enabled: bool | EnabledCondition = True,
@@ -343,11 +350,13 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             model reads an error that says so. Default: `"unknown"`.
         retries: How often a call that raised or took too long is tried again, 0 to 10,
             or a `Retries`. The tool must be `idempotent` or `read_only`. Default: 0.
+        on_error: A plain or async function of (error, `FailedCall`) that returns the
+            text for the model after the tool raised. Default: a standard text.
         verify: A plain or async function that finds out if an interrupted call took
             effect. It declares any of the tool's parameters. It returns
             `Answer(result)` if the call took effect, `Approve()` to run the call,
-            `Deny()` to skip the call, or `None` if it cannot tell. If a job has begun,
-            it returns the wait of the tool. Return `Approve()` only if the call cannot
+            `Deny()` to skip it, or `None` if it cannot tell. If a job has begun, it
+            returns the wait of the tool. Return `Approve()` only if the call cannot
             take effect any more: a plain function whose worker was replaced may still
             be running.
         version: The version of the contract. Change it if the tool does something else
@@ -358,8 +367,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         summary: The call as one sentence, for the people who decide: a template such
             as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
             that returns the sentence. A model never writes it. Default: none.
-        reversible: Whether the effect of a call can be undone, for the people who
-            decide. Default: not said.
+        reversible: Whether people read that a call can be undone. Default: not said.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

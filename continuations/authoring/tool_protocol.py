@@ -11,8 +11,7 @@ Arguments exist in three forms, and each form has one name in this package:
 | `arguments_json` | `str` | effective arguments, with defaults, as canonical JSON |
 | `values` | `dict[str, Any]` | effective arguments as Python values by name |
 
-A person approves `arguments_json`, and exactly these arguments run. `CallRow.arguments`
-has the form of `arguments_json`. `Wait.arguments` is its parsed JSON.
+Exactly the approved `arguments_json` run. `CallRow.arguments` has the same form.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
@@ -112,6 +112,11 @@ class ToolProtocol(Protocol):
         ...
 
     @property
+    def on_error(self) -> ToolErrorFunction | None:
+        """The function that makes the text of an error; `None`: the standard text."""
+        ...
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """Paths of the arguments that people must not read."""
         ...
@@ -134,8 +139,7 @@ class ToolProtocol(Protocol):
             context: The application's object.
 
         Returns:
-            `False` if the tool is not offered to the model. An exception of the
-            application's function propagates.
+            Whether it is offered. An exception of the function propagates.
         """
         ...
 
@@ -210,12 +214,11 @@ class ToolProtocol(Protocol):
         ...
 
     async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
-        """Call the `on_cancel` function. An exception of its code propagates.
+        """Call the `on_cancel` function; its exceptions propagate.
 
         Args:
             arguments_json: The effective arguments of the call.
-            ctx: The context of the call. Its idempotency key is the id of the wait
-                that ended.
+            ctx: The context. Its idempotency key is the id of the wait that ended.
 
         Raises:
             ArgumentsInvalid: The arguments do not fit in this process. The function
@@ -385,7 +388,7 @@ class AgentProtocol(Protocol):
         ...
 
     def get_tool(self, name: str) -> ToolProtocol | None:
-        """Return a tool by name; `None` if the agent has no tool of this name."""
+        """Return a tool by name; `None` if the agent has no such tool."""
         ...
 
     def first_user_message(self, arguments_json: str) -> str:

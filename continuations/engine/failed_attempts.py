@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import callables
+from continuations.authoring.failed_call import FailedCall
+from continuations.core import jsontext
 from continuations.core.call_events import CallRaised, OutcomeUnknown, RepeatAllowed
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
@@ -31,10 +34,12 @@ class FailedAttempts:
     Attributes:
         ports: The clock, new ids, and the sleep between two attempts.
         claim_end: Returns when the claim ends unless it is renewed.
+        context: The object of the application.
     """
 
     ports: Ports
     claim_end: Callable[[], datetime | None]
+    context: Any
 
     async def event(
         self,
@@ -55,7 +60,39 @@ class FailedAttempts:
             return self._unknown_after_timeout(state, call, tool)
         if await self._waited_for_retry(state, call, tool, error, gate):
             return RepeatAllowed(call_id=call.id)
+        if not late and gate.has_begun and isinstance(error, Exception):
+            text = await self._own_text(state, call, tool, error)
+            if text is not None:
+                return CallRaised(call_id=call.id, code="exception", content=text)
         return call_failures.failure(call, tool, error, timed_out=late)
+
+    async def _own_text(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, error: Exception
+    ) -> str | None:
+        """Return the text of the application; `None`: the standard text."""
+        if tool.on_error is None:
+            return None
+        failed = FailedCall(
+            tool=call.tool,
+            run_id=state.run.id,
+            call_id=call.id,
+            attempt=call.attempts,
+            arguments=jsontext.parse(call.arguments or "{}"),
+            context=self.context,
+        )
+        problem = "has no text of on_error"
+        try:
+            text: object = await callables.call(tool.on_error, error, failed)
+        except BaseException as worse:
+            if callables.is_task_cancellation(worse):
+                raise
+            call_failures.log_error(state, call, problem, worse)
+            return None
+        if isinstance(text, str):
+            return text
+        problem += f", which returned {type(text).__name__}"
+        call_failures.log_error(state, call, problem, TypeError())
+        return None
 
     async def _waited_for_retry(
         self,

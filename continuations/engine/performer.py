@@ -269,7 +269,9 @@ class Performer:
                 raise
             from continuations.engine.failed_attempts import FailedAttempts  # noqa: PLC0415 - tools rarely fail
 
-            failed = FailedAttempts(self.ports, self.claim_end)
+            failed = FailedAttempts(
+                self.ports, self.claim_end, self.run_options.context
+            )
             return await failed.event(state, call, tool, error, gate)
         if isinstance(result, str):
             return CallReturned(call_id=call.id, content=result)

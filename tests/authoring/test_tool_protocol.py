@@ -47,6 +47,7 @@ class OwnTool:
     sub_agent = None
     secrets: tuple[str, ...] = ()
     retries = None
+    on_error = None
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -368,6 +368,13 @@ TOOLS = Area(
             names=("pay", "retries", "idempotent"),
         ),
         Case(
+            "tool-on-error",
+            InvalidInput,
+            "tool(on_error=lambda error: str(error))(pay.function)",
+            'tool(on_error=lambda error, call: f"{call.tool} failed")(pay.function)',
+            names=("pay", "on_error"),
+        ),
+        Case(
             "retries-times",
             InvalidInput,
             "Retries(0)",

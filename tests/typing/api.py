@@ -17,6 +17,7 @@ from continuations import (
     Decision,
     Deny,
     Failed,
+    FailedCall,
     Finished,
     Frame,
     Retries,
@@ -74,7 +75,24 @@ async def refund(cents: Annotated[int, Field(gt=0)], to: Address | None = None) 
     return cents > 0 and to is not None
 
 
-@tool(read_only=True, retries=3)
+def explain(error: Exception, call: FailedCall) -> str:
+    """Explain an error to the model."""
+    assert_type(call.attempt, int)
+    return f"{call.tool} failed: {type(error).__name__}"
+
+
+async def explain_later(error: Exception, call: FailedCall) -> str:
+    """Explain an error to the model, after a request."""
+    return explain(error, call)
+
+
+@tool(on_error=explain_later)
+def post(text: str) -> str:
+    """Post a text."""
+    return text
+
+
+@tool(read_only=True, retries=3, on_error=explain)
 def rate(currency: str) -> float:
     """Return a rate."""
     return len(currency) / 2
