@@ -125,7 +125,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (355, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
-    "a_reopened_wait_keeps_its_id": (179, "no_foreign_errors"),
+    "a_reopened_wait_keeps_its_id": (179, "no_run_stranded"),
     "a_refusal_has_the_value_of_the_deadline": (255, "answered_by_its_wait_only"),
     "an_error_is_an_answer": (72, "answered_by_its_wait_only"),
     "a_deadline_forgets_its_consequence": (67, "answered_by_its_wait_only"),
