@@ -367,8 +367,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         summary: The call as one sentence, for the people who decide: a template such
             as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
             that returns the sentence. A model never writes it. Default: none.
-        reversible: Whether the effect of a call can be undone, for the people who
-            decide. Default: not said.
+        reversible: Whether people read that a call can be undone. Default: not said.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

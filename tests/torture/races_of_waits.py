@@ -75,13 +75,12 @@ def resume_to_end(actor: ProcessActor) -> None:
     actor.resume_to_end()
 
 
-def finish(race_round: Round, *absent: str) -> Iterator[str]:
-    """Advance the run to its end; yield every violation. Some effects may be absent."""
+def finish(race_round: Round, *possible: str) -> Iterator[str]:
+    """Advance the run to its end; yield every violation. Some effects may happen."""
     scenario = race_round.scenario
     names = race_round.workspace.run_files.effect_names()
-    kept = tuple(
-        name for name in scenario.effects if name not in absent or name in names
-    )
+    allowed = {*scenario.effects, *possible}
+    kept = tuple(each for each in allowed if each not in possible or each in names)
     yield from race_round.finish_and_check(
         replace(scenario, effects=kept, conversation_varies=True)
     )

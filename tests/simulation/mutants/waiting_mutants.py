@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.ledger.layout import Marker
     from tests.simulation.mutants.mutant import Patches
+
+
+# After so many rounds, a loop is endless.
+ENDLESS = 100
 
 
 # What runs after the wait -------------------------------------------------------------
@@ -99,13 +104,18 @@ def both_stages_have_one_key() -> Patches:
 @mutant(
     "A wait that is opened again, because the function rejects the answer, keeps its "
     "id.",
-    breaks=(no_run_stranded, no_foreign_errors),
+    breaks=(no_run_stranded,),
     condition=tools_wait,
 )
 def a_reopened_wait_keeps_its_id() -> Patches:
     original = call_waits.renewed_wait
+    rounds = Counter[str]()
 
     def renewed_wait(wait: Wait, now: datetime, ulid: str, note: str) -> Wait:
+        rounds[wait.id] += 1
+        if rounds[wait.id] > ENDLESS:
+            msg = "the same answer ends the wait again and again"
+            raise RecursionError(msg)
         return replace(original(wait, now, ulid, note), id=wait.id)
 
     yield patch(call_waits.renewed_wait, renewed_wait, only_in=(parked_calls,))
