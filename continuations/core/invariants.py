@@ -45,6 +45,8 @@ def _violations(state: RunState) -> Iterator[str]:
     suspended = [wait.frame_id for wait in state.waits.values() if not wait.call_id]
     if len(set(suspended)) != len(suspended):
         yield "two waits suspend one frame, or the run"
+    if state.run.answered > state.run.last_inbox_number:
+        yield "it has replies to messages that it did not read"
     yield from _id_violations(state)
 
 

@@ -38,6 +38,18 @@ def with_inbox_messages(
     return state
 
 
+def with_next_messages(
+    stored: RunState, state: RunState, inbox_messages: tuple[InboxMessage, ...]
+) -> RunState:
+    """Return the run with the messages that may be added since a stored version.
+
+    A reply of a thread that is not stored comes first: the next message clears it.
+    """
+    if state.run.answered != stored.run.answered:
+        return state
+    return with_inbox_messages(state, inbox_messages)
+
+
 def _takes(state: RunState, message: InboxMessage) -> bool:
     run = state.run
     is_next = message.number == run.last_inbox_number + 1

@@ -20,7 +20,7 @@ from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
     leaves_messages,
     with_confirmed_reply,
-    with_inbox_messages,
+    with_next_messages,
 )
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
@@ -256,8 +256,7 @@ class Worker:
         after = signal_delivery.with_signals(after, arrived.signals)
         after = reducer.with_decisions(after, arrived.decisions)
         after = with_revocations(after, arrived.revocations)
-        if after.run.answered == state.run.answered:  # else a reply is stored first
-            after = with_inbox_messages(after, arrived.inbox_messages)
+        after = with_next_messages(state, after, arrived.inbox_messages)
         after = with_confirmed_reply(after)
         now = self._store_clock.now()
         ended, moved = await deadlines.pass_slot_deadlines(

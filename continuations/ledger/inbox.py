@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.errors import FormatError, InvalidInput, RunNotFound
+from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
 from continuations.ledger.objects import AlreadyExists, NotFound
@@ -64,7 +64,15 @@ async def post_once(
     try:
         await objects.create(key, encode_first_number(number, run_id))
     except AlreadyExists:
-        number = decode_first_number(await objects.read(key), key, run_id)
+        first = decode_first_number(await objects.read(key), key, run_id)
+        if not 0 < first <= number:
+            msg = (
+                f"{key} is damaged: it says that its message has at least number "
+                f"{first}, and run {run_id} has {number - 1} messages. Nothing was "
+                "posted. Restore it from a backup."
+            )
+            raise Corrupt(msg, run_id=run_id) from None
+        number = first
     posted = await _post_from(objects, run_id, message, number, nonce)
     if (posted.message, posted.by) != (message.message, message.by):
         msg = (

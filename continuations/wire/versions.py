@@ -110,6 +110,14 @@ def decode_version(data: bytes, name: str, base: RunRow | None = None) -> Versio
             f"and its body says run {run.id}, {run.status}. Restore it from a backup."
         )
         raise Corrupt(msg, run_id=header.run_id)
+    numbers = (header.inbox, header.answered)
+    is_thread = run.thread_key is not None
+    if numbers != ((run.last_inbox_number, run.answered) if is_thread else (0, 0)):
+        msg = (
+            f"{name} is damaged: the message numbers of its header, {numbers}, are not "
+            "those of its body. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=header.run_id)
     return VersionObject(header, delta, envelope.object_digest(data))
 
 

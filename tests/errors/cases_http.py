@@ -234,6 +234,14 @@ REQUESTS = Area(
             names=("approver", "order=due"),
         ),
         Case(
+            "http-events-query",
+            _MALFORMED,
+            'http("GET", "/runs/jane-1/events", query={"follow": "1"})',
+            'http("GET", "/runs/jane-1/events", query={"limit": "5"})',
+            setup="wait = start()",
+            names=("limit", "after"),
+        ),
+        Case(
             "http-limit",
             _MALFORMED,
             'http("GET", "/waits", query={"limit": "0"})',

@@ -45,6 +45,14 @@ FINDING = Area(
             names=("after", "jane-1", "cursor"),
         ),
         Case(
+            "events-of-no-run",
+            RunNotFound,
+            'list(runner.events("jane-2"))',
+            'list(runner.events("jane-1"))',
+            setup='start("jane-1")',
+            names=("jane-2",),
+        ),
+        Case(
             "events-after",
             InvalidInput,
             'runner.events("jane-1", after="2")',

@@ -120,7 +120,7 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/run_signals.py:_read_existing": _ERASED,
     "continuations/ledger/event_waiters.py:read": _LOGGED,
     "continuations/ledger/event_delivery.py:read_event": _LOGGED,
-    "continuations/ledger/versions.py:Versions.rebuild": (
+    "continuations/ledger/versions.py:Versions.rebuild_from": (
         "a finding of the doctor, who shows it in his own words"
     ),
     "continuations/ledger/versions.py:Versions._check_identity#2": _BYTES,

@@ -29,6 +29,7 @@ from continuations.errors import (
 )
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.thread_keys import is_thread_id
 from continuations.wire.records import decode_wait
 from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.policy_tools import draw_grant
@@ -176,6 +177,8 @@ def newest_version_number(environment: SimEnvironment, run_id: str) -> int:
 async def act_as_starter(actor: Actor) -> None:
     """Start every run, up to three times."""
     for run_id in actor.environment.tree_of_run:
+        if is_thread_id(run_id):
+            continue  # its first message makes it
         for _ in range(3):
             result = await start_run(actor, run_id)
             failed = isinstance(result, ContinuationsError)
@@ -185,7 +188,10 @@ async def act_as_starter(actor: Actor) -> None:
 
 
 async def start_run(actor: Actor, run_id: str) -> object:
-    """Start or enqueue one run; returns the result or error."""
+    """Start or enqueue one run; returns the result or error. A thread is resumed."""
+    if is_thread_id(run_id):
+        resume = partial(actor.runner.resume, run_id)
+        return await actor.perform(f"resume {run_id}", resume)
     name = find_tree(actor.environment.tree_of_run[run_id]).name
     work = not actor.environment.is_enqueued(run_id)
     return await actor.perform(

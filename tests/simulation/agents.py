@@ -72,7 +72,7 @@ class SimModel:
             pending = environment.provider.answer(request.run_id, task, turn)
             if pending is not None:
                 return pending
-        return self._reply_of(task, turn)
+        return self._reply_of(request.messages)
 
     async def poll(
         self, reply_id: str, request: ModelRequest
@@ -91,13 +91,56 @@ class SimModel:
         await asyncio.sleep(0.1 + process.rng.random())
         if process.draw_fault("die_in_call") is not None:
             await process.die_here()
-        return self._reply_of(task, turn) if answer is None else answer
+        return self._reply_of(request.messages) if answer is None else answer
 
-    def _reply_of(self, task: str, turn: int) -> ModelReply:
-        # After a message to the run, the model says its last line once more.
-        lines = self._script[task]
-        line = lines[min(turn, len(lines) - 1)]
+    def _reply_of(self, messages: Sequence[Message]) -> ModelReply:
+        turn = sum(message.role == "assistant" for message in messages)
+        line = self._next_line(messages)
         return ModelReply(message=_assistant_message(line, turn))
+
+    def _next_line(self, messages: Sequence[Message]) -> Line:
+        """Return the line that a conversation has come to."""
+        turn = sum(message.role == "assistant" for message in messages)
+        # After a message to the run, the model says its last line once more.
+        lines = self._script[task_of(messages)]
+        return lines[min(turn, len(lines) - 1)]
+
+
+def thread_reply(texts: Sequence[str]) -> str:
+    """Return the reply of a thread after these messages."""
+    return f"answers {'; '.join(texts)}"
+
+
+class ThreadModel(SimModel):
+    """Answers each message of a thread with the lines of its last word, its wish.
+
+    The reply names every message that the model has read. The task of an agent below
+    begins with the name of its lines.
+    """
+
+    def _next_line(self, messages: Sequence[Message]) -> Line:
+        name, _, asked = task_of(messages).partition(" ")
+        if asked and name in self._script:
+            turn = sum(message.role == "assistant" for message in messages)
+            lines = self._script[name]
+            return lines[min(turn, len(lines) - 1)]
+        texts: list[str] = []
+        turns = 0
+        for message in messages:
+            if message.role == "user":
+                texts.append(message.content)
+                turns = 0
+            elif message.role == "assistant":
+                turns += 1
+        last = texts[-1]
+        lines = self._script.get(last.rpartition(" ")[2], ())
+        if turns >= len(lines):
+            return thread_reply(texts)
+        line = lines[turns]
+        assert not isinstance(line, str)
+        return [
+            (tool, what if tool in TOOLS else f"{what} {last}") for tool, what in line
+        ]
 
 
 def task_of(messages: Sequence[Message]) -> str:
@@ -139,6 +182,7 @@ class Tree:
     name: str
     script: Script
     sub_agents: Mapping[str, Any]
+    model: type[SimModel] = SimModel
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -150,7 +194,7 @@ class Tree:
 
     def make_root(self, change: Deployment | None) -> Agent:
         """Make the agents, with the tools of a deployment; returns the root."""
-        model, deployed = SimModel(self.script), deployed_tools(change)
+        model, deployed = self.model(self.script), deployed_tools(change)
         tools = [
             deployed[name]
             for name in TOOLS
@@ -468,6 +512,20 @@ POLICY_TREES: dict[str, Tree] = {
 }
 
 
+# Trees of threads: the lines of each wish, and those of the agents below.
+_WISHES: Script = {
+    "note": [[("act", "1")]],
+    "pay": [[("pay", "1")]],
+    "clerk": [[("clerk", "A")]],
+    "both": [[("pay", "1"), ("clerk", "A"), ("act", "2")], [("push", "3")]],
+    "A": [[("pay", "2")], "A end"],
+}
+THREAD_TREES: dict[str, Tree] = {
+    "chat": Tree("chat", _WISHES, {"clerk": {}}, ThreadModel),
+    "chat_checked": Tree("chat_checked", _WISHES, {"clerk?": {}}, ThreadModel),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -489,6 +547,7 @@ _BY_NAME = (
     | EVENT_TREES
     | JOB_TREES
     | POLICY_TREES
+    | THREAD_TREES
 )
 
 

@@ -13,6 +13,7 @@ from continuations.core.slots import after_slot
 from continuations.core.waits import next_known_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.thread_keys import is_thread_id
 from continuations.ledger.versions import RebuiltVersion, Versions
 from continuations.wire.records import decode_decision
 from continuations.wire.revocations import Revocation, decode_revocation
@@ -158,10 +159,10 @@ class RunHistory:
         for version in self.versions:
             logs = version.state.logs
             for frame_id, log in logs.items():
-                if frame_id not in task_of_frame:
-                    task_of_frame[frame_id] = next(
-                        m.content for m in log.messages if m.role == "user"
-                    )
+                asked = [m.content for m in log.messages if m.role == "user"]
+                if not asked:
+                    continue  # a thread without a message
+                task_of_frame.setdefault(frame_id, asked[0])
                 turns = sum(m.role == "assistant" for m in log.messages)
                 for turn in range(turns):
                     committed.setdefault((task_of_frame[frame_id], turn), version.at)
@@ -193,6 +194,10 @@ class Evidence:
         for change in environment.store.changes:
             changes = self.created if change.verb == "create" else self.deleted
             changes.setdefault(change.key, []).append(change)
+        for run_id in self._generations():
+            tree = environment.thread_tree
+            assert tree is not None
+            environment.tree_of_run.setdefault(run_id, tree)
         self.runs = {
             run_id: self._run_history(run_id) for run_id in environment.tree_of_run
         }
@@ -200,6 +205,11 @@ class Evidence:
         self.waits = self._waits()
         self.slots = self._slots()
         self.revocations = self._revocations()
+
+    def _generations(self) -> list[str]:
+        """Return the ids of the runs of threads."""
+        ids = {key.split("/")[1] for key in self.created if key.startswith("runs/")}
+        return sorted(run_id for run_id in ids if is_thread_id(run_id))
 
     def _run_history(self, run_id: str) -> RunHistory:
         history = RunHistory(run_id)

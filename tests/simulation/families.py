@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tests.simulation.agents import POLICY_TREES, VOTING_TREES
+from tests.simulation.conversations import draw_writers
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.fault_schedule import CodeChange, PolicyChange
 from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
@@ -90,6 +91,9 @@ POLICY = Family(
     deployment_delay=10.0,
 )
 
+# Run `r0` is one of the general trees, beside a thread.
+THREADS = Family(number=7, trees=("plain", "one"), roles=draw_writers)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -100,6 +104,7 @@ FAMILIES: dict[str, Family] = {
     "jobs": JOBS,
     "votes": VOTES,
     "policy": POLICY,
+    "threads": THREADS,
 }
 
 

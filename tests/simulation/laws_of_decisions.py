@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.waits import Wait
-    from tests.simulation.evidence import Evidence, WaitRecord
+    from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
     from tests.simulation.sim_environment import DecideResult, Effect
 
 
@@ -118,11 +118,19 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
         if decision.kind == "cancel" and history.versions:
             status = history.newest_state.run.status
             asked = requests_of(evidence, history.run_id)
-            if any(request.call_id for request in asked):
+            if any(request.call_id or request.message_number for request in asked):
                 continue  # perhaps the wait of a cancelled call
+            if _a_turn_failed(history):
+                continue
             if status not in ("cancelled", "failed"):
                 return f"{wait_id} was closed with its run, which is {status}"
     return None
+
+
+def _a_turn_failed(history: RunHistory) -> bool:
+    """Return whether a thread has a reply that is an error; its waits are closed."""
+    runs = (version.state.run for version in history.versions)
+    return any(run.thread_key is not None and run.failure for run in runs)
 
 
 # In time ----------------------------------------------------------------------------
@@ -364,8 +372,9 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
             continue
         if decision is None or decision.kind != "approve":
             continue
-        if any(each.call_id for each in requests_of(evidence, wait.run_id)):
-            continue  # perhaps an operator cancelled the call
+        requests = requests_of(evidence, wait.run_id)
+        if any(each.call_id or each.message_number for each in requests):
+            continue  # perhaps an operator or a message cancelled the call
         ran = any(
             effect.began_at > record.decided_at
             for effect in effects_of(evidence, record)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.calls import CLOSED_STATES, Started
 from continuations.core.messages import Message
+from continuations.ledger.thread_keys import is_thread_id
 from tests.simulation.processes import EPOCH
 from tests.simulation.tools import REPEATABLE, TOOLS
 
@@ -144,8 +145,11 @@ def idempotency_key_stable(evidence: Evidence) -> str | None:
 
 
 def turn_asked_once(evidence: Evidence) -> str | None:
-    """A turn whose reply is committed is not asked again; nor twice by one worker."""
-    asked: set[tuple[str, str, str, int]] = set()
+    """A turn whose reply is committed is not asked again; nor twice by one worker.
+
+    A message that interrupts a thread is read before the turn is asked again.
+    """
+    asked: set[tuple[str, str, str, int, int]] = set()
     for turn in evidence.environment.model_turns:
         history = evidence.runs[turn.run_id]
         version = history.version_before(turn.clock_sample.true_time)
@@ -154,7 +158,8 @@ def turn_asked_once(evidence: Evidence) -> str | None:
         if committed_at is not None and committed_at < turn.clock_sample.true_time:
             return f"{turn} was asked after its reply was committed"
         worker = claim.worker if claim else ""
-        key = (worker, turn.run_id, turn.frame_task, turn.turn)
+        read = len(turn.messages) if is_thread_id(turn.run_id) else 0
+        key = (worker, turn.run_id, turn.frame_task, turn.turn, read)
         if key in asked:
             return f"{turn} was asked twice by one worker"
         asked.add(key)
@@ -184,7 +189,8 @@ def model_reads_committed_messages(evidence: Evidence) -> str | None:
 def _committed_messages(state: RunState, task: str) -> tuple[tuple[str, ...], set[str]]:
     """Return a frame's messages, and the ids of its calls that have a result."""
     for frame_id, log in state.logs.items():
-        first = next(m.content for m in log.messages if m.role == "user")
+        users = (m.content for m in log.messages if m.role == "user")
+        first = next(users, None)  # a thread may have read no message
         if first == task:
             calls = [c for c in state.calls.values() if c.frame_id == frame_id]
             closed = {

@@ -57,7 +57,7 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
     now = wall_time(evidence.environment.loop.time())
     if state.run.status == "running" or state.run.claim is not None:
         return "is still running"
-    if not state.waits:
+    if not state.waits and state.run.status != "resting":
         return "is suspended without a wait"
     if state.runnable:
         return f"has the runnable frames {list(state.runnable)}"
@@ -71,9 +71,16 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
             return f"waits for {wait.id}, which is not listed"
     if layout.cancel_request_key(history.run_id) in bodies:
         return "was cancelled"
+    return _why_unread(evidence, history)
+
+
+def _why_unread(evidence: Evidence, history: RunHistory) -> str | None:
+    state, bodies = history.newest_state, evidence.environment.store.bodies
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
     posted = sum(key.startswith(prefix) for key in bodies)
     can_read_message = not state.frames[ROOT_FRAME_ID].open_call_ids
+    if state.run.thread_key is not None:
+        can_read_message = state.run.rests and not state.is_suspended
     if posted > state.run.last_inbox_number and can_read_message:
         return "has an unread message"
     return None

@@ -10,6 +10,7 @@ from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
+from continuations.ledger.thread_keys import is_thread_id
 from continuations.wire.operator_records import decode_operator_request
 from continuations.wire.records import decode_inbox_message
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.state import RunState
+    from continuations.wire.records import InboxMessage
     from tests.simulation.evidence import Evidence, RunHistory
 
 
@@ -52,17 +54,19 @@ def each_message_once(evidence: Evidence) -> str | None:
     for history in evidence.runs.values():
         if not history.versions:
             continue
-        posted = list(_posted_messages(evidence, history))
-        if len(set(posted)) < len(posted):
+        posted = list(posted_messages(evidence, history))
+        texts = _texts(posted)
+        if len(set(texts)) < len(texts):
             return f"a message to {history.run_id} was posted twice: {posted}"
         in_log = [
             message.content
             for message in history.newest_state.logs[ROOT_FRAME_ID].messages
             if message.role == "user"
         ]
-        # The first one is the input of the run.
-        if in_log[1:] != posted[: history.newest_state.run.last_inbox_number]:
-            return f"{posted} was posted to {history.run_id}; its log has {in_log[1:]}"
+        # The first message is the input of the run, and a thread has no input.
+        sent = in_log if is_thread_id(history.run_id) else in_log[1:]
+        if sent != _texts(posted[: history.newest_state.run.last_inbox_number]):
+            return f"{posted} was posted to {history.run_id}; its log has {sent}"
     return None
 
 
@@ -74,6 +78,8 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
     for history in evidence.runs.values():
         if not history.versions or history.newest_state.run.status != "finished":
             continue
+        if is_thread_id(history.run_id):
+            continue  # laws of threads say which message has which reply
         last_turn = max(
             turn.began_at
             for turn in evidence.environment.model_turns
@@ -96,11 +102,17 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
     return None
 
 
-def _posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[str]:
+def _texts(messages: list[InboxMessage]) -> list[str]:
+    """Return the texts of messages that do not close a thread."""
+    return [each.message.content for each in messages if not each.closes]
+
+
+def posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[InboxMessage]:
+    """Yield the messages that were posted to a run, in the order of their numbers."""
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
     for key in sorted(key for key in evidence.created if key.startswith(prefix)):
         body = evidence.created[key][0].body
-        yield decode_inbox_message(body, key, history.run_id).message.content
+        yield decode_inbox_message(body, key, history.run_id)
 
 
 def cancellation_noticed_soon(evidence: Evidence) -> str | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from continuations import Wait
     from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
+    from tests.simulation.conversations import SendAnswer, SentMessage
     from tests.simulation.fault_schedule import Deployment, FaultSchedule
     from tests.simulation.policy_tools import Recheck
     from tests.simulation.slow_provider import SlowProvider
@@ -211,6 +212,9 @@ class SimEnvironment:
         jobs: The call (run id, call id) of each wait id that another system got.
         stops: The wait id and the true time of each call of an `on_cancel` function.
         provider: The provider of slow models, or `None` for models that always reply.
+        thread_tree: The tree of the agents of the thread, or `None` without a thread.
+        sent_messages: The messages that writers tried to send, in their order.
+        send_answers: The results of writers, in their order.
         operators: Whether operators pause runs; the end of the schedule unpauses them.
         cancels_calls: Whether operators cancel calls.
         grants: Whether deciders give grants.
@@ -248,6 +252,9 @@ class SimEnvironment:
     jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     stops: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     provider: SlowProvider | None = None
+    thread_tree: str | None = None
+    sent_messages: list[SentMessage] = field(default_factory=list[Any])
+    send_answers: list[SendAnswer] = field(default_factory=list[Any])
     operators: bool = False
     cancels_calls: bool = False
     grants: bool = False

@@ -201,4 +201,28 @@ SEEDS: dict[str, tuple[int, str]] = {
         "refused_by_its_check_never_runs",
     ),
     "every_argument_can_be_edited": (6000032, "fixed_arguments_stay"),
+    "an_id_of_a_message_is_ignored": (7000000, "each_message_once"),
+    "a_repeat_does_not_begin_at_the_kept_number": (
+        7000000,
+        "a_message_id_is_posted_once",
+    ),
+    "the_newest_reply_is_given_to_all": (7000000, "senders_get_their_own_replies"),
+    "messages_of_all_senders_are_merged": (7000001, "each_message_has_one_reply"),
+    "a_queued_message_is_merged": (7000006, "each_message_has_one_reply"),
+    "the_next_message_is_read_before_the_reply_is_stored": (
+        7000057,
+        "each_message_has_one_reply",
+    ),
+    "messages_behind_a_turn_have_no_marker": (7000049, "no_run_stranded"),
+    "a_stop_leaves_the_calls_that_wait": (7000029, "turns_end_as_asked"),
+    "a_late_stop_ends_the_next_turn": (7000015, "turns_end_as_asked"),
+    "an_interruption_leaves_approved_calls": (7000062, "ended_turn_begins_nothing"),
+    "a_release_marker_of_a_resting_thread_stays": (
+        7000093,
+        "resting_thread_leaves_no_keys",
+    ),
+    "a_new_generation_begins_beside_the_old_one": (
+        7000000,
+        "generations_follow_each_other",
+    ),
 }

@@ -1,0 +1,97 @@
+"""A message of a thread costs the same after a long conversation."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, Replied, Runner
+from continuations.models.scripted import ScriptedModel
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+_THREADS = 1_000
+
+
+class CountingStore(MemoryStore):
+    """A store that counts its requests, and keeps the prefixes of listings."""
+
+    def __init__(self) -> None:
+        super().__init__(ManualClock().now)
+        self.requests: Counter[str] = Counter()
+        self.listed: list[str] = []
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        self.requests["create"] += 1
+        return await super().create(key, body)
+
+    async def read(self, key: str) -> bytes:
+        self.requests["read"] += 1
+        return await super().read(key)
+
+    async def delete(self, key: str) -> None:
+        self.requests["delete"] += 1
+        await super().delete(key)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        self.requests["keys"] += 1
+        self.listed.append(prefix)
+        return await super().keys(prefix, after, limit)
+
+    def reset(self) -> None:
+        """Forget the requests."""
+        self.requests.clear()
+        self.listed.clear()
+
+
+def make_runner(store: CountingStore) -> Runner:
+    """Return a runner of a process of its own."""
+    agent = Agent("support", model=ScriptedModel(lambda _request: "Yes."))
+    return Runner(agent, store=store, clock=ManualClock())
+
+
+def send(runner: Runner, key: str, **options: Any) -> Replied[Any]:
+    """Send a message, and return the reply."""
+    reply = runner.thread(key=key).send("Hello", **options)
+    assert isinstance(reply, Replied)
+    return reply
+
+
+def test_a_message_costs_the_same_requests_at_every_length() -> None:
+    """Reads grow with the logarithm of the versions, and nothing else grows."""
+    store = CountingStore()
+    runner = make_runner(store)
+    costs: dict[int, Counter[str]] = {}
+    versions: dict[int, int] = {}
+    for number in range(1, 401):
+        store.reset()
+        reply = send(runner, "k", by="ann", id=f"m{number}")
+        costs[number] = store.requests.copy()
+        versions[number] = reply.continuation.version
+    for kind in ("create", "keys", "delete"):
+        assert costs[10][kind] == costs[400][kind], kind
+    for number in (10, 400):
+        assert costs[number]["read"] <= math.log2(versions[number]) + 4
+
+
+def test_idle_threads_are_in_no_list_and_cost_a_sweep_nothing() -> None:
+    """A sweep makes the requests that it makes in a store without threads."""
+    store = CountingStore()
+    runner = make_runner(store)
+    for number in range(_THREADS):
+        send(runner, str(number))
+    assert [] == list(runner.waiting())
+    store.reset()
+
+    swept = runner.sweep()
+
+    empty = CountingStore()
+    make_runner(empty).sweep()
+    assert 0 == swept.runs_checked
+    assert empty.requests == store.requests
+    assert {"markers/"} == set(store.listed)
