@@ -6,20 +6,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from continuations.core.doors import PYTHON
+from continuations.core.doors import PYTHON, Door
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.new_run import parse_user_message
 from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.run_description import RunDescription
-from continuations.errors import (
-    InvalidInput,
-    RunErased,
-    StaleRun,
-)
-from continuations.ledger import inbox
-from continuations.ledger.thread_keys import newest_generation, thread_run_id
+from continuations.errors import InvalidInput, RunErased, StaleRun
+from continuations.ledger import inbox, thread_keys
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import InboxMessage
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.run_options import ShouldPause
     from continuations.ledger.thread_keys import Generation
     from continuations.wire.versions import VersionHeader
 
@@ -78,6 +74,7 @@ class AsyncThread(Generic[Output]):
         id: str | None = None,  # noqa: A002 - the best name for the caller
         when_busy: WhenBusy = "queue",
         context: Any = None,
+        should_pause: ShouldPause | None = None,
     ) -> SendResult[Output]:
         """Post a message, and work on the thread until the message has its reply.
 
@@ -94,6 +91,9 @@ class AsyncThread(Generic[Output]):
                 `interrupt`: like `merge`, and calls that have not begun are cancelled,
                 also approved ones.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: Called before every model call and every new tool call. Once
+                it returns True, calls in progress are completed and nothing new begins.
+                Then the result is `Suspended` or `Queued`, and `paused` is true.
 
         Returns:
             `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
@@ -106,8 +106,8 @@ class AsyncThread(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 The message is posted. A repeat with the same `id` returns its reply.
         """
-        ticket = await self._ticket(text, by, id, when_busy, context)
-        return await ticket.reply(context=context)
+        ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
+        return await ticket.reply(context=context, should_pause=should_pause)
 
     async def post(
         self,
@@ -117,6 +117,7 @@ class AsyncThread(Generic[Output]):
         id: str | None = None,  # noqa: A002 - the best name for the caller
         when_busy: WhenBusy = "queue",
         context: Any = None,
+        door: Door = PYTHON,
     ) -> AsyncTicket[Output]:
         """Post a message and return; a sweep or `ticket.reply()` works on it.
 
@@ -128,6 +129,7 @@ class AsyncThread(Generic[Output]):
             id: As for `send`.
             when_busy: As for `send`.
             context: Your object, for a function that returns the instructions.
+            door: The way by which the message came, for the audit of an interruption.
 
         Returns:
             The ticket of the message. The message is stored.
@@ -138,7 +140,7 @@ class AsyncThread(Generic[Output]):
             StoreError: The store failed. Call again, with `id` so that the message is
                 not posted twice.
         """
-        ticket = await self._ticket(text, by, id, when_busy, context)
+        ticket = await self._ticket(text, by, id, when_busy, context, door)
         versions = Versions(self._parts.objects, ticket.run_id)
         newest = await versions.newest_header()
         is_over = newest is None or newest.status in ENDED_STATUSES
@@ -146,8 +148,49 @@ class AsyncThread(Generic[Output]):
             raise ticket.closed_error()
         return ticket
 
+    async def ticket(
+        self, number: int, *, run_id: str | None = None
+    ) -> AsyncTicket[Output] | None:
+        """Return the ticket of a message that was posted before, in any process.
+
+        Args:
+            number: Number of the message, from 1.
+            run_id: Id of the thread's run, for a thread that was closed and opened
+                again; by default its newest run.
+
+        Returns:
+            The ticket, or `None` if the thread does not exist. Whether there is such a
+            message, `AsyncTicket.look` tells.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed.
+        """
+        value: object = number
+        if type(value) is not int or value < 1:
+            msg = f"number must be an integer, at least 1, got {number!r:.60}."
+            raise InvalidInput(msg)
+        if run_id is None:
+            newest = await self._newest()
+            if not newest.version:
+                return None
+            run_id = newest.run_id
+        elif not thread_keys.is_generation(run_id, self.agent, self.key):
+            msg = (
+                f"run_id must be the id of a run of this thread, got {run_id!r:.60}. "
+                "Pass the run_id of the result that has the number."
+            )
+            raise InvalidInput(msg)
+        return AsyncTicket(self._parts, self._agent, run_id, number)
+
     async def _ticket(
-        self, text: str, by: object, own_id: object, when_busy: str, context: Any
+        self,
+        text: str,
+        by: object,
+        own_id: object,
+        when_busy: str,
+        context: Any,
+        door: Door,
     ) -> AsyncTicket[Output]:
         if when_busy not in WHEN_BUSY:
             wanted = ", ".join(sorted(WHEN_BUSY))
@@ -162,7 +205,9 @@ class AsyncThread(Generic[Output]):
         header = await self._open(text, context)
         ticket = await self._post(header, message)
         if when_busy == "interrupt":
-            await self._end_turn("interrupt", ticket.run_id, ticket.number, message.by)
+            await self._end_turn(
+                "interrupt", ticket.run_id, ticket.number, message.by, door
+            )
         return ticket
 
     async def _end_turn(
@@ -171,6 +216,7 @@ class AsyncThread(Generic[Output]):
         run_id: str,
         number: int,
         by: str | None,
+        door: Door,
         reason: str | None = None,
     ) -> None:
         parts = self._parts
@@ -182,7 +228,7 @@ class AsyncThread(Generic[Output]):
         )
         # A thread that has ended has no turn.
         with suppress(InvalidInput):
-            await commands.end_turn(action, number, reason=reason, by=by, door=PYTHON)
+            await commands.end_turn(action, number, reason=reason, by=by, door=door)
 
     async def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
@@ -216,7 +262,11 @@ class AsyncThread(Generic[Output]):
         return Continuation(loaded.state, loaded.number)
 
     async def stop_turn(
-        self, *, by: str | Identity | None = None, reason: str | None = None
+        self,
+        *,
+        by: str | Identity | None = None,
+        reason: str | None = None,
+        door: Door = PYTHON,
     ) -> None:
         """Stop what the thread does for its present message; then it rests.
 
@@ -228,6 +278,7 @@ class AsyncThread(Generic[Output]):
         Args:
             by: The person or program that stops it.
             reason: Why, for the sender and the agent.
+            door: The way by which the request came, for the audit.
 
         Raises:
             InvalidInput: An argument is invalid.
@@ -236,7 +287,9 @@ class AsyncThread(Generic[Output]):
         name = self._new_message(_CLOSING_TEXT, by, None).by
         header = await self._header(await self._newest())
         if header is not None and header.answered < header.inbox:
-            await self._end_turn("stop", header.run_id, header.inbox, name, reason)
+            await self._end_turn(
+                "stop", header.run_id, header.inbox, name, door, reason
+            )
 
     async def close(
         self, *, by: str | Identity | None = None, context: Any = None
@@ -282,7 +335,9 @@ class AsyncThread(Generic[Output]):
         )
 
     async def _newest(self) -> Generation:
-        return await newest_generation(self._parts.objects, self.agent, self.key)
+        return await thread_keys.newest_generation(
+            self._parts.objects, self.agent, self.key
+        )
 
     async def _header(self, generation: Generation) -> VersionHeader | None:
         """Return the newest header, or `None` without a run or for an erased one."""
@@ -302,7 +357,7 @@ class AsyncThread(Generic[Output]):
             header = await self._header(newest)
             if header is not None and header.status not in ENDED_STATUSES:
                 return header
-            run_id = thread_run_id(self.agent, self.key, newest.number + 1)
+            run_id = thread_keys.thread_run_id(self.agent, self.key, newest.number + 1)
             state = await parts.factory.thread_state(
                 self._agent,
                 self.key,

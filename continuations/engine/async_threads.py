@@ -56,6 +56,7 @@ class AsyncThreads(AsyncWaker):
             options=self._options,
             factory=factory,
             probe=self._probe_once,
+            run_options=self._run_options,
         )
         description = self._run_description(labels=labels, title=title, by=None)
         root = factory.root_agent(agent)

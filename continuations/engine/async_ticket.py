@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine.outcomes import Queued, Suspended, reply_of
-from continuations.engine.run_options import RunOptions
+from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_of
 from continuations.errors import RunBusy, StaleRun, ThreadClosed
+from continuations.ledger.arrivals import read_inbox_message
+from continuations.ledger.objects import NotFound
 from continuations.ledger.thread_replies import load_reply
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import Ports
+    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -37,6 +40,7 @@ class ThreadParts:
     options: WorkerOptions
     factory: WorkerFactory
     probe: Callable[[], Awaitable[None]]
+    run_options: Callable[[Any, ShouldPause | None], RunOptions]
 
 
 class AsyncTicket(Generic[Output]):
@@ -59,11 +63,14 @@ class AsyncTicket(Generic[Output]):
         """Return the run and the number of the message."""
         return f"<AsyncTicket {self.number} of {self.run_id}>"
 
-    async def reply(self, *, context: Any = None) -> SendResult[Output]:
+    async def reply(
+        self, *, context: Any = None, should_pause: ShouldPause | None = None
+    ) -> SendResult[Output]:
         """Return the reply to this message, and work on the thread if it is missing.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `send`.
 
         Returns:
             As for `send`.
@@ -73,7 +80,38 @@ class AsyncTicket(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 Call again.
         """
-        outcome = await self.work(context=context)
+        outcome = await self.work(context=context, should_pause=should_pause)
+        return await self._result(outcome)
+
+    async def look(self) -> SendResult[Output] | None:
+        """Return the reply to this message if it exists; never work on the thread.
+
+        Returns:
+            `Replied` or `Failed` if the message has its reply. `Suspended` if the reply
+            waits. `Queued` if the message is not read yet, or a process works on its
+            reply. `None` if there is no such message.
+
+        Raises:
+            ThreadClosed: The thread was closed before this message.
+            RunNotFound, RunErased: The thread has no such run, or it was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        objects = self._parts.objects
+        loaded = await Versions(objects, self.run_id).load_newest()
+        run = loaded.state.run
+        if run.last_inbox_number < self.number:
+            try:
+                await read_inbox_message(objects, self.run_id, self.number)
+            except NotFound:
+                return None
+        newest = Continuation(loaded.state, loaded.number)
+        if run.answered < self.number and newest.status == "running":
+            return Queued(run_id=self.run_id, number=self.number)
+        can_go_on = newest.status == "suspended" and not newest.waits
+        return await self._result(outcome_of(newest, self._agent, paused=can_go_on))
+
+    async def _result(self, outcome: Outcome[Output]) -> SendResult[Output]:
         newest = outcome.continuation
         run = newest.run_state.run
         is_over = newest.status in ENDED_STATUSES
@@ -84,20 +122,25 @@ class AsyncTicket(Generic[Output]):
         if is_over:
             raise self.closed_error()
         if run.last_inbox_number < self.number or not isinstance(outcome, Suspended):
-            return Queued(run_id=self.run_id, number=self.number)
+            paused = isinstance(outcome, Suspended) and outcome.paused
+            return Queued(run_id=self.run_id, number=self.number, paused=paused)
         return outcome
 
-    async def work(self, *, context: Any) -> Outcome[Output]:
+    async def work(
+        self, *, context: Any, should_pause: ShouldPause | None = None
+    ) -> Outcome[Output]:
         """Work on the thread until the message has its reply, or something waits.
 
         Args:
             context: As for `reply`.
+            should_pause: As for `reply`.
 
         Returns:
             The outcome of the thread's run.
         """
         delay = _FIRST_DELAY
-        options = RunOptions(context=context, awaited_message=self.number)
+        options = self._parts.run_options(context, should_pause)
+        options = replace(options, awaited_message=self.number)
         worker = self._parts.factory.make_worker(self.run_id, options)
         while True:
             try:
@@ -105,8 +148,21 @@ class AsyncTicket(Generic[Output]):
             except StaleRun:
                 continue
             except RunBusy:
+                if options.should_pause():
+                    return await self._paused()
                 await self._parts.ports.sleep(delay)
                 delay = min(2 * delay, _LAST_DELAY)
+
+    async def _paused(self) -> Suspended:
+        """Return the newest state, which another process works on."""
+        newest = await Versions(self._parts.objects, self.run_id).load_newest()
+        continuation = Continuation(newest.state, newest.number)
+        return Suspended(
+            run_id=self.run_id,
+            waits=continuation.waits,
+            continuation=continuation,
+            paused=True,
+        )
 
     async def _read_reply(self) -> Reply[Output]:
         objects = self._parts.objects

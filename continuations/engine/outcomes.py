@@ -110,10 +110,13 @@ class Queued:
     Attributes:
         run_id: Id of the thread's run.
         number: Number of the message.
+        paused: True if the thread could continue at once: it was paused by
+            `should_pause`. The next sweep resumes it.
     """
 
     run_id: str
     number: int
+    paused: bool = False
 
 
 Outcome: TypeAlias = Finished[Output] | Suspended | Failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
+from continuations.core.doors import PYTHON, Door
 from continuations.core.output_type import Output
 from continuations.engine import portal
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.run_options import ShouldPause
     from continuations.wire.continuation import Continuation
 
 
@@ -45,6 +47,7 @@ class Thread(Generic[Output]):
         id: str | None = None,  # noqa: A002 - the best name for the caller
         when_busy: WhenBusy = "queue",
         context: Any = None,
+        should_pause: ShouldPause | None = None,
     ) -> SendResult[Output]:
         """Post a message, and work on the thread until the message has its reply.
 
@@ -61,6 +64,9 @@ class Thread(Generic[Output]):
                 `interrupt`: like `merge`, and calls that have not begun are cancelled,
                 also approved ones.
             context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: Called before every model call and every new tool call. Once
+                it returns True, calls in progress are completed and nothing new begins.
+                Then the result is `Suspended` or `Queued`, and `paused` is true.
 
         Returns:
             `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
@@ -75,7 +81,12 @@ class Thread(Generic[Output]):
         """
         return portal.run_until_complete(
             self.async_thread.send(
-                text, by=by, id=id, when_busy=when_busy, context=context
+                text,
+                by=by,
+                id=id,
+                when_busy=when_busy,
+                context=context,
+                should_pause=should_pause,
             )
         )
 
@@ -87,6 +98,7 @@ class Thread(Generic[Output]):
         id: str | None = None,  # noqa: A002 - the best name for the caller
         when_busy: WhenBusy = "queue",
         context: Any = None,
+        door: Door = PYTHON,
     ) -> Ticket[Output]:
         """Post a message and return; a sweep or `ticket.reply()` works on it.
 
@@ -98,6 +110,7 @@ class Thread(Generic[Output]):
             id: As for `send`.
             when_busy: As for `send`.
             context: Your object, for a function that returns the instructions.
+            door: The way by which the message came, for the audit of an interruption.
 
         Returns:
             The ticket of the message. The message is stored.
@@ -109,9 +122,32 @@ class Thread(Generic[Output]):
                 not posted twice.
         """
         posted = self.async_thread.post(
-            text, by=by, id=id, when_busy=when_busy, context=context
+            text, by=by, id=id, when_busy=when_busy, context=context, door=door
         )
         return Ticket(portal.run_until_complete(posted))
+
+    def ticket(
+        self, number: int, *, run_id: str | None = None
+    ) -> Ticket[Output] | None:
+        """Return the ticket of a message that was posted before, in any process.
+
+        Args:
+            number: Number of the message, from 1.
+            run_id: Id of the thread's run, for a thread that was closed and opened
+                again; by default its newest run.
+
+        Returns:
+            The ticket, or `None` if the thread does not exist. Whether there is such a
+            message, `Ticket.look` tells.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed.
+        """
+        found = portal.run_until_complete(
+            self.async_thread.ticket(number, run_id=run_id)
+        )
+        return None if found is None else Ticket(found)
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
@@ -140,7 +176,11 @@ class Thread(Generic[Output]):
         return portal.run_until_complete(self.async_thread.look())
 
     def stop_turn(
-        self, *, by: str | Identity | None = None, reason: str | None = None
+        self,
+        *,
+        by: str | Identity | None = None,
+        reason: str | None = None,
+        door: Door = PYTHON,
     ) -> None:
         """Stop what the thread does for its present message; then it rests.
 
@@ -152,12 +192,14 @@ class Thread(Generic[Output]):
         Args:
             by: The person or program that stops it.
             reason: Why, for the sender and the agent.
+            door: The way by which the request came, for the audit.
 
         Raises:
             InvalidInput: An argument is invalid.
             StoreError: The store failed. Call again.
         """
-        portal.run_until_complete(self.async_thread.stop_turn(by=by, reason=reason))
+        stopped = self.async_thread.stop_turn(by=by, reason=reason, door=door)
+        portal.run_until_complete(stopped)
 
     def close(self, *, by: str | Identity | None = None, context: Any = None) -> None:
         """Close the thread once the messages before have their replies.
@@ -195,11 +237,14 @@ class Ticket(Generic[Output]):
         """Return the run and the number of the message."""
         return f"<Ticket {self.number} of {self.run_id}>"
 
-    def reply(self, *, context: Any = None) -> SendResult[Output]:
+    def reply(
+        self, *, context: Any = None, should_pause: ShouldPause | None = None
+    ) -> SendResult[Output]:
         """Return the reply to this message, and work on the thread if it is missing.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `send`.
 
         Returns:
             As for `send`.
@@ -209,4 +254,21 @@ class Ticket(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
                 Call again.
         """
-        return portal.run_until_complete(self._async_ticket.reply(context=context))
+        reply = self._async_ticket.reply(context=context, should_pause=should_pause)
+        return portal.run_until_complete(reply)
+
+    def look(self) -> SendResult[Output] | None:
+        """Return the reply to this message if it exists; never work on the thread.
+
+        Returns:
+            `Replied` or `Failed` if the message has its reply. `Suspended` if the reply
+            waits. `Queued` if the message is not read yet, or a process works on its
+            reply. `None` if there is no such message.
+
+        Raises:
+            ThreadClosed: The thread was closed before this message.
+            RunNotFound, RunErased: The thread has no such run, or it was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self._async_ticket.look())

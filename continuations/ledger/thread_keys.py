@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_SLUG_CHARS = 60
 _DIGEST_DIGITS = 32
+_MAX_DIGITS = 18
 _THREAD_ID = re.compile(r"t-[a-z0-9-]*-[0-9a-f]{32}-[1-9][0-9]*\Z")
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
@@ -45,6 +46,14 @@ def thread_run_id(agent: str, key: str, generation: int) -> str:
         digest.update(data)
     slug = _NOT_IN_SLUG.sub("-", agent.lower()).strip("-")[:_MAX_SLUG_CHARS]
     return f"t-{slug}-{digest.hexdigest()[:_DIGEST_DIGITS]}-{generation}"
+
+
+def is_generation(run_id: object, agent: str, key: str) -> bool:
+    """Return whether an id is that of a run of a thread, of any generation."""
+    if not isinstance(run_id, str) or not is_thread_id(run_id):
+        return False
+    generation = run_id.rpartition("-")[2]
+    return run_id == thread_run_id(agent, key, int(generation[:_MAX_DIGITS]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from continuations.core.audit import AuditLine
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
-    from continuations.engine.outcomes import Outcome
+    from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
@@ -41,9 +41,11 @@ __all__ = [
     "outcome_json",
     "prune_result_json",
     "publication_json",
+    "reply_json",
     "run_json",
     "run_summary_json",
     "sweep_result_json",
+    "thread_json",
     "utc_text",
     "wait_json",
     "wait_notice_json",
@@ -269,6 +271,64 @@ def outcome_json(
         {"kind": change.kind, "where": change.where, "what": change.what}
         for change in outcome.code_changes
     ]
+    return form
+
+
+def thread_json(
+    run: Continuation, *, decided: Collection[str], now: datetime
+) -> dict[str, Any]:
+    """Return a thread as JSON values (`thread`)."""
+    form = run_json(run, decided=decided, now=now)
+    names = ("agent", "thread", "run_id", "status", "version", "title", "labels")
+    answered = run.run_state.run.answered
+    return {
+        **{name: form[name] for name in (*names, "usage", "waits", "decided")},
+        "answered": answered,
+        "messages": run.root.messages,
+    }
+
+
+def reply_json(
+    result: SendResult[Any] | None,
+    *,
+    run_id: str,
+    number: int,
+    now: datetime,
+    decided: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return the result of a message of a thread as JSON values (`thread_reply`).
+
+    Args:
+        result: The result; `None` for a message that was only posted.
+        run_id: Id of the thread's run.
+        number: Number of the message.
+        now: The time of the report, for the `state` of each wait.
+        decided: As for `run_json`.
+    """
+    from continuations.engine.outcomes import (  # noqa: PLC0415 - only threads need them
+        Failed,
+        Replied,
+        Suspended,
+    )
+
+    form: dict[str, Any] = {
+        "status": "queued",
+        "run_id": run_id,
+        "number": number,
+        "output": None,
+        "failure": None,
+        "waits": [],
+    }
+    if isinstance(result, Replied):
+        text = result.continuation.run_state.run.output
+        form |= {"status": "replied", "output": text}
+    elif isinstance(result, Failed):
+        error = {"code": result.error.code, "message": result.error.message}
+        form |= {"status": "failed", "failure": error}
+    elif isinstance(result, Suspended):
+        waits = [w for w in result.waits if w.id not in decided]
+        shown = [wait_json(wait, now=now) for wait in waits]
+        form |= {"status": "suspended", "waits": shown}
     return form
 
 

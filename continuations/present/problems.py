@@ -39,6 +39,9 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
     errors.RunExists: ProblemType(
         409, "run-exists", "The run exists with another input"
     ),
+    errors.ThreadClosed: ProblemType(
+        410, "thread-closed", "The thread was closed before the message"
+    ),
     errors.RunErased: ProblemType(410, "run-erased", "The run was erased"),
     errors.RunBusy: ProblemType(409, "run-busy", "Another process holds the run"),
     errors.StaleRun: ProblemType(

@@ -36,6 +36,7 @@ from continuations.present.schema_parts import (
     object_form,
     ref,
 )
+from continuations.present.thread_schemas import thread_definitions
 
 # Runs ---------------------------------------------------------------------------
 
@@ -43,6 +44,7 @@ _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
     **DESCRIPTION,
+    "thread": described(TEXT_OR_NULL, "The key of the thread; null for a run."),
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -206,10 +208,6 @@ def _request_definitions() -> Json:
         "pause_request": object_form("A run to pause.", {}, {"reason": REASON}),
         "revoke_request": object_form("A grant to revoke.", {}, {"reason": REASON}),
         "unpause_request": object_form("A run to unpause.", {}, {}),
-        "sent_message": object_form(
-            "A message was sent to a run.",
-            {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
-        ),
         "wake_response": object_form(
             "The run was given to the dispatcher.",
             {"run_id": TEXT, "woken": {"const": True}},
@@ -373,6 +371,7 @@ def definitions() -> dict[str, Any]:
         **audit_schemas.grant_definitions(),
         **audit_schemas.batch_definitions(decisions["verdict"]),
         **_run_definitions(),
+        **thread_definitions(_RUN, _RUN["failure"]),
         **_stack_definitions(),
         **_report_definitions(),
         **index_definitions(),

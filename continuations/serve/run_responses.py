@@ -13,7 +13,7 @@ from continuations.present import json_forms
 from continuations.present.decided_waits import decided_wait_ids
 
 if TYPE_CHECKING:
-    from continuations.engine.outcomes import Outcome
+    from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
@@ -34,6 +34,25 @@ async def outcome_response(
     """Return the outcome of a start or resume as JSON values (`outcome`)."""
     decided = await decided_wait_ids(store, outcome.continuation)
     return json_forms.outcome_json(outcome, decided=decided, now=clock.now())
+
+
+async def reply_response(
+    store: Store, clock: Clock, result: SendResult[Any], number: int
+) -> dict[str, Any]:
+    """Return the result of a message as JSON values (`thread_reply`)."""
+    run: Continuation | None = getattr(result, "continuation", None)
+    decided = () if run is None else await decided_wait_ids(store, run)
+    return json_forms.reply_json(
+        result, run_id=result.run_id, number=number, now=clock.now(), decided=decided
+    )
+
+
+async def thread_response(
+    store: Store, clock: Clock, run: Continuation
+) -> dict[str, Any]:
+    """Return a thread as JSON values (`thread`)."""
+    decided = await decided_wait_ids(store, run)
+    return json_forms.thread_json(run, decided=decided, now=clock.now())
 
 
 def sweep_response(result: SweepResult) -> dict[str, Any]:

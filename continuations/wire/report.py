@@ -46,6 +46,7 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
         "title": run.title,
         "labels": dict(run.labels),
         "requester": run.requester,
+        "thread": run.thread_key,
         "version": version,
         "status": run.status,
         "created_at": utc_text(run.created_at),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from continuations.errors import InvalidInput, ThreadClosed
 from tests.errors.case import Area, Case
 
+_PATH = "/threads/clerk/k"
 _TALKS = (
     "runner = Runner(talker('one', 'two', 'three'), store=store, clock=clock)\n"
     "thread = runner.thread(key='k')\n"
@@ -48,6 +49,63 @@ THREADS = Area(
             'thread.send("y", id="m2")',
             setup=_TALKS + "thread.send('x', id='m1')\n",
             names=("id", "1"),
+        ),
+        Case(
+            "thread-number",
+            InvalidInput,
+            "thread.ticket(0)",
+            "thread.ticket(1)",
+            setup=_TALKS,
+            names=("number", "0"),
+        ),
+        Case(
+            "thread-run-id-of-another",
+            InvalidInput,
+            "thread.ticket(1, run_id='jane-1')",
+            "thread.ticket(1, run_id=reply.run_id).look()",
+            setup=_TALKS + "reply = thread.send('x')\n",
+            names=("run_id", "jane-1"),
+        ),
+        Case(
+            "http-thread-no-text",
+            "problem 400 malformed",
+            f'http("POST", "{_PATH}/messages", {{}})',
+            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
+            names=("text",),
+        ),
+        Case(
+            "http-thread-number",
+            "problem 400 malformed",
+            f'http("GET", "{_PATH}/messages/0")',
+            f'http("GET", "{_PATH}/messages/1")',
+            setup=_HELD,
+            names=("number",),
+        ),
+        Case(
+            "http-thread-unknown-message",
+            "problem 404 message-not-found",
+            f'http("GET", "{_PATH}/messages/1")',
+            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
+        ),
+        Case(
+            "http-thread-unknown",
+            "problem 404 message-not-found",
+            f'http("GET", "{_PATH}")',
+            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
+        ),
+        Case(
+            "http-thread-unknown-close",
+            "problem 404 message-not-found",
+            f'http("POST", "{_PATH}/close", {{}})',
+            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
+        ),
+        Case(
+            "http-thread-closed",
+            "problem 410 thread-closed",
+            f'http("GET", "{_PATH}/messages/2")',
+            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
+            setup=_HELD + "runner.cancel(held.run_id)\n",
+            names=("2",),
         ),
         Case(
             "thread-closed-before",

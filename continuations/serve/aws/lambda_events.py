@@ -241,14 +241,16 @@ def _parse_payload_2(event: dict[str, Any]) -> Request:
         headers["cookie"] = "; ".join(cookies)
     # The name of a stage is the first segment of every path.
     stage = event["requestContext"].get("stage") or "$default"
+    raw_path = _without_stage(event["rawPath"], stage)
     return Request(
         method=event["requestContext"]["http"]["method"].upper(),
-        path=_decode_path(_without_stage(event["rawPath"], stage)),
+        path=_decode_path(raw_path),
         query=dict(
             parse_qsl(event.get("rawQueryString") or "", keep_blank_values=True)
         ),
         headers=headers,
         body=_body(event),
+        raw_path=raw_path,
     )
 
 
@@ -266,6 +268,7 @@ def _parse_payload_1(event: dict[str, Any]) -> Request:
         },
         headers=_headers(event.get("headers"), event.get("multiValueHeaders")),
         body=_body(event),
+        raw_path=event["path"],
     )
 
 

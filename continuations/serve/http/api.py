@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from continuations.engine.ports import SystemClock
 from continuations.engine.worker_options import is_count
@@ -28,7 +29,7 @@ from continuations.serve.http.request_response import (
     Request,
     Response,
 )
-from continuations.serve.http.routes import ROUTES, Route
+from continuations.serve.http.routes import find_route
 from continuations.serve.option_checks import (
     check_async_runner,
     check_callable,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.route import Route
     from continuations.serve.http.webhook_receiver import WebhookReceiver
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
@@ -129,7 +131,10 @@ class HttpApi:
         Returns:
             The response.
         """
-        found = self._find_route(self._path_below_base(request.path))
+        path = self._path_below_base(request.path)
+        raw_path = request.raw_path
+        raw = quote(path) if raw_path is None else self._path_below_base(raw_path)
+        found = find_route(path, raw)
         if found is None:
             return _without_body_for_head(request, problems.no_such_path().response())
         route, path_params = found
@@ -230,13 +235,6 @@ class HttpApi:
         if self._base_path and f"{path}/".startswith(f"{self._base_path}/"):
             return path[len(self._base_path) :] or "/"
         return path
-
-    def _find_route(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
-        for route in ROUTES:
-            path_params = route.match(path)
-            if path_params is not None:
-                return route, path_params
-        return None
 
 
 def _without_body_for_head(request: Request, response: Response) -> Response:

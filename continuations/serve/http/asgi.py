@@ -6,21 +6,25 @@ fastapi_app.mount("/agents", asgi.app(api))  # inside another application
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from starlette import requests, responses, routing
 from starlette.applications import Starlette
 
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Request
-from continuations.serve.http.routes import ROUTES
+from continuations.serve.http.routes import ROUTES, THREADS, find_route
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import Lifespan, Receive, Scope, Send
 
     from continuations.serve.http.api import HttpApi
     from continuations.serve.http.request_response import Response
-    from continuations.serve.http.routes import Route
+    from continuations.serve.http.route import Route
 
 __all__ = ["app"]
 
@@ -37,11 +41,15 @@ def app(api: HttpApi, *, lifespan: Lifespan[Starlette] | None = None) -> Starlet
         The application, to be served by itself or mounted under any prefix.
     """
     application = Starlette(
-        routes=[routing.Route(each.path, _RouteEndpoint(api, each)) for each in ROUTES],
+        routes=[
+            routing.Route(each.path, _RouteEndpoint(api, each))
+            for each in ROUTES
+            if not each.path.startswith(THREADS)
+        ],
         lifespan=lifespan,
     )
     application.router.redirect_slashes = False
-    application.router.default = _no_such_path
+    application.router.default = _OtherPaths(api)
     return application
 
 
@@ -67,15 +75,75 @@ class _RouteEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = requests.Request(scope, receive)
+        # The path below the mount point; Starlette's is the whole path.
+        path = self._route.path.format(**request.path_params)
+        answer = _Answer(self._api, self._route, request.path_params, path)
+        await answer.send(request, scope, receive, send)
+
+
+class _OtherPaths:
+    """Serves the routes of threads, whose keys are any text, and refuses other paths.
+
+    Starlette divides the decoded path, so it cannot tell a slash of a key from others.
+    """
+
+    def __init__(self, api: HttpApi) -> None:
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = _path_below_mount(scope)
+        raw_path = _raw_path(scope, path)
+        is_thread = scope["type"] == "http" and path.startswith(THREADS)
+        found = find_route(path, raw_path) if is_thread else None
+        if found is None:
+            await _no_such_path(scope, receive, send)
+            return
+        request = requests.Request(scope, receive)
+        answer = _Answer(self._api, *found, path, raw_path)
+        await answer.send(request, scope, receive, send)
+
+
+def _path_below_mount(scope: Scope) -> str:
+    """Return the decoded path without the mount point, as Starlette's router does."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if path.startswith(f"{root}/") else path
+
+
+def _raw_path(scope: Scope, path: str) -> str:
+    """Return the end of the encoded path that is `path` after decoding."""
+    raw: str = (scope.get("raw_path") or b"").decode("latin-1").partition("?")[0]
+    start = raw.find("/")
+    while start >= 0:
+        if unquote(raw[start:]) == path:
+            return raw[start:]
+        start = raw.find("/", start + 1)
+    return quote(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Answers one request of a route."""
+
+    api: HttpApi
+    route: Route
+    path_params: Mapping[str, str]
+    path: str
+    raw_path: str | None = None
+
+    async def send(
+        self, request: requests.Request, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Read the body and send the response."""
         try:
-            body = await _read_body(request, self._api.max_body_bytes)
+            body = await _read_body(request, self.api.max_body_bytes)
         except requests.ClientDisconnect:
             return
         if body is None:
-            response = self._api.refuse_large_body(self._route)
+            response = self.api.refuse_large_body(self.route)
         else:
-            response = await self._api.handle_route(
-                self._route, request.path_params, self._from_starlette(request, body)
+            response = await self.api.handle_route(
+                self.route, self.path_params, self._from_starlette(request, body)
             )
         await _to_starlette(response, request.method)(scope, receive, send)
 
@@ -86,11 +154,11 @@ class _RouteEndpoint:
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return Request(
             method=request.method,
-            # The path below the mount point; Starlette's is the whole path.
-            path=self._route.path.format(**request.path_params),
+            path=self.path,
             query=dict(request.query_params),
             headers=headers,
             body=body,
+            raw_path=self.raw_path,
         )
 
 

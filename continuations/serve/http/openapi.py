@@ -32,6 +32,7 @@ from continuations.serve.http.openapi_parts import (
     problem_response,
     request_body,
 )
+from continuations.serve.http.openapi_threads import thread_paths
 
 _SECURITY_SCHEME: Json = {
     "type": "http",
@@ -371,6 +372,7 @@ def document() -> dict[str, Any]:
             **_approval_paths(),
             **_operator_paths(),
             **_signal_paths(),
+            **thread_paths(),
             **_callback_paths(),
             **_webhook_paths(),
             **_link_paths(),

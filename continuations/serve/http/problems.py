@@ -91,6 +91,9 @@ _CALLBACK_INVALID = ProblemType(
 _WEBHOOK_REFUSED = ProblemType(
     401, "webhook-refused", "The signature of the webhook is not valid"
 )
+_NO_SUCH_MESSAGE = ProblemType(
+    404, "message-not-found", "The thread or message does not exist"
+)
 _LINK_INVALID = ProblemType(404, "link-invalid", "This link is not valid")
 _METHOD_NOT_ALLOWED = ProblemType(
     405, "method-not-allowed", "The path does not support this method"
@@ -113,6 +116,12 @@ def unsupported_media_type(expected: str) -> RequestRefused:
     """Return the refusal of a body with another media type."""
     detail = f"Send the body as {expected}."
     return RequestRefused(Problem(type=_UNSUPPORTED_MEDIA_TYPE, detail=detail))
+
+
+def no_such_message() -> RequestRefused:
+    """Return the refusal for a thread without messages, or for an unknown number."""
+    detail = "Post a message first, and use the number of its response."
+    return RequestRefused(Problem(type=_NO_SUCH_MESSAGE, detail=detail))
 
 
 def link_forbids() -> RequestRefused:

@@ -27,6 +27,8 @@ class Request:
         headers: The headers with names in lower case; values of a repeated name are
             joined with ", ".
         body: The body as bytes.
+        raw_path: The path as the client sent it, percent-encoded. It tells a slash in
+            the key of a thread from one that divides the path. `None`: not known.
     """
 
     method: str
@@ -34,6 +36,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     body: bytes = field(default=b"", repr=False)
+    raw_path: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

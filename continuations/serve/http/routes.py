@@ -6,9 +6,8 @@ cheap in a cold process, so pages and the OpenAPI document are imported when nee
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from continuations.core.decisions import Decision
 from continuations.errors import WaitNotFound
@@ -19,10 +18,12 @@ from continuations.serve.http import (
     decision_bodies,
     event_routes,
     problems,
+    thread_routes,
 )
 from continuations.serve.http.page_size import page_size
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
+from continuations.serve.http.route import Route
 from continuations.serve.run_responses import (
     outcome_response,
     run_response,
@@ -30,53 +31,16 @@ from continuations.serve.run_responses import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_response import Request
     from continuations.wire.continuation import Continuation
 
-RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One path and its handlers.
-
-    Attributes:
-        path: The path, with parameters as `{name}`; a parameter is one path segment.
-        handlers: The handler of each method.
-        is_public: The route needs no identity.
-        is_html_page: Errors are pages, not problem details.
-    """
-
-    path: str
-    handlers: Mapping[str, RouteHandler]
-    is_public: bool = False
-    is_html_page: bool = False
-    _segments: tuple[str, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Split the path once."""
-        object.__setattr__(self, "_segments", tuple(self.path.split("/")))
-
-    @property
-    def methods(self) -> str:
-        """The supported methods, as the header `Allow` lists them."""
-        head = ["HEAD"] if "GET" in self.handlers else []
-        return ", ".join(sorted([*self.handlers, *head, "OPTIONS"]))
-
-    def match(self, path: str) -> Mapping[str, str] | None:
-        """Return the path parameters, or `None` if the path is another one."""
-        segments = path.split("/")
-        if len(segments) != len(self._segments):
-            return None
-        path_params: dict[str, str] = {}
-        for own, segment in zip(self._segments, segments, strict=True):
-            if own.startswith("{") and segment:
-                path_params[own[1:-1]] = segment
-            elif own != segment:
-                return None
-        return path_params
+# The key of a thread is any text, so these paths are split before they are decoded.
+THREADS = "/threads/"
+THREAD_PATH = f"{THREADS}{{agent}}/{{key}}"
 
 
 async def healthz(_: RequestContext) -> Response:
@@ -364,6 +328,16 @@ ROUTES = (
     Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
     Route(path="/signals", handlers={"POST": event_routes.signal}),
     Route(path="/events", handlers={"POST": event_routes.publish}),
+    Route(path=THREAD_PATH, handlers={"GET": thread_routes.show}),
+    Route(
+        path=f"{THREAD_PATH}/messages", handlers={"POST": thread_routes.post_message}
+    ),
+    Route(
+        path=f"{THREAD_PATH}/messages/{{number}}",
+        handlers={"GET": thread_routes.show_message},
+    ),
+    Route(path=f"{THREAD_PATH}/stop", handlers={"POST": thread_routes.stop}),
+    Route(path=f"{THREAD_PATH}/close", handlers={"POST": thread_routes.close}),
     Route(path="/sweep", handlers={"POST": sweep}),
     Route(path="/callbacks/{token}", handlers={"POST": report_result}, is_public=True),
     Route(
@@ -379,3 +353,23 @@ ROUTES = (
         is_html_page=True,
     ),
 )
+
+
+def find_route(path: str, raw_path: str) -> tuple[Route, Mapping[str, str]] | None:
+    """Return the route of a path and its parameters, or `None`.
+
+    Args:
+        path: The decoded path.
+        raw_path: The percent-encoded path.
+    """
+    segments = path.split("/")
+    if path.startswith(THREADS):
+        try:
+            segments = [unquote(s, errors="strict") for s in raw_path.split("/")]
+        except UnicodeDecodeError:
+            return None
+    for route in ROUTES:
+        path_params = route.match_segments(segments)
+        if path_params is not None:
+            return route, path_params
+    return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -104,7 +106,9 @@ def test_every_gateway_event_becomes_the_same_request(gateway: str) -> None:
     event = parse_event(GATEWAYS[gateway])
 
     assert isinstance(event, HttpEvent)
-    assert event.request == Request(
+    raw_path = event.request.raw_path
+    assert "/waits/approval-1@r-1/decision" == unquote(raw_path or "")
+    assert replace(event.request, raw_path=None) == Request(
         method="POST",
         path="/waits/approval-1@r-1/decision",
         query={"a": "2", "b": "ü", "c": ""},

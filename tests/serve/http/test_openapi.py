@@ -16,7 +16,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.specs.openapi import checks
 
-from continuations import AgentChanged, AsyncRunner, ModelError, RunBusy, RunErased
+from continuations import (
+    AgentChanged,
+    AsyncRunner,
+    ModelError,
+    RunBusy,
+    RunErased,
+    ThreadClosed,
+)
 from continuations.core.decisions import DECISION_KINDS
 from continuations.core.run import RUN_STATUSES
 from continuations.core.wait_rules import WAIT_KINDS
@@ -47,6 +54,7 @@ DOCUMENT = document()
 OPERATIONS = [
     (method, path) for path, item in DOCUMENT["paths"].items() for method in item
 ]
+THREAD = {"agent": "boss", "key": "k", "number": "1"}
 J, NO_ID = {"run_id": "j"}, {"run_id": "!"}
 APPROVE = {"decision": "approve"}
 # The document cannot list the agents. Unknown query parameters are ignored, because
@@ -55,6 +63,12 @@ EXCLUDED_CHECKS = {
     "/runs": ["positive_data_acceptance"],
     # Nor the runs that have ended, which accept no signal.
     "/signals": ["positive_data_acceptance"],
+    # Nor the agents and the threads.
+    "/threads/{agent}/{key}": ["positive_data_acceptance"],
+    "/threads/{agent}/{key}/messages": ["positive_data_acceptance"],
+    "/threads/{agent}/{key}/messages/{number}": ["positive_data_acceptance"],
+    "/threads/{agent}/{key}/stop": ["positive_data_acceptance"],
+    "/threads/{agent}/{key}/close": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection", "positive_data_acceptance"],
     # Nor that each decision of a list is for another wait.
     "/decisions": ["positive_data_acceptance"],
@@ -69,6 +83,9 @@ REQUEST_BODIES = {
     "/signals": SIGNAL,
     "/events": EVENT,
     "/runs": START,
+    "/threads/{agent}/{key}/messages": {"text": "pay Jane"},
+    "/threads/{agent}/{key}/stop": EMPTY_BODY,
+    "/threads/{agent}/{key}/close": EMPTY_BODY,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/decisions": {"decisions": [{"wait_id": "x", **APPROVE}]},
     "/runs/{run_id}/wake": EMPTY_BODY,
@@ -191,7 +208,13 @@ class ResponseChecker:
         names: Mapping[str, str] | None = None,
     ) -> int:
         """Send a request, check the response, and return its status."""
-        named = {"wait_id": "x", "run_id": "x", "grant": "0x", **(names or {})}
+        named = {
+            "wait_id": "x",
+            "run_id": "x",
+            "grant": "0x",
+            **THREAD,
+            **(names or {}),
+        }
         where = path.format(**named)
         response = await fixture.request(
             method.upper(), where, body, by=by, query=query
@@ -335,6 +358,9 @@ class _FailingRunner(AsyncRunner):
     async def heartbeat(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError
 
+    def thread(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError
+
 
 class _RaisingRunner(AsyncRunner):
     """Raise one error from every method that uses a run."""
@@ -342,6 +368,9 @@ class _RaisingRunner(AsyncRunner):
     def __init__(self, error: Exception) -> None:
         super().__init__([], store="memory:")
         self._error = error
+
+    def thread(self, *_: Any, **__: Any) -> Any:
+        raise self._error
 
     async def look(self, *_: Any, **__: Any) -> Any:
         raise self._error
@@ -572,6 +601,41 @@ async def with_a_cancelled_run(checker: ResponseChecker) -> None:
     )
 
 
+async def with_a_thread(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    thread, message = "/threads/{agent}/{key}", "/threads/{agent}/{key}/messages"
+    number = f"{message}/{{number}}"
+    for method, path in (("get", thread), ("get", number)):
+        assert 404 == await checker.request(fixture, method, path)
+        assert 400 == await checker.request(
+            fixture, method, path, names={"agent": "nobody"}
+        )
+    for name in ("stop", "close"):
+        path = f"{thread}/{name}"
+        assert 404 == await checker.request(fixture, "post", path, {})
+        assert 400 == await checker.request(fixture, "post", path, {"x": 1})
+        assert 415 == await checker.request(fixture, "post", path)
+    assert 415 == await checker.request(fixture, "post", message)
+    assert 400 == await checker.request(fixture, "post", message, {"text": ""})
+    held = {"text": "pay Jane", "id": "m-1"}
+    assert 202 == await checker.request(fixture, "post", message, held)
+    assert 202 == await checker.request(fixture, "get", number)
+    assert 200 == await checker.request(fixture, "get", thread)
+    assert 200 == await checker.request(fixture, "post", f"{thread}/stop", {})
+    assert 200 == await checker.request(fixture, "post", message, held)
+    assert 200 == await checker.request(fixture, "get", number)
+    assert 200 == await checker.request(fixture, "post", f"{thread}/close", {})
+    errors = (RunErased("x"), ModelError("x"), AgentChanged("x"), ThreadClosed("x"))
+    for error in errors:
+        fixture.api = HttpApi(_RaisingRunner(error), verify=verify_bearer)
+        if not isinstance(error, (ModelError, AgentChanged)):
+            await checker.request(fixture, "get", thread)
+            await checker.request(fixture, "get", number)
+            await checker.request(fixture, "post", f"{thread}/stop", {})
+        await checker.request(fixture, "post", message, held)
+        await checker.request(fixture, "post", f"{thread}/close", {})
+
+
 async def with_a_job(checker: ResponseChecker) -> None:
     scanner = Scanner(within=60, answer_type=dict[str, int])
     await scanner.start()
@@ -624,6 +688,7 @@ SCENARIOS = (
     with_an_erased_run,
     from_start_to_end,
     with_a_cancelled_run,
+    with_a_thread,
     with_a_job,
     with_a_webhook,
 )

@@ -1,0 +1,125 @@
+"""Handlers of the HTTP API for threads: post, read, stop, close.
+
+The sender is the identity of the request, as for decisions; no body names it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.present import json_forms
+from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_response import Response, json_response
+from continuations.serve.run_responses import reply_response, thread_response
+
+if TYPE_CHECKING:
+    from continuations.engine.async_thread import AsyncThread
+    from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.outcomes import SendResult
+
+_NUMBER_DIGITS = 18
+
+
+def _thread(context: RequestContext) -> AsyncThread[Any]:
+    params = context.path_params
+    return context.runner.thread(params["agent"], key=params["key"])
+
+
+async def post_message(context: RequestContext) -> Response:
+    """Post a message, then work until it has its reply; `"wait": false` only posts."""
+    fields = decision_bodies.parse_json_object(context.request)
+    names = frozenset({"text", "id", "when_busy", "wait"})
+    decision_bodies.refuse_unknown_fields(fields, names)
+    # Only the limit of the body applies: the text may be a long document.
+    text = decision_bodies.optional_text(
+        fields, "text", max_chars=len(context.request.body)
+    )
+    if not text:
+        raise problems.malformed('The body needs a non-empty "text".')
+    wait = decision_bodies.optional_flag(fields, "wait", default=True)
+    own: Any = {"when_busy": decision_bodies.optional_text(fields, "when_busy")}
+    options = {name: value for name, value in own.items() if value is not None}
+    thread = _thread(context)
+    ticket = await thread.post(
+        text,
+        by=context.identity,
+        id=decision_bodies.optional_text(fields, "id"),
+        door=HTTP,
+        **options,
+    )
+    if wait:
+        result = await ticket.reply()
+        # The time was up, for example in AWS Lambda.
+        woken = getattr(result, "paused", False) and await context.wake(ticket.run_id)
+        return await _reply_response(context, ticket, result, woken=woken)
+    form = json_forms.reply_json(
+        None, run_id=ticket.run_id, number=ticket.number, now=context.clock.now()
+    )
+    woken = await context.wake(ticket.run_id)
+    return json_response({**form, "woken": woken}, 202)
+
+
+async def show_message(context: RequestContext) -> Response:
+    """Return the reply to a message, or 202 while it is missing; nothing runs."""
+    text = context.path_params["number"]
+    is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
+    if not is_number or not int(text):
+        raise problems.malformed("The number of a message is 1 or greater.")
+    run_id = context.request.query.get("run_id")
+    ticket = await _thread(context).ticket(int(text), run_id=run_id)
+    result = None if ticket is None else await ticket.look()
+    if ticket is None or result is None:
+        raise problems.no_such_message()
+    return await _reply_response(context, ticket, result)
+
+
+async def _reply_response(
+    context: RequestContext,
+    ticket: AsyncTicket[Any],
+    result: SendResult[Any],
+    **more: bool,
+) -> Response:
+    form = await reply_response(
+        context.runner.store, context.clock, result, ticket.number
+    )
+    is_missing = form["status"] in ("queued", "suspended")
+    return json_response({**form, **more}, 202 if is_missing else 200)
+
+
+async def show(context: RequestContext) -> Response:
+    """Show a thread with its conversation."""
+    run = await _thread(context).look()
+    if run is None:
+        raise problems.no_such_message()
+    form = await thread_response(context.runner.store, context.clock, run)
+    return json_response(form)
+
+
+async def stop(context: RequestContext) -> Response:
+    """Stop the present turn, then give the thread to the dispatcher."""
+    # A JSON body is required: a form of another site cannot send one.
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    thread = _thread(context)
+    reason = decision_bodies.optional_text(fields, "reason")
+    await thread.stop_turn(by=context.identity, reason=reason, door=HTTP)
+    return await _changed(context, thread)
+
+
+async def close(context: RequestContext) -> Response:
+    """Close a thread once the messages before have their replies."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset())
+    thread = _thread(context)
+    await thread.close(by=context.identity)
+    return await _changed(context, thread)
+
+
+async def _changed(context: RequestContext, thread: AsyncThread[Any]) -> Response:
+    run = await thread.look()
+    if run is None:
+        raise problems.no_such_message()
+    if run.status == "suspended":
+        await context.wake(run.run_id)
+    return json_response({"run_id": run.run_id, "status": run.status})

@@ -1,0 +1,362 @@
+"""Threads over HTTP: each sender gets the reply to their own message, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from continuations import Approve, AsyncRunner
+from continuations.serve.aws.lambda_events import HttpEvent, parse_event
+from continuations.serve.http import asgi
+from continuations.serve.http.api import HttpApi, Request
+from tests import effect_log
+from tests.engine.thread_agents import support
+from tests.run_environment import RunEnvironment
+from tests.serve.http.api_fixture import (
+    RecordingDispatcher,
+    problem_slug,
+    verify_bearer,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from continuations.serve.http.request_response import Response
+
+ODD_KEYS = (
+    "a/b",
+    "x/messages/1",
+    "messages",
+    "/",
+    "..",
+    ".",
+    "100%",
+    "%2F",
+    "a b+c?d#e&f=g;h",
+    "\u00fc\u6f22\U0001f600",
+    "line\nbreak\x00",
+    "x" * 500,
+    "\u6f22" * 500,
+)
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
+    """Return the logs of effects and turns."""
+    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
+    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
+    return RunEnvironment(tmp_path)
+
+
+class Client:
+    """Sends requests to an API, as the person of a bearer token."""
+
+    def __init__(self, **options: Any) -> None:
+        self.runner = AsyncRunner(support(), store="memory:")
+        self.api = HttpApi(self.runner, verify=verify_bearer, **options)
+
+    async def send(
+        self, method: str, path: str, body: object = None, *, by: str = "ann"
+    ) -> tuple[int, Any]:
+        """Return the status and the JSON of a response."""
+        response = await self.response(method, path, body, by=by)
+        return response.status, json.loads(response.body)
+
+    async def response(
+        self, method: str, path: str, body: object = None, *, by: str = "ann"
+    ) -> Response:
+        """Return the response."""
+        raw_path, _, query = path.partition("?")
+        headers = {"authorization": f"Bearer {by}", "content-type": "application/json"}
+        return await self.api.handle(
+            Request(
+                method=method,
+                path="unused" if not raw_path else _decoded(raw_path),
+                raw_path=raw_path,
+                query=dict(pair.split("=") for pair in query.split("&") if pair),
+                headers=headers,
+                body=b"" if body is None else json.dumps(body).encode(),
+            )
+        )
+
+
+def _decoded(raw_path: str) -> str:
+    from urllib.parse import unquote  # noqa: PLC0415 - beside its only use
+
+    return unquote(raw_path)
+
+
+THREAD = "/threads/support/customer%2042"
+MESSAGES = f"{THREAD}/messages"
+
+
+def test_message_gets_its_reply_and_a_repeat_gets_the_same(
+    environment: RunEnvironment,
+) -> None:
+    """The id makes the request idempotent; the identity is the sender."""
+
+    async def scenario() -> None:
+        client = Client()
+        body = {"text": "Hello", "id": "m1"}
+        status, reply = await client.send("POST", MESSAGES, body)
+        assert (200, "replied", "1: Hello", 1) == (
+            status,
+            reply["status"],
+            reply["output"],
+            reply["number"],
+        )
+        assert (200, {**reply}) == await client.send("POST", MESSAGES, body)
+        assert 1 == len(environment.turns())
+        for changed, by in (({**body, "text": "Bye"}, "ann"), (body, "bob")):
+            refused = await client.response("POST", MESSAGES, changed, by=by)
+            assert "invalid-input" == problem_slug(refused)
+        assert 400 == (await client.send("POST", MESSAGES, {**body, "by": "bob"}))[0]
+
+        status, thread = await client.send("GET", THREAD)
+        assert (200, "customer 42", "resting", 1, []) == (
+            status,
+            thread["thread"],
+            thread["status"],
+            thread["answered"],
+            thread["waits"],
+        )
+        assert ["system", "user", "assistant"] == [
+            message["role"] for message in thread["messages"]
+        ]
+        status, run = await client.send("GET", f"/runs/{reply['run_id']}")
+        assert ("customer 42", "resting") == (run["thread"], run["status"])
+
+    asyncio.run(scenario())
+
+
+def test_posted_message_is_answered_by_the_dispatcher() -> None:
+    """`wait: false` only posts; the reply is missing until a worker has made it."""
+
+    async def scenario() -> None:
+        dispatcher = RecordingDispatcher()
+        client = Client(dispatcher=dispatcher)
+        body = {"text": "Hello", "wait": False}
+        status, posted = await client.send("POST", MESSAGES, body)
+        run_id = posted["run_id"]
+        assert (202, "queued", 1, True) == (
+            status,
+            posted["status"],
+            posted["number"],
+            posted["woken"],
+        )
+        assert [run_id] == dispatcher.runs
+        status, missing = await client.send("GET", f"{MESSAGES}/1")
+        assert (202, "queued") == (status, missing["status"])
+        await client.runner.resume(run_id)
+        status, reply = await client.send("GET", f"{MESSAGES}/1")
+        assert (200, "1: Hello") == (status, reply["output"])
+        assert 404 == (await client.send("GET", f"{MESSAGES}/2"))[0]
+        for wrong in ("0", "x", "-1", "9" * 30, "%C2%B2"):
+            assert 400 == (await client.send("GET", f"{MESSAGES}/{wrong}"))[0]
+
+    asyncio.run(scenario())
+
+
+def test_approval_is_shown_to_its_sender_and_later_messages_are_queued(
+    environment: RunEnvironment,
+) -> None:
+    """After the decision each message has its own reply."""
+
+    async def scenario() -> None:
+        client = Client()
+        status, held = await client.send("POST", MESSAGES, {"text": "pay rent"})
+        assert (202, "suspended") == (status, held["status"])
+        [wait] = held["waits"]
+        assert ("approval", "ann", "open") == (
+            wait["kind"],
+            wait["requester"],
+            wait["state"],
+        )
+        status, queued = await client.send("POST", MESSAGES, {"text": "Hi"}, by="bob")
+        assert (202, "queued", []) == (status, queued["status"], queued["waits"])
+        status, again = await client.send("GET", f"{MESSAGES}/1")
+        assert (202, [wait]) == (status, again["waits"])
+
+        await client.runner.decide(wait["id"], Approve(by="kim"))
+        assert [] == (await client.send("GET", f"{MESSAGES}/1"))[1]["waits"]
+        await client.runner.sweep()
+        for number, expected in ((1, "done: paid rent"), (2, "2: Hi")):
+            status, reply = await client.send("GET", f"{MESSAGES}/{number}")
+            assert (200, expected) == (status, reply["output"])
+        assert ["pay rent"] == environment.effect_names()
+
+    asyncio.run(scenario())
+
+
+def test_stop_and_close_are_recorded_under_the_identity() -> None:
+    """The stopped reply is `failed`; the next message opens a closed thread anew."""
+
+    async def scenario() -> None:
+        client = Client()
+        for name in ("stop", "close"):
+            refused = await client.response("POST", f"{THREAD}/{name}", {})
+            assert "message-not-found" == problem_slug(refused)
+        await client.send("POST", MESSAGES, {"text": "pay rent"})
+        status, changed = await client.send("POST", f"{THREAD}/stop", {"reason": "No."})
+        assert 200 == status
+        await client.runner.sweep()
+        status, reply = await client.send("GET", f"{MESSAGES}/1")
+        assert (200, "failed", "stopped") == (
+            status,
+            reply["status"],
+            reply["failure"]["code"],
+        )
+        closed = await client.send("POST", f"{THREAD}/close", {})
+        assert (200, {**changed, "status": "finished"}) == closed
+        status, anew = await client.send("POST", MESSAGES, {"text": "Hello"})
+        assert (200, "1: Hello", 1) == (status, anew["output"], anew["number"])
+        assert anew["run_id"] != reply["run_id"]
+        # The replies of the first run can still be read.
+        old = await client.send("GET", f"{MESSAGES}/1?run_id={reply['run_id']}")
+        assert (200, reply) == old
+        wrong = await client.send("GET", f"{MESSAGES}/1?run_id=t-x-1")
+        assert 400 == wrong[0]
+
+    asyncio.run(scenario())
+
+
+def test_message_behind_a_close_is_gone() -> None:
+    """The problem says what to do next."""
+
+    async def scenario() -> None:
+        client = Client()
+        _, held = await client.send("POST", MESSAGES, {"text": "pay rent"})
+        await client.send("POST", f"{THREAD}/close", {})
+        status, late = await client.send("POST", MESSAGES, {"text": "late"})
+        assert (202, 3) == (status, late["number"])
+        await client.runner.decide(held["waits"][0]["id"], Approve(by="kim"))
+        await client.runner.sweep()
+        gone = await client.response("GET", f"{MESSAGES}/3")
+        assert (410, "thread-closed") == (gone.status, problem_slug(gone))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+@pytest.mark.parametrize("mount", ["", "/threads/api"])
+def test_keys_are_any_text_behind_asgi(key: str, mount: str) -> None:
+    """A slash of the key is not a slash of the path, also below a mount point."""
+
+    if mount and "\n" in key:
+        return  # Starlette's `Mount` has no path with a line break
+
+    async def scenario() -> None:
+        client = Client()
+        app: Any = asgi.app(client.api)
+        if mount:
+            app = Starlette(routes=[Mount(mount, app)])
+        url = httpx.URL(
+            "http://api",
+            raw_path=f"{mount}/threads/support/{_encoded(key)}".encode(),
+        )
+        transport = httpx.ASGITransport(app)
+        headers = {"authorization": "Bearer ann"}
+        async with httpx.AsyncClient(transport=transport, headers=headers) as http:
+            posted = await http.post(f"{url}/messages", json={"text": "Hello"})
+            assert (200, "1: Hello") == (posted.status_code, posted.json()["output"])
+            read = await http.get(f"{url}/messages/1")
+            assert (200, "1: Hello") == (read.status_code, read.json()["output"])
+            shown = await http.get(f"{url}")
+            assert (200, key) == (shown.status_code, shown.json()["thread"])
+        state = await client.runner.thread(key=key).look()
+        assert state is not None
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_keys_are_any_text_behind_a_function_url(key: str) -> None:
+    """The event has the encoded path."""
+
+    async def scenario() -> None:
+        client = Client()
+        path = f"/threads/support/{_encoded(key)}/messages"
+        event = parse_event(
+            {
+                "version": "2.0",
+                "rawPath": path,
+                "rawQueryString": "",
+                "headers": {
+                    "authorization": "Bearer ann",
+                    "content-type": "application/json",
+                },
+                "requestContext": {"http": {"method": "POST", "path": path}},
+                "body": json.dumps({"text": "Hello"}),
+                "isBase64Encoded": False,
+            }
+        )
+        assert isinstance(event, HttpEvent)
+        response = await client.api.handle(event.request)
+        assert 200 == response.status
+        messages = await client.runner.thread(key=key).messages()
+        assert 3 == len(messages)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/threads/support/%FF/messages", 404),
+        ("/threads/support//messages", 404),
+        ("/threads/support", 404),
+        ("/threads/support/k/other", 404),
+        (f"/threads/support/{'x' * 501}/messages", 400),
+        ("/threads/nobody/k/messages", 400),
+    ],
+)
+def test_other_paths_are_refused_by_both_doors(path: str, status: int) -> None:
+    """Nothing is stored."""
+
+    async def scenario() -> None:
+        client = Client()
+        assert status == (await client.send("POST", path, {"text": "Hello"}))[0]
+        transport = httpx.ASGITransport(asgi.app(client.api))
+        headers = {"authorization": "Bearer ann"}
+        async with httpx.AsyncClient(transport=transport, headers=headers) as http:
+            response = await http.post(f"http://api{path}", json={"text": "Hello"})
+        assert status == response.status_code
+        assert [] == await client.runner.store.keys("")
+
+    asyncio.run(scenario())
+
+
+def test_api_below_a_base_path_and_without_a_raw_path() -> None:
+    """A request without a raw path has the key of its decoded path."""
+
+    async def scenario() -> None:
+        client = Client(base_path="/agents")
+        for raw_path in ("/agents/threads/support/a%2Fb/messages", None):
+            path = "/agents/threads/support/a/b/messages"
+            request = Request(
+                method="POST",
+                path=path if raw_path else "/agents/threads/support/a b%/messages",
+                raw_path=raw_path,
+                headers={
+                    "authorization": "Bearer ann",
+                    "content-type": "application/json",
+                },
+                body=b'{"text": "Hello"}',
+            )
+            assert 200 == (await client.api.handle(request)).status
+        for key in ("a/b", "a b%"):
+            assert 3 == len(await client.runner.thread(key=key).messages())
+
+    asyncio.run(scenario())
+
+
+def _encoded(key: str) -> str:
+    """Return a key as one segment of a path; clients drop `.` and `..` otherwise."""
+    return quote(key, safe="").replace(".", "%2E")
