@@ -43,20 +43,24 @@ Approver = Annotated[
 ]
 
 
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help="List the waits of this kind, for example event. Repeat it for more "
+        "kinds. Default: the kinds that ask a person.",
+    ),
+]
+IdsOnly = Annotated[
+    bool, typer.Option("--ids", help="Print only the ids, one per line.")
+]
+
+
 def waiting(
     *,
     json: Json = False,
-    ids: Annotated[
-        bool, typer.Option("--ids", help="Print only the ids, one per line.")
-    ] = False,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind",
-            help="List the waits of this kind, for example event. Repeat it for more "
-            "kinds. Default: the kinds that ask a person.",
-        ),
-    ] = None,
+    ids: IdsOnly = False,
+    kind: Kinds = None,
     approver: Approver = None,
     due: Annotated[
         bool,

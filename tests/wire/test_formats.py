@@ -182,7 +182,7 @@ def test_older_release_refuses_every_object_of_a_thread_by_its_number(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It never reads a thread as a run that ends, or a close as a message."""
-    monkeypatch.delitem(envelope.FORMATS, 3)
+    monkeypatch.delitem(formats.FORMATS, 3)
     monkeypatch.setattr(envelope, "NEWEST_FORMAT", 2)
 
     with pytest.raises(FormatError, match="has format 3") as caught:
