@@ -65,6 +65,8 @@ async def post_once(
         await objects.create(key, encode_first_number(number, run_id))
     except AlreadyExists:
         first = decode_first_number(await objects.read(key), key, run_id)
+        # Others may have posted since the listing.
+        number = await _next_number(objects, run_id, last_read)
         if not 0 < first <= number:
             msg = (
                 f"{key} is damaged: it says that its message has at least number "

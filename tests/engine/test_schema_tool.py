@@ -248,6 +248,8 @@ class OwnTool:
         self.verify_call = inner.verify_call
         self.display_call = inner.display_call
         self.secrets = inner.secrets
+        self.retries = inner.retries
+        self.on_error = inner.on_error
 
 
 def test_own_implementation_of_the_protocol_waits_and_runs(

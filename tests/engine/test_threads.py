@@ -28,10 +28,13 @@ from continuations import (
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.thread_agents import CLERK_ASKS, support
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations import Outcome
     from continuations.engine.outcomes import SendResult
     from continuations.models.interface import ModelRequest
@@ -630,3 +633,27 @@ def test_a_reply_that_a_decision_ends_is_stored_before_the_next_message_is_read(
     failed = first.reply()
     assert isinstance(failed, Failed)
     assert "denied" == failed.error.code
+
+
+def test_a_repeat_may_list_the_messages_before_others_post() -> None:
+    """Then its first number is larger than the listing said, and nothing is damaged."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    thread = Runner(support(), store=store, clock=clock).thread(key="k")
+    thread.send("one")
+
+    class Slow(ForwardingStore):
+        """Others post between the listing of messages and the next create."""
+
+        posted = False
+
+        async def create(self, key: str, body: bytes) -> datetime | None:
+            if "/in/i-" in key and not self.posted:
+                self.posted = True
+                others = AsyncRunner(support(), store=store, clock=clock)
+                await others.thread(key="k").post("two")
+                await others.thread(key="k").post("mine", id="m")
+            return await super().create(key, body)
+
+    late = Runner(support(), store=Slow(store), clock=clock).thread(key="k")
+    assert "3: mine" == output(late.send("mine", id="m"))

@@ -73,6 +73,7 @@ UNREACHED: dict[str, str] = {
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/threads.py": _FAULT_OF_OURS,
+    "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
         "another process closes the thread between two requests"
     ),

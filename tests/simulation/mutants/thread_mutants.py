@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import call_cancellation, thread_requests
-from continuations.engine import async_thread, async_ticket
+from continuations.engine import async_ticket
 from continuations.engine.inbox_messages import (
     is_for_present_reply,
     leaves_messages,
@@ -253,7 +253,7 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
         number = await Versions(objects, run_id).newest_number()
         return thread_keys.Generation(2 if number else 1, run_id, number)
 
-    yield patch(original, newest_generation, only_in=(async_thread,))
+    yield patch(original, newest_generation)
 
 
 MUTANTS = mutants_in(globals())
