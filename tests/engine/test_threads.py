@@ -30,6 +30,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import should_pause_after
 from tests.engine.thread_agents import CLERK_ASKS, support
 
 if TYPE_CHECKING:
@@ -518,6 +519,21 @@ def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
         assert name == held.waits[0].requester
         runner.decide(held.waits[0].id, Deny(by="kim"))
         output(ticket.reply())
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_stopping_process_leaves_the_reply_to_a_sweep(
+    environment: RunEnvironment, runner: Runner, thread: Thread[Any], steps: int
+) -> None:
+    """Wherever `should_pause` ends the work, the tool runs once."""
+    ticket = thread.post("note it")
+    left = ticket.reply(should_pause=should_pause_after(steps))
+    assert isinstance(left, Suspended | Queued)
+    assert left.paused
+    [swept] = runner.sweep().resumed
+
+    assert "done: noted it" == output(swept) == output(ticket.reply())
+    assert ["note it"] == environment.effect_names()
 
 
 def test_instructions_are_made_once_with_the_first_message() -> None:
