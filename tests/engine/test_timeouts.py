@@ -146,7 +146,7 @@ def test_approval_is_refused_until_the_claim_that_began_the_call_is_over(
     shared = SharedStore()
     runner = shared.machine(agents=make_boss(SCRIPT, pay))
     wait = single_wait(runner.start("go", run_id="r1"))
-    assert running.is_set()
+    assert running.wait(10)
 
     # While the claim lasts, the error names its end
     for seconds in (0, 15, 30):
