@@ -25,6 +25,8 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
+from tests.engine.test_crash_at_every_operation import remaining_keys
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -36,16 +38,7 @@ def test_only_an_early_answer_counts_for_a_version_without_the_wait(
     dying = FaultyStore(store)
     ids: list[str] = []
 
-    @tool
-    def scan(document: str, ctx: ToolContext) -> ToolWait[int]:
-        """Scan a document."""
-        del document
-        ids.append(ctx.wait_id)
-        dying.has_crashed = True
-        return external("scan", int)
-
-    model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
-    agent = Agent("boss", tools=[scan], model=model)
+    agent = dying_agent(dying, ids)
     with pytest.raises(Crash):
         Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
     clock.seconds += 61
@@ -68,3 +61,41 @@ def test_only_an_early_answer_counts_for_a_version_without_the_wait(
     assert is_early == (ids[0] in arrived.decisions)
     assert asked.waits[0].id in arrived.decisions
     assert isinstance(runner.resume("r1"), Finished)
+
+
+def dying_agent(dying: FaultyStore, ids: list[str]) -> Agent:
+    """Return an agent whose worker dies in the tool; the ids of its waits are noted."""
+
+    @tool
+    def scan(document: str, ctx: ToolContext) -> ToolWait[int]:
+        """Scan a document."""
+        del document
+        ids.append(ctx.wait_id)
+        dying.has_crashed = True
+        return external("scan", int)
+
+    model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
+    return Agent("boss", tools=[scan], model=model)
+
+
+def test_no_object_of_an_unknown_outcome_is_left_after_an_early_answer() -> None:
+    """The answer tells the outcome, and a worker dies at each operation after that."""
+    for point in every_crash("before", "after", more_than=8):
+        store, clock = MemoryStore(), ManualClock()
+        dying = FaultyStore(store)
+        ids: list[str] = []
+        agent = dying_agent(dying, ids)
+        with pytest.raises(Crash):
+            Runner(agent, store=dying, clock=clock).start("go", run_id="r1")
+        clock.seconds += 61
+        runner = Runner(agent, store=store, clock=clock)
+        assert isinstance(runner.resume("r1"), Suspended)
+        runner.decide(ids[0], Answer(7))
+        with point.process(store) as again:
+            Runner(agent, store=again, clock=clock).resume("r1")
+
+        for _ in range(3):
+            clock.seconds += 86_400
+            assert {} == runner.sweep().errors
+        assert isinstance(runner.resume("r1"), Finished)
+        assert [] == remaining_keys(store)
