@@ -10,11 +10,13 @@ from continuations.core.operator_waits import CANCELLED, cancel_reasons
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.job_cancellation import NO_RESULT, jobs_to_cancel
+from continuations.ledger import waits
 from continuations.ledger.decisions import close_wait
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
@@ -70,6 +72,21 @@ class RunEnder:
         reason = run.failure.message if run.failure else None
         await self.close_waits(before, before.waits.values(), reason)
         return after
+
+    async def close_ended_waits(
+        self,
+        state: RunState,
+        settled: AbstractSet[str],
+        cancelled: AbstractSet[str],
+        requests: Sequence[OperatorRequest],
+    ) -> None:
+        """Close the waits that an early answer settled, or an operator cancelled.
+
+        A settled wait gets no decision, so no sweep deletes its object after a crash.
+        """
+        await waits.delete(self.objects, settled)
+        ended = [wait for key, wait in state.waits.items() if key in cancelled]
+        await self.close_cancelled_waits(state, ended, requests)
 
     async def close_cancelled_waits(
         self,

@@ -43,7 +43,7 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.ledger import claims, waits
+from continuations.ledger import claims
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import ClockReading
 from continuations.ledger.read_ahead import read_ahead
@@ -273,10 +273,10 @@ class Worker:
             return state
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
-        # Early answers ended these. Without a decision, no sweep deletes their objects.
-        await waits.delete(self.objects, state.waits.keys() - before.waits.keys())
-        cancelled = [wait for key, wait in state.waits.items() if key in cancels]
-        await ender.close_cancelled_waits(state, cancelled, arrived.operator_requests)
+        settled = state.waits.keys() - before.waits.keys()
+        await ender.close_ended_waits(
+            state, settled, cancels, arrived.operator_requests
+        )
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )
