@@ -274,9 +274,8 @@ class Worker:
         # After everything that can raise: the next steps write to the store.
         await journal.ensure_guarded()
         settled = state.waits.keys() - before.waits.keys()
-        await ender.close_ended_waits(
-            state, settled, cancels, arrived.operator_requests
-        )
+        requests = arrived.operator_requests
+        await ender.close_ended_waits(state, settled, cancels, requests)
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )
