@@ -69,17 +69,23 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
 
 def _begun(run: RunRow, root: FrameRow, sender: str | None) -> tuple[RunRow, FrameRow]:
     """Return the rows of a thread that answers a message: its limits count from now."""
-    run = replace(run, earlier_usage=run.usage, sender=sender)
-    run = replace(run, output=None, failure=None)
-    return run, replace(root, earlier_turns=root.turns)
+    begun = replace(
+        run, earlier_usage=run.usage, sender=sender, output=None, failure=None
+    )
+    return begun, replace(root, earlier_turns=root.turns)
 
 
 def rest(draft: Draft, *, output: str | None, failure: Failure | None = None) -> None:
     """Give the reply to the messages that were read, and rest."""
     run = draft.run
-    answered = run.last_inbox_number
-    replied = replace(run, answered=answered, stopping=None)
-    draft.put_run(replace(replied, output=output, failure=failure))
+    replied = replace(
+        run,
+        answered=run.last_inbox_number,
+        stopping=None,
+        output=output,
+        failure=failure,
+    )
+    draft.put_run(replied)
     # The row has not changed, but no model is asked any more.
     draft.put_frame(draft.frame(ROOT_FRAME_ID))
 

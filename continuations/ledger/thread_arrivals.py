@@ -14,8 +14,6 @@ from continuations.ledger import layout
 from continuations.ledger.objects import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
@@ -48,26 +46,24 @@ def _ids_known_early(state: RunState) -> list[str]:
 async def _late_keys(objects: Objects, state: RunState) -> list[str]:
     """Return the keys of unread messages, of new requests, and of a cancel request.
 
-    They sort between the last message that was read and the versions.
+    They sort between the last message that was read and the versions. The requests that
+    the thread has taken in stand among them, and are passed over in one step.
     """
     run = state.run
+    prefix, arrivals = layout.run_prefix(run.id), layout.arrivals_prefix(run.id)
+    first = layout.numbered_key(layout.OPERATOR_REQUEST, run.id, 0)
+    taken = layout.numbered_key(
+        layout.OPERATOR_REQUEST, run.id, run.last_operator_number
+    )
     after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
-    return [key async for key in _arrivals_after(objects, run.id, after)]
-
-
-async def _arrivals_after(
-    objects: Objects, run_id: str, after: str
-) -> AsyncIterator[str]:
-    arrivals = layout.arrivals_prefix(run_id)
+    keys: list[str] = []
     while True:
-        page = await objects.keys(layout.run_prefix(run_id), after, _PAGE_LIMIT)
-        for key in page:
-            if not key.startswith(arrivals):
-                return
-            yield key
-        if len(page) < _PAGE_LIMIT:
-            return
-        after = page[-1]
+        page = await objects.keys(prefix, after, _PAGE_LIMIT)
+        late = [key for key in page if key.startswith(arrivals)]
+        keys += [key for key in late if not first < key <= taken]
+        if len(late) < _PAGE_LIMIT:
+            return keys
+        after = max(late[-1], taken) if late[-1] > first else late[-1]
 
 
 async def _numbered_keys(

@@ -79,6 +79,25 @@ def test_a_message_costs_the_same_requests_at_every_length() -> None:
         assert costs[number]["read"] <= math.log2(versions[number]) + 4
 
 
+def test_a_message_costs_the_same_after_many_requests_of_operators() -> None:
+    """More than one page of requests that the thread has taken in is passed over."""
+    store = CountingStore()
+    runner = make_runner(store)
+    run_id = send(runner, "k").run_id
+    costs: list[Counter[str]] = []
+    for pairs in (60, 200):
+        for _ in range(pairs):
+            runner.pause(run_id)
+            runner.unpause(run_id)
+        assert {} == runner.sweep().errors
+        store.reset()
+        send(runner, "k")
+        costs.append(store.requests.copy())
+
+    assert costs[0]["keys"] == costs[1]["keys"]
+    assert costs[0]["create"] == costs[1]["create"]
+
+
 def test_idle_threads_are_in_no_list_and_cost_a_sweep_nothing() -> None:
     """A sweep makes the requests that it makes in a store without threads."""
     store = CountingStore()
