@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from continuations.core import frame_state
 from continuations.core.call_events import (
     AnswerReceived,
     ApprovalRequested,
     Approved,
     CallAccepted,
     CallParked,
+    CallReturned,
     CallStarted,
     OutcomeUnknown,
     Reopened,
@@ -18,6 +20,7 @@ from continuations.core.call_events import (
     SubAgentStarted,
 )
 from continuations.core.calls import Parked, Ready, Started, Unknown
+from continuations.core.frames import NO_STATE
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
@@ -73,6 +76,9 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             return replace(row, arguments=event.arguments, original_arguments=original)
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
+        case CallReturned(patch=str()) | CallParked(patch=str()):
+            patch = frame_state.with_patch(row.patch or NO_STATE, event.patch)
+            return replace(row, patch=patch)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.
             form = row.form
@@ -107,5 +113,6 @@ def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
         repeatable=event.repeatable,
         verifiable=event.verifiable,
         secrets=event.secrets,
+        writes_state=event.writes_state,
         quorum=None,
     )

@@ -170,6 +170,10 @@ class CallRow:
             after the calls that run in it.
         grant: Id of the grant that approved the call instead of a person, or `None`.
         form: Form that the approver filled in, as JSON text, or `None`.
+        writes_state: Whether the tool changes the state of its agent. Such calls of a
+            turn begin one after another.
+        patch: The fields of the state that the call changes once its turn ends, as
+            JSON text, or `None`. A call that does not return changes none.
     """
 
     id: str
@@ -193,3 +197,5 @@ class CallRow:
     cancelled: str | None = None
     grant: str | None = None
     form: str | None = None
+    writes_state: bool = False
+    patch: str | None = None

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
 
+# The state of an agent whose tools have changed nothing.
+NO_STATE = "{}"
+
 
 @dataclass(frozen=True, slots=True)
 class ConditionCount:
@@ -70,6 +73,8 @@ class FrameRow:
             now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
+        state: The state of the agent, as the text of a JSON object. It has the fields
+            that tools have changed. A delta stores it apart from the row.
     """
 
     id: str
@@ -87,6 +92,7 @@ class FrameRow:
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
+    state: str = NO_STATE
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core import frame_state
 from continuations.core.actions import (
     Action,
     AskModel,
@@ -32,7 +33,8 @@ _ACTIONS: dict[
 def plan(state: RunState) -> tuple[Action, ...]:
     """Return every action that needs no decision.
 
-    The order is that of the numbers in the ids of the frames and calls. An empty plan
+    The order is that of the numbers in the ids of the frames and calls. Calls of a turn
+    that write the state of their agent begin one after another. An empty plan
     means that the run has ended, or that a wait must end before it can advance.
     """
     if state.is_suspended:
@@ -41,11 +43,17 @@ def plan(state: RunState) -> tuple[Action, ...]:
     if len(ids) > 1:
         # Every process must plan in the same order.
         ids.sort(key=lambda row_id: int(row_id[1:]))
-    return tuple([_action(state, row_id) for row_id in ids])
+    actions = [_action(state, row_id) for row_id in ids]
+    return tuple([action for action in actions if action is not None])
 
 
-def _action(state: RunState, row_id: str) -> Action:
+def _action(state: RunState, row_id: str) -> Action | None:
+    """Return the action of a frame or call, or `None` if an earlier call must end."""
     call = state.calls.get(row_id)
     if call is None:
         return AskModel(row_id)
+    if call.writes_state and frame_state.is_held(
+        call, state.frames[call.frame_id], state.calls
+    ):
+        return None
     return _ACTIONS[type(call.state)](row_id)
