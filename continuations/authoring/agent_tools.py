@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from continuations.authoring.agent_options import option_error
 from continuations.authoring.tool_members import is_tool
@@ -30,6 +30,6 @@ def resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
             msg = f"agent {agent_name}: the function `tools` raised {why}."
             raise InvalidInput(msg) from error
     if isinstance(tools, Sequence) and not isinstance(tools, str):
-        return cast("Sequence[Any]", tools)
+        return tools  # pyright: ignore[reportUnknownVariableType] - items may be any
     wanted = "a list, or a function that returns a list"
     raise option_error(agent_name, "tools", wanted, tools)

@@ -76,8 +76,8 @@ class ModelRequest:
         agent: The name of the agent, for logs and tests. It is not sent.
         run_id: The id of the run, for logs and tests. It is not sent.
         on_delta: A model that can stream awaits this function with each part of the
-            reply, before it reads the next part. `None`: nobody listens; a model does
-            not stream. The returned reply contains all parts in every case.
+            reply, before it reads the next part. `None`: the model need not
+            stream. The returned reply contains all parts in every case.
     """
 
     messages: Sequence[Message]
