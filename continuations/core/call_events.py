@@ -187,10 +187,14 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A person or `verify` gave the result of the call; the tool does not run."""
+    """A person or `verify` gave the result of the call; the tool does not run.
+
+    `patch` is as in `CallReturned`.
+    """
 
     call_id: str
     content: str
+    patch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core import frame_state
 from continuations.core.call_events import (
+    Answered,
     AnswerReceived,
     ApprovalRequested,
     Approved,
@@ -20,7 +21,6 @@ from continuations.core.call_events import (
     SubAgentStarted,
 )
 from continuations.core.calls import Parked, Ready, Started, Unknown
-from continuations.core.frames import NO_STATE
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_attempts(row: CallRow, event: CallEvent) -> None:
         raise illegal_transition(f"call {row.id} may have run", event)
 
 
-def with_event_data(  # noqa: PLR0911 - one return for each kind of event
+def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
     row: CallRow, event: CallEvent
 ) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
@@ -76,8 +76,8 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             return replace(row, arguments=event.arguments, original_arguments=original)
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
-        case CallReturned(patch=str()) | CallParked(patch=str()):
-            patch = frame_state.with_patch(row.patch or NO_STATE, event.patch)
+        case CallReturned() | CallParked() | Answered() if event.patch is not None:
+            patch = frame_state.with_patch(row.patch or "", event.patch)
             return replace(row, patch=patch)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.

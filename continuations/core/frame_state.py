@@ -41,8 +41,8 @@ def seen_by(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> str
     call reads the state of the beginning of its turn, whatever runs at the same time.
     """
     if not call.writes_state:
-        return frame.state
-    before = after_turn(frame.state, _before(call, frame, calls))
+        return frame.state_json
+    before = after_turn(frame.state_json, _before(call, frame, calls))
     return with_patch(before, call.patch)
 
 
@@ -64,7 +64,7 @@ def _before(
 
 def fields(state_json: str) -> dict[str, Any]:
     """Return the fields of a state, or of a patch, as a new dict."""
-    parsed: dict[str, Any] = jsontext.parse(state_json)
+    parsed: dict[str, Any] = jsontext.parse(state_json or "{}")
     return parsed
 
 
@@ -74,7 +74,7 @@ def changed_fields(before_json: str, after_json: str) -> str:
     changed = {
         name: value
         for name, value in fields(after_json).items()
-        if name not in before or not jsontext.canonical(before[name])
-        == jsontext.canonical(value)
+        if name not in before
+        or jsontext.canonical(before[name]) != jsontext.canonical(value)
     }
     return jsontext.canonical(changed)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
 
-# The state of an agent whose tools have changed nothing.
-NO_STATE = "{}"
-
 
 @dataclass(frozen=True, slots=True)
 class ConditionCount:
@@ -73,8 +70,9 @@ class FrameRow:
             now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
-        state: The state of the agent, as the text of a JSON object. It has the fields
-            that tools have changed. A delta stores it apart from the row.
+        state_json: The state of the agent as the text of a JSON object, with the fields
+            that tools have changed. Empty before the first change. A delta stores it
+            apart from the row.
     """
 
     id: str
@@ -92,7 +90,7 @@ class FrameRow:
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
-    state: str = NO_STATE
+    state_json: str = ""
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

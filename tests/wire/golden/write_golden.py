@@ -849,7 +849,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
 # A description names an attribute of a later format only if it has a value.
 _NEW_ATTRIBUTES = {
     field.attribute or field.name for fields in NEW_FIELDS.values() for field in fields
-}
+} | {"state_json"}  # a delta has the states of its frames
 
 
 def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
