@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.output_spec import OutputSpec
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
@@ -90,6 +91,10 @@ class Agent(Generic[Output]):
             `every(turns=...)`, `after(minutes=...)`, or functions of an
             `AgentProgress` that return True or a text. If one is met, the agent waits
             until `unpause`. Default: none.
+        state: The type of the agent's state, a pydantic model or a dataclass whose
+            fields have defaults. Each conversation of the agent has a state of its own,
+            which tools read as `ctx.state` and change with `ctx.update`. It is stored.
+            Default: no state.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -127,6 +132,7 @@ class Agent(Generic[Output]):
         settings: Mapping[str, Any] | None = None,
         reset_tool_choice: bool = True,
         suspend_when: SuspendConditions = (),
+        state: type[Any] | None = None,
     ) -> None:
         agent_options.check_name(name)
         self.name = name
@@ -144,6 +150,8 @@ class Agent(Generic[Output]):
         agent_options.check_options(name, vars(self))
         self.settings = agent_options.copy_settings(name, settings)
         self.suspend_conditions = checked_conditions(name, suspend_when)
+        self.state = state
+        self.state_spec = None if state is None else _make_state_spec(name, state)
         self._tools = tools
         if not agent_tools.is_tools_function(tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
@@ -208,6 +216,12 @@ class Agent(Generic[Output]):
                 msg = (
                     f"agent {self.name} has two tools named {tool.name}: give one of"
                     " them another name."
+                )
+                raise InvalidInput(msg)
+            if tool.writes_state and self.state_spec is None:
+                msg = (
+                    f"agent {self.name}: tool {tool.name} writes the state, and the "
+                    "agent has none. Declare Agent(..., state=...)."
                 )
                 raise InvalidInput(msg)
             tools[tool.name] = tool
@@ -345,3 +359,9 @@ class Agent(Generic[Output]):
             OutputInvalid: The text does not fit the type; the error is for the model.
         """
         return text if self.has_text_output else self._output_spec.parse(text)
+
+
+def _make_state_spec(name: str, type_: Any) -> StateSpec:
+    from continuations.authoring import state_spec  # noqa: PLC0415 - it imports pydantic
+
+    return state_spec.make_state_spec(type_, agent_name=name)

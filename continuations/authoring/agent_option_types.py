@@ -35,3 +35,4 @@ class AgentOptions(TypedDict, total=False):
     settings: Mapping[str, Any] | None
     reset_tool_choice: bool
     suspend_when: SuspendConditions
+    state: type[Any] | None

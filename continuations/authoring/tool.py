@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         SchemaTool,
         SchemaToolOptions,
     )
-    from continuations.authoring.tool_protocol import OnTimeout
+    from continuations.authoring.tool_declaration import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
     from continuations.authoring.tool_waits import ToolWait
 
@@ -66,6 +66,7 @@ class Tool(WaitingTool, Generic[P, R]):
         is_enabled: See `tool`.
         summary: See `tool`.
         reversible: See `tool`.
+        writes_state: See `tool`.
         scope: The local names that the annotations of a nested function use. `tool`
             passes them.
 
@@ -92,6 +93,7 @@ class Tool(WaitingTool, Generic[P, R]):
         is_enabled: bool | EnabledCondition = True,
         summary: Summary | None = None,
         reversible: bool | None = None,
+        writes_state: bool = False,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
@@ -108,6 +110,7 @@ class Tool(WaitingTool, Generic[P, R]):
             is_enabled=is_enabled,
             summary=summary,
             reversible=reversible,
+            writes_state=writes_state,
         )
         self.function = function
         callables.check_tool_function(function, self.name)
@@ -159,6 +162,7 @@ class Tool(WaitingTool, Generic[P, R]):
             is_enabled: See `tool`.
             summary: See `tool`.
             reversible: See `tool`.
+            writes_state: See `tool`.
             readings: `Money` and `Secret` by path: `"cents"`, `"card/number"`, and
                 `"*"` for every item, `"cards/*/number"`.
 
@@ -306,6 +310,7 @@ def tool(
     is_enabled: bool | EnabledCondition = True,
     summary: Summary | None = None,
     reversible: bool | None = None,
+    writes_state: bool = False,
 ) -> Tool[P, R]: ...
 @overload
 def tool(
@@ -324,6 +329,7 @@ def tool(
     is_enabled: bool | EnabledCondition = True,
     summary: Summary | None = None,
     reversible: bool | None = None,
+    writes_state: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a plain or async function, or from a bound method.
@@ -368,6 +374,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
             that returns the sentence. A model never writes it. Default: none.
         reversible: Whether people read that a call can be undone. Default: not said.
+        writes_state: Whether a call may use `ctx.update`. Such calls of one turn begin
+            one after another, in the order of the model. Default: `False`.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

@@ -5,10 +5,16 @@ from __future__ import annotations
 import inspect
 from typing import TypeGuard
 
+from continuations.authoring.tool_declaration import ToolDeclaration
 from continuations.authoring.tool_protocol import ToolProtocol
 
 _MISSING = object()
-_MEMBERS = tuple(name for name in vars(ToolProtocol) if not name.startswith("_"))
+_MEMBERS = tuple(
+    name
+    for part in (ToolDeclaration, ToolProtocol)
+    for name in vars(part)
+    if not name.startswith("_")
+)
 
 
 def is_tool(value: object) -> TypeGuard[ToolProtocol]:

@@ -16,110 +16,28 @@ Exactly the approved `arguments_json` run. `CallRow.arguments` has the same form
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
+
+from continuations.authoring.tool_declaration import ToolDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.approval import ApprovalPolicy
-    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
     from continuations.core.model_protocol import Model, OutputSchema
 
-OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
 
-
-class ToolProtocol(Protocol):
+class ToolProtocol(ToolDeclaration, Protocol):
     """A tool that a model may call.
 
     `Tool` wraps a Python function, `SchemaTool` a JSON Schema and a callable, and
     `AgentTool` an agent. The engine uses only this protocol.
     """
-
-    @property
-    def name(self) -> str:
-        """The name under which the model calls the tool."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description that the model reads."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments. Callers must not change it."""
-        ...
-
-    @property
-    def schema_json(self) -> str:
-        """The canonical JSON text of `parameters`."""
-        ...
-
-    @property
-    def contract_digest(self) -> str:
-        """The digest of name, version and schema, without titles and descriptions."""
-        ...
-
-    @property
-    def model_text_digest(self) -> str:
-        """The digest of description and schema with titles and descriptions."""
-        ...
-
-    @property
-    def version(self) -> str | None:
-        """The version that the author declared."""
-        ...
-
-    @property
-    def approval(self) -> ApprovalPolicy | None:
-        """The policy that decides which calls wait for a person; `None`: none do."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether a call has no side effect."""
-        ...
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the engine may repeat a call after a crash."""
-        ...
-
-    @property
-    def verifiable(self) -> bool:
-        """Whether `verify_call` can find out if an interrupted call took effect."""
-        ...
-
-    @property
-    def timeout(self) -> float | None:
-        """The time limit of one call in seconds; `None`: no limit."""
-        ...
-
-    @property
-    def on_timeout(self) -> OnTimeout:
-        """The consequence of the time limit for a call that may not be repeated."""
-        ...
-
-    @property
-    def retries(self) -> Retries | None:
-        """How a call is tried again after its function raised; `None`: it is not."""
-        ...
-
-    @property
-    def on_error(self) -> ToolErrorFunction | None:
-        """The function that makes the text of an error; `None`: the standard text."""
-        ...
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Paths of the arguments that people must not read."""
-        ...
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
         """Return what people read about a call; `None`: nothing is declared.
@@ -365,6 +283,11 @@ class AgentProtocol(Protocol):
     @property
     def output_retries(self) -> int:
         """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def state_spec(self) -> StateSpec | None:
+        """The declared type of the state of each frame; `None`: no state."""
         ...
 
     @property

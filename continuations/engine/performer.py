@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -46,7 +46,11 @@ from continuations.engine.rule_approvals import (
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
-from continuations.engine.tool_contexts import make_tool_context
+from continuations.engine.tool_contexts import (
+    call_state_of,
+    make_tool_context,
+    patch_of,
+)
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
@@ -130,6 +134,7 @@ class Performer:
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
             secrets=tool.secrets,
+            writes_state=tool.writes_state,
         )
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
@@ -273,11 +278,14 @@ class Performer:
                 self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
+        patch = patch_of(context)
         if isinstance(result, str):
-            return CallReturned(call_id=call.id, content=result)
+            return CallReturned(call_id=call.id, content=result, patch=patch)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
-        return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
+        return parked_calls.park(
+            state, call, tool, result, now=now, ulid=ulid, patch=patch
+        )
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
@@ -289,6 +297,7 @@ class Performer:
             self.ports,
             fence=fence,
             context=self.run_options.context,
+            call_state=call_state_of(self.stack_binding, state, call, tool),
         )
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
@@ -307,7 +316,10 @@ class Performer:
             verdict = None  # a check that fails establishes nothing
         if isinstance(verdict, ToolWait):
             return self._parked_by_verification(state, call, tool, verdict)
-        return self._verification_event(state, call, tool, verdict)
+        event = self._verification_event(state, call, tool, verdict)
+        if isinstance(event, Answered):
+            return replace(event, patch=patch_of(context))
+        return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
         """Return whether a call that began without an approval needs one now."""

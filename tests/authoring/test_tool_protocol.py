@@ -48,6 +48,7 @@ class OwnTool:
     secrets: tuple[str, ...] = ()
     retries = None
     on_error = None
+    writes_state = False
 
     def __init__(self, name: str) -> None:
         self.name = name
