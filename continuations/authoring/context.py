@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     # See `continuations.core.output_type`.
     from typing_extensions import TypeVar
-
-    from continuations.authoring.call_state import CallState
 
     State = TypeVar("State", default=Any)
 else:
     from typing import TypeVar
 
     State = TypeVar("State")
+
+
+class StateAccess(Protocol):
+    """The state of an agent as one call reads and changes it: a `CallState`."""
+
+    def value(self) -> Any:
+        """Return the state as a new value."""
+        ...
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Change fields."""
+        ...
+
+    def take_patch(self) -> str | None:
+        """Return the changed fields as JSON text; nothing changes any more."""
+        ...
 
 
 def _no_form() -> None:
@@ -76,7 +90,7 @@ class ToolContext(Generic[State]):
     make_callback_url: Callable[[], str] = field(
         default=_no_callback_url, repr=False, compare=False
     )
-    call_state: CallState | None = field(default=None, repr=False, compare=False)
+    call_state: StateAccess | None = field(default=None, repr=False, compare=False)
 
     @property
     def state(self) -> State:
@@ -110,7 +124,7 @@ class ToolContext(Generic[State]):
         """
         self._known_state().update(changes)
 
-    def _known_state(self) -> CallState:
+    def _known_state(self) -> StateAccess:
         if self.call_state is None:
             msg = (
                 "ctx.state is not available: the agent has no state. Declare "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext
+from continuations.core import frame_state, jsontext
 from continuations.core.calls import STATE_NAMES, Nested, open_wait_id
 from continuations.core.withheld_waits import withheld
 
@@ -50,6 +50,14 @@ class Frame:
     def messages(self) -> list[dict[str, Any]]:
         """The messages in the chat completions format, as new dicts."""
         return [message.data for message in self._run_state.logs[self._id].messages]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The stored state of the agent as a new dict of JSON values.
+
+        It has the fields that tools have changed; a missing field has its default.
+        """
+        return frame_state.fields(self._run_state.frames[self._id].state_json)
 
     @property
     def wait(self) -> Wait | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import missing_tool_text
 from continuations.engine.code_changes import find_code_changes
+from continuations.engine.state_checks import check_states
 from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
@@ -132,8 +133,10 @@ class StackBinding:
         """Raise `AgentChanged` unless the run can continue with the agents here.
 
         A frame without its agent can only end. It does so after a person denied or
-        answered a wait in it or below it.
+        answered a wait in it or below it. A stored state must fit the type of its
+        agent.
         """
+        check_states(state, self.find_agent)
         missing = self.missing_frames(state)
         if not missing:
             return
