@@ -10,7 +10,7 @@ from continuations.authoring import agent_options, agent_policy, agent_tools, ca
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from continuations.authoring.agent_options import option_error
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.errors import InvalidInput
 
 

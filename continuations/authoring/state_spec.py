@@ -162,5 +162,6 @@ def _validated(validate: Callable[[Any], Any], value: Any, data: Any) -> Any:
         raise StateInvalid(text, tuple(sorted(places))) from None
     except Exception as error:
         # A validator of the application may raise any exception.
-        msg = f"The state could not be checked ({type(error).__name__})."
+        why = type(error).__name__
+        msg = f"The state could not be checked ({why}). Use other values."
         raise StateInvalid(msg) from error

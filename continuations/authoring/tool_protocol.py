@@ -16,7 +16,8 @@ Exactly the approved `arguments_json` run. `CallRow.arguments` has the same form
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from continuations.authoring.tool_declaration import ToolDeclaration
 
@@ -321,3 +322,22 @@ class AgentProtocol(Protocol):
     def parse_output(self, text: str) -> Any:
         """Return the output that a final reply contains; raises `OutputInvalid`."""
         ...
+
+
+_MISSING = object()
+_MEMBERS = tuple(
+    name
+    for part in (ToolDeclaration, ToolProtocol)
+    for name in vars(part)
+    if not name.startswith("_")
+)
+
+
+def is_tool(value: object) -> TypeGuard[ToolProtocol]:
+    """Return whether a value has every member of the protocol."""
+    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12,
+    # `isinstance` reads every property. It would import pydantic and build each schema.
+    return not isinstance(value, type) and all(
+        inspect.getattr_static(value, name, _MISSING) is not _MISSING
+        for name in _MEMBERS
+    )

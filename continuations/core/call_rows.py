@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import frame_state
 from continuations.core.call_events import (
     Answered,
     AnswerReceived,
@@ -77,6 +76,8 @@ def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
         case CallReturned() | CallParked() | Answered() if event.patch is not None:
+            from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
             patch = frame_state.with_patch(row.patch or "", event.patch)
             return replace(row, patch=patch)
         case AnswerReceived():
@@ -113,6 +114,6 @@ def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
         repeatable=event.repeatable,
         verifiable=event.verifiable,
         secrets=event.secrets,
-        writes_state=event.writes_state,
+        patch=row.patch or ("{}" if event.writes_state else None),
         quorum=None,
     )

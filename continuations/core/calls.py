@@ -170,10 +170,9 @@ class CallRow:
             after the calls that run in it.
         grant: Id of the grant that approved the call instead of a person, or `None`.
         form: Form that the approver filled in, as JSON text, or `None`.
-        writes_state: Whether the tool changes the state of its agent. Such calls of a
-            turn begin one after another.
-        patch: The fields of the state that the call changes once its turn ends, as
-            JSON text, or `None`. A call that does not return changes none.
+        patch: The fields of its agent's state that the call changes once the turn ends,
+            as the text of a JSON object. `None` if the tool does not write the state.
+            Calls that do begin one after another.
     """
 
     id: str
@@ -197,5 +196,4 @@ class CallRow:
     cancelled: str | None = None
     grant: str | None = None
     form: str | None = None
-    writes_state: bool = False
     patch: str | None = None

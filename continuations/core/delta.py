@@ -15,7 +15,7 @@ from continuations.core.state import RunState
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from continuations.core.calls import CallRow
     from continuations.core.frames import FrameRow
@@ -61,17 +61,19 @@ class Delta:
 def diff(base: RunState | None, new: RunState) -> Delta:
     """Return the delta from `base` to `new`; without a base, a full copy."""
     if base is None:
+        frames, states = _without_states({}, new.frames.values())
         return Delta(
             run=new.run,
             manifest=new.manifest,
-            frames=tuple(new.frames.values()),
+            frames=frames,
             calls=tuple(new.calls.values()),
             waits=tuple(new.waits.values()),
             logs={key: _full_log_delta(log) for key, log in new.logs.items()},
             removed_ids=(),
-            states=_changed_states({}, new.frames.values()),
+            states=states,
         )
-    frames = tuple(_changed_rows(base.frames, new.frames))
+    changed = _changed_rows(base.frames, new.frames)
+    frames, states = _without_states(base.frames, changed)
     return Delta(
         run=new.run,
         manifest=None if base.manifest == new.manifest else new.manifest,
@@ -84,7 +86,7 @@ def diff(base: RunState | None, new: RunState) -> Delta:
             *(base.calls.keys() - new.calls.keys()),
             *(base.waits.keys() - new.waits.keys()),
         ),
-        states=_changed_states(base.frames, frames),
+        states=states,
     )
 
 
@@ -125,15 +127,20 @@ def _changed_rows(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
     return [row for key, row in new.items() if known(key) is not row]
 
 
-def _changed_states(
-    base: Mapping[str, FrameRow], changed: Iterable[FrameRow]
-) -> Mapping[str, str]:
+def _without_states(
+    base: Mapping[str, FrameRow], changed: Collection[FrameRow]
+) -> tuple[tuple[FrameRow, ...], Mapping[str, str]]:
+    """Return changed frames as they are stored, and the states that changed."""
     states: dict[str, str] = {}
+    has_states = False
     for row in changed:
-        old = base.get(row.id)
-        if row.state_json != ("" if old is None else old.state_json):
+        old = base[row.id].state_json if row.id in base else ""
+        if row.state_json != old:
             states[row.id] = row.state_json
-    return states
+        has_states = has_states or row.state_json != ""
+    if not has_states:
+        return tuple(changed), states
+    return tuple([replace(row, state_json="") for row in changed]), states
 
 
 def _with_states(base: RunState | None, delta: Delta) -> Iterable[FrameRow]:

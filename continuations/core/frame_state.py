@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def with_patch(state_json: str, patch_json: str | None) -> str:
     """Return a state, or a patch, whose fields a later patch has replaced."""
-    if patch_json is None:
+    if patch_json in (None, "{}"):
         return state_json
     return jsontext.canonical({**fields(state_json), **fields(patch_json)})
 
@@ -40,7 +40,7 @@ def seen_by(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> str
     A call that writes reads what the calls before it wrote: they have ended. Another
     call reads the state of the beginning of its turn, whatever runs at the same time.
     """
-    if not call.writes_state:
+    if call.patch is None:
         return frame.state_json
     before = after_turn(frame.state_json, _before(call, frame, calls))
     return with_patch(before, call.patch)
@@ -49,7 +49,7 @@ def seen_by(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> str
 def is_held(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> bool:
     """Return whether a call must not begin yet, because an earlier one may write."""
     return isinstance(call.state, Ready) and any(
-        (row.writes_state or isinstance(row.state, Proposed))
+        (row.patch is not None or isinstance(row.state, Proposed))
         and not isinstance(row.state, CLOSED_STATES)
         for row in _before(call, frame, calls)
     )

@@ -18,7 +18,6 @@ from continuations.core import (
     run_events,
     threads,
     tool_messages,
-    turn_results,
 )
 from continuations.core.call_events import (
     Answered,
@@ -264,7 +263,7 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     frame = replace(
         frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
     )
-    frame = turn_results.gather(draft, frame, rows)
+    frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(frame)
@@ -295,7 +294,7 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
                 event = CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
         rows = [draft.call(call) for call in frame.open_call_ids]
-        draft.put_frame(turn_results.gather(draft, frame, rows))
+        draft.put_frame(tool_messages.gather(draft, frame, rows))
     rests = draft.run.thread_key is not None and failure.code != "cancelled"
     _drop_waits(draft, keeps_pause=rests)
     if rests:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import frame_state, jsontext
+from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES, Nested, open_wait_id
 from continuations.core.withheld_waits import withheld
 
@@ -57,7 +57,8 @@ class Frame:
 
         It has the fields that tools have changed; a missing field has its default.
         """
-        return frame_state.fields(self._run_state.frames[self._id].state_json)
+        text = self._run_state.frames[self._id].state_json
+        return dict(jsontext.parse(text)) if text else {}
 
     @property
     def wait(self) -> Wait | None:

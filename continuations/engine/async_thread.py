@@ -11,7 +11,6 @@ from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.request_checks import optional_text
-from continuations.engine.state_checks import typed_state
 from continuations.engine.thread_posts import ThreadPosts, check_key
 from continuations.errors import InvalidInput
 from continuations.ledger import thread_keys
@@ -231,6 +230,8 @@ class AsyncThread(Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
+        from continuations.engine.state_checks import typed_state  # noqa: PLC0415 - few agents have a state
+
         newest = await self.look()
         if newest is None:
             return typed_state(self._agent, "")

@@ -49,7 +49,6 @@ from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import (
     call_state_of,
     make_tool_context,
-    patch_of,
 )
 from continuations.errors import AgentChanged
 
@@ -278,7 +277,8 @@ class Performer:
                 self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
-        patch = patch_of(context)
+        changed = context.call_state
+        patch = None if changed is None else changed.take_patch()
         if isinstance(result, str):
             return CallReturned(call_id=call.id, content=result, patch=patch)
         now = self.ports.clock.now()
@@ -290,6 +290,10 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
+        agent = self.stack_binding.find_agent(state, call.frame_id)
+        call_state = None
+        if agent is not None and agent.state_spec is not None:
+            call_state = call_state_of(agent.state_spec, state, call, tool)
         return make_tool_context(
             state.run,
             call,
@@ -297,7 +301,7 @@ class Performer:
             self.ports,
             fence=fence,
             context=self.run_options.context,
-            call_state=call_state_of(self.stack_binding, state, call, tool),
+            call_state=call_state,
         )
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
@@ -318,7 +322,9 @@ class Performer:
             return self._parked_by_verification(state, call, tool, verdict)
         event = self._verification_event(state, call, tool, verdict)
         if isinstance(event, Answered):
-            return replace(event, patch=patch_of(context))
+            changed = context.call_state
+            patch = None if changed is None else changed.take_patch()
+            return replace(event, patch=patch)
         return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:

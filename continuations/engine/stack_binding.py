@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import missing_tool_text
 from continuations.engine.code_changes import find_code_changes
-from continuations.engine.state_checks import check_states
 from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
@@ -136,7 +135,10 @@ class StackBinding:
         answered a wait in it or below it. A stored state must fit the type of its
         agent.
         """
-        check_states(state, self.find_agent)
+        if any(frame.state_json for frame in state.frames.values()):
+            from continuations.engine.state_checks import check_states  # noqa: PLC0415 - few agents have a state
+
+            check_states(state, self.find_agent)
         missing = self.missing_frames(state)
         if not missing:
             return

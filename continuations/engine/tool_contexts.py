@@ -12,12 +12,12 @@ from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from continuations.authoring.call_state import CallState
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
-    from continuations.engine.stack_binding import StackBinding
 
 
 def idempotency_key(run: RunRow, call: CallRow) -> str:
@@ -72,19 +72,11 @@ def make_tool_context(
 
 
 def call_state_of(
-    stack_binding: StackBinding, state: RunState, call: CallRow, tool: ToolProtocol
-) -> CallState | None:
-    """Return the state of the agent that made a call, `None` if it has none."""
-    spec = stack_binding.agent(state, call.frame_id).state_spec
-    if spec is None:
-        return None
+    spec: StateSpec, state: RunState, call: CallRow, tool: ToolProtocol
+) -> CallState:
+    """Return the state of the agent that made a call, as the call reads it."""
     from continuations.authoring.call_state import CallState  # noqa: PLC0415 - few agents have a state
     from continuations.core import frame_state  # noqa: PLC0415
 
     seen = frame_state.seen_by(call, state.frames[call.frame_id], state.calls)
     return CallState(spec, tool.name, seen, may_write=tool.writes_state)
-
-
-def patch_of(context: ToolContext) -> str | None:
-    """Return what a call changed in the state of its agent; it changes no more."""
-    return None if context.call_state is None else context.call_state.take_patch()

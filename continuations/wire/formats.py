@@ -203,7 +203,6 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     ),
     "delta": (NewField(3, "states", STATES),),
     "call": (
-        NewField(3, "writes_state", FLAG),
         NewField(3, "patch", JSON_OBJECT_TEXT),
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),

@@ -12,7 +12,7 @@ from continuations.authoring.agent import Agent
 from continuations.authoring.context import ToolContext
 from continuations.authoring.manifest import make_manifest
 from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Claim(BaseModel):
-    """What an expense claim has so far."""
+    """The fields of an expense claim."""
 
     total: int = Field(default=0, le=1000)
     trips: list[str] = []
@@ -124,7 +124,7 @@ def test_calls_of_one_turn_that_write_begin_one_after_another() -> None:
 
 
 def test_call_that_reads_sees_the_state_of_the_beginning_of_its_turn() -> None:
-    """What it reads does not depend on which call of the turn is faster."""
+    """The result does not depend on which call of the turn is faster."""
     calls = [call("spend", cents=7), call("look")]
 
     outcome = run(claims({"go": [calls, [call("look")], "end"]}), "go")

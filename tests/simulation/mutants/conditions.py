@@ -9,7 +9,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, turn_results
+from continuations.core import jsontext, tool_messages
 from continuations.core.decisions import Decision, Deny
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
@@ -49,7 +49,7 @@ def old_results_are_truncated() -> Patches:
     so that the model reads the truncated ones. Such a run ends differently from an
     uninterrupted one, so the law about the same end does not apply.
     """
-    original = turn_results.gather
+    original = tool_messages.gather
 
     def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
         before = draft.log(frame.id).messages
@@ -64,7 +64,7 @@ def old_results_are_truncated() -> Patches:
         del evidence, history
         return True
 
-    yield patch(turn_results.gather, gather)
+    yield patch(tool_messages.gather, gather)
     yield patch(laws_of_endings._was_influenced, was_influenced)
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core import threads, turn_results
+from continuations.core import threads, tool_messages
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
 from continuations.core.calls import Started
@@ -255,7 +255,7 @@ def _transcripts_unchecked() -> Patches:
     breaks=(transcripts_valid, same_end_as_uninterrupted),
 )
 def results_are_in_completion_order() -> Patches:
-    original_gather, original_apply = turn_results.gather, RunLoop._apply
+    original_gather, original_apply = tool_messages.gather, RunLoop._apply
     ended: list[str] = []
 
     def apply(self: RunLoop, event: Event) -> None:
@@ -269,7 +269,7 @@ def results_are_in_completion_order() -> Patches:
         return original_gather(draft, frame, by_end)
 
     yield patch(RunLoop._apply, apply)
-    yield patch(turn_results.gather, gather)
+    yield patch(tool_messages.gather, gather)
     yield from _transcripts_unchecked()
 
 
