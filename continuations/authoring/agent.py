@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
-from continuations.authoring import agent_options, agent_policy, callables
+from continuations.authoring import agent_options, agent_policy, agent_tools, callables
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
@@ -17,6 +16,14 @@ from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Unpack
+
+    from continuations.authoring.agent_option_types import (
+        AgentOptions,
+        InstructionsFunction,
+        ToolsOption,
+    )
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.declared_display import Summary
@@ -24,11 +31,6 @@ if TYPE_CHECKING:
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
-
-ToolLike: TypeAlias = "ToolProtocol | Agent | Callable[..., Any]"
-ToolsOption: TypeAlias = "Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]"
-# The input is the text of the task, or the chat messages that `start` was given.
-InstructionsFunction: TypeAlias = "Callable[[Any, Any], str | Awaitable[str]]"
 
 
 class Agent(Generic[Output]):
@@ -97,43 +99,15 @@ class Agent(Generic[Output]):
 
     @overload
     def __init__(
-        self,
-        name: str,
-        *,
-        instructions: str | InstructionsFunction = ...,
-        tools: ToolsOption = ...,
-        model: str | Model | None = ...,
-        description: str | None = ...,
-        input_type: Any = ...,
-        output_type: type[Output],
-        output_retries: int = ...,
-        context_type: Any = ...,
-        approval: bool | Condition | ApprovalPolicy | None = ...,
-        max_turns: int | None = ...,
-        max_denials: int | None = ...,
-        settings: Mapping[str, Any] | None = ...,
-        reset_tool_choice: bool = ...,
-        suspend_when: SuspendConditions = ...,
+        self, name: str, *, output_type: type[Output], **options: Unpack[AgentOptions]
     ) -> None: ...
     @overload
     def __init__(
         self: Agent[Any],
         name: str,
         *,
-        instructions: str | InstructionsFunction = ...,
-        tools: ToolsOption = ...,
-        model: str | Model | None = ...,
-        description: str | None = ...,
-        input_type: Any = ...,
         output_type: object = ...,
-        output_retries: int = ...,
-        context_type: Any = ...,
-        approval: bool | Condition | ApprovalPolicy | None = ...,
-        max_turns: int | None = ...,
-        max_denials: int | None = ...,
-        settings: Mapping[str, Any] | None = ...,
-        reset_tool_choice: bool = ...,
-        suspend_when: SuspendConditions = ...,
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
         self,
@@ -171,7 +145,7 @@ class Agent(Generic[Output]):
         self.settings = agent_options.copy_settings(name, settings)
         self.suspend_conditions = checked_conditions(name, suspend_when)
         self._tools = tools
-        if not callable(tools) or is_tool(tools):
+        if not agent_tools.is_tools_function(tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
     def __repr__(self) -> str:
@@ -228,7 +202,7 @@ class Agent(Generic[Output]):
     @cached_property
     def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
-        for tool_like in self._resolve_tools():
+        for tool_like in agent_tools.resolve_tools(self.name, self._tools):
             tool = self._to_tool(tool_like)
             if tool.name in tools:
                 msg = (
@@ -238,23 +212,6 @@ class Agent(Generic[Output]):
                 raise InvalidInput(msg)
             tools[tool.name] = tool
         return MappingProxyType(tools)
-
-    def _resolve_tools(self) -> Sequence[ToolLike]:
-        tools = self._tools
-        # One tool instead of a list is a mistake; a tool may be callable.
-        if callable(tools) and not is_tool(tools):
-            try:
-                tools = tools()
-            except InvalidInput:
-                raise
-            except Exception as error:
-                why = type(error).__name__
-                msg = f"agent {self.name}: the function `tools` raised {why}."
-                raise InvalidInput(msg) from error
-        if isinstance(tools, Sequence) and not isinstance(tools, str):
-            return tools
-        wanted = "a list, or a function that returns a list"
-        raise self._option_error("tools", wanted, tools)
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from continuations.core.usage import Usage
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from continuations.core.messages import Message
+
+    DeltaListener: TypeAlias = "Callable[[ModelDelta], Awaitable[None]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,20 @@ class OutputSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDelta:
+    """A part of a reply, handed on while the provider still computes the rest.
+
+    Attributes:
+        kind: `"text"` for a part of the reply, `"reasoning"` for a part of what the
+            model thought.
+        text: The part; it continues the part of the same kind before.
+    """
+
+    kind: Literal["text", "reasoning"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One request to a model.
 
@@ -58,6 +75,9 @@ class ModelRequest:
             `reasoning_effort`, ...). They win over what the adapter adds.
         agent: The name of the agent, for logs and tests. It is not sent.
         run_id: The id of the run, for logs and tests. It is not sent.
+        on_delta: A model that can stream awaits this function with each part of the
+            reply, before it reads the next part. `None`: the model need not
+            stream. The returned reply contains all parts in every case.
     """
 
     messages: Sequence[Message]
@@ -66,6 +86,7 @@ class ModelRequest:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     agent: str = ""
     run_id: str = ""
+    on_delta: DeltaListener | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

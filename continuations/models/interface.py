@@ -10,6 +10,7 @@ from continuations.core.messages import Message
 from continuations.core.model_protocol import (
     LostReply,
     Model,
+    ModelDelta,
     ModelReply,
     ModelRequest,
     OutputSchema,
@@ -22,6 +23,7 @@ __all__ = [
     "LostReply",
     "Message",
     "Model",
+    "ModelDelta",
     "ModelReply",
     "ModelRequest",
     "OutputSchema",
