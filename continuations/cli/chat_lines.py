@@ -51,7 +51,7 @@ def _message_lines(message: dict[str, Any], agent: str) -> Iterator[Line]:
             "user" if is_user else agent, text, "" if is_user else "agent"
         )
     for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
+        function = jsontext.as_object(call.get("function")) or {}
         arguments = str(function.get("arguments", ""))
         yield _call_line(str(function.get("name")), shorten(arguments, _MAX_CALL_CHARS))
 

@@ -49,7 +49,7 @@ class ChatTerminal:
         self._session = session
         self._actor = actor
         self._back = back
-        self._when_busy = when_busy
+        self._when_busy: WhenBusy = when_busy
         self._is_closed = False
         self._decisions = ChatDecisions(runner, actor, self._read)
         self._events = EventLines(session.agent, self._decisions.decided)
