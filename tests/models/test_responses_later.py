@@ -220,6 +220,10 @@ def _with_error_of_the_line(server: ResponsesServer) -> dict[str, Any]:
     return finished_batch(server, _line(response=None, error=error))
 
 
+def _forgotten(_server: ResponsesServer) -> None:
+    return None
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -228,7 +232,7 @@ def _with_error_of_the_line(server: ResponsesServer) -> dict[str, Any]:
         (_without_output, "the batch is completed, and has no output"),
         (_with_errors, "No such model"),
         (_with_error_of_the_line, "batch_expired: Too late"),
-        (lambda _: None, "the provider does not know the reply any more"),
+        (_forgotten, "the provider does not know the reply any more"),
     ],
 )
 def test_batch_without_a_reply_is_lost(
