@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from continuations.core.doors import PYTHON, Door
@@ -17,6 +16,7 @@ from continuations.engine.run_description import RunDescription
 from continuations.errors import InvalidInput, RunErased, StaleRun
 from continuations.ledger import inbox, thread_keys
 from continuations.ledger.versions import Versions
+from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 from continuations.wire.records import InboxMessage
 
