@@ -54,7 +54,7 @@ def _value_class(
 
 def _replace(value: Any, /, **changes: Any) -> Any:
     """Return a copy of a value with other values of some fields."""
-    cls: Any = type(value)
+    cls: Any = value.__class__
     read = _readers.get(cls)
     if read is None:
         names = [field.name for field in dataclasses.fields(value) if field.init]

@@ -51,6 +51,15 @@ USAGE = Area(
     "Command line: wrong usage",
     (
         Case(
+            "cli-chat-id-without-message",
+            _USAGE,
+            'cli("chat", "--key", "42", "--id", "m-1", "--app", "payroll:talker")',
+            'cli("chat", "--key", "42", "--message", TASK, "--id", "m-1",'
+            ' "--app", "payroll:talker")',
+            setup=_APP,
+            names=("--id", "--message"),
+        ),
+        Case(
             "cli-without-app",
             _USAGE,
             'cli("start", TASK)',
@@ -81,6 +90,22 @@ USAGE = Area(
             'cli("start", TASK, "--app", "payroll:agent", "--label", "team=finance")',
             setup=_APP,
             names=("--label", "finance", "team=finance"),
+        ),
+        Case(
+            "cli-setting",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", "temperature")',
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", "temperature=0")',
+            setup=_APP,
+            names=("--setting", "temperature"),
+        ),
+        Case(
+            "cli-setting-value",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", "stop=[a")',
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", \'stop="[a"\')',
+            setup=_APP,
+            names=("--setting", "stop"),
         ),
         Case(
             "cli-without-store",
