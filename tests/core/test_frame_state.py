@@ -61,7 +61,7 @@ def end_of(call_id: str, kind: type[Any], patch: dict[str, int]) -> Any:
 def test_state_is_the_replay_of_the_patches_in_call_order(
     turns: list[list[tuple[bool, dict[str, int], type[Any]]]], random: Any
 ) -> None:
-    """Whatever order calls begin and end in; and every version restores it."""
+    """The order in which calls begin and end does not matter. Versions restore it."""
     state = new_state()
     expected: dict[str, int] = {}
     for turn in turns:
