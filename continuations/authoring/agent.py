@@ -177,8 +177,7 @@ class Agent(Generic[Output]):
         self._policy = agent_policy.checked_policy(name, self.approval)
         self.approval = self._policy
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
-        if self.state is not None:
-            self.state_spec = _make_state_spec(name, self.state)
+        self.state_spec = agent_declaration.state_spec_of(name, self.state)
         if not agent_declaration.is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
@@ -245,12 +244,7 @@ class Agent(Generic[Output]):
                     " them another name."
                 )
                 raise InvalidInput(msg)
-            if tool.writes_state and self.state_spec is None:
-                msg = (
-                    f"agent {self.name}: tool {tool.name} writes the state, and the "
-                    "agent has none. Declare Agent(..., state=...)."
-                )
-                raise InvalidInput(msg)
+            agent_declaration.check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
         return MappingProxyType(tools)
 
@@ -393,9 +387,3 @@ class Agent(Generic[Output]):
             OutputInvalid: The text does not fit the type; the error is for the model.
         """
         return text if self.has_text_output else self._output_spec.parse(text)
-
-
-def _make_state_spec(name: str, type_: Any) -> StateSpec:
-    from continuations.authoring import state_spec  # noqa: PLC0415 - it imports pydantic
-
-    return state_spec.make_state_spec(type_, agent_name=name)
