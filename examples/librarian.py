@@ -36,7 +36,7 @@ REQUESTS = [
 
 @dataclass
 class Module:
-    """What the coder returns."""
+    """A module that the coder wrote."""
 
     name: str
     lines: int
@@ -44,7 +44,7 @@ class Module:
 
 @dataclass
 class Review:
-    """What the reviewer returns."""
+    """The opinion of the reviewer."""
 
     passed: bool
     remarks: str
