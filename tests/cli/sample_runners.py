@@ -15,7 +15,7 @@ from typing import Any
 from continuations import Agent, ApprovalPolicy, AsyncRunner, Runner, ToolContext, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.sample_agents import make_boss
-from tests.engine.priced_agents import PRICES, PricedModel
+from tests.engine.priced_agents import PRICES, PricedModel, endless
 from tests.scripts import call
 
 STORE = "file:runs"
@@ -28,7 +28,7 @@ holder = SimpleNamespace(runner=AsyncRunner(boss, store=STORE))
 dying = Runner(make_boss(call("act", what="1", then="die")), store=STORE, lease=2)
 
 priced = Runner(
-    Agent("priced", model=PricedModel(lambda _request: ToolCall("none"))),
+    Agent("priced", model=PricedModel(endless)),
     store=STORE,
     prices=PRICES,
 )

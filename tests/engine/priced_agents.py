@@ -51,6 +51,18 @@ class PricedModel(RecordingModel):
         return replace(reply, usage=Usage(requests=1, input_tokens=10))
 
 
+def endless(request: ModelRequest) -> ToolCall:
+    """Call a tool that does not exist, in every turn."""
+    del request
+    return ToolCall("none")
+
+
+def agrees(request: ModelRequest) -> str:
+    """Reply to every message."""
+    del request
+    return "Yes."
+
+
 @tool(approval=True)
 def pay(what: str, ctx: ToolContext) -> str:
     """Pay."""

@@ -34,6 +34,8 @@ from tests.crash_points import every_crash
 from tests.engine.priced_agents import (
     PRICES,
     PricedModel,
+    agrees,
+    endless,
     make_boss,
     pay,
 )
@@ -136,7 +138,7 @@ def test_unusable_responses_cost_too() -> None:
 def test_reply_of_a_thread_has_its_own_cost() -> None:
     """The cost of a message does not contain those before it, priced or not."""
     store = MemoryStore()
-    agent = Agent("boss", model=PricedModel(lambda _request: "Yes."))
+    agent = Agent("boss", model=PricedModel(agrees))
     Runner(agent, store=store).thread(key="jane").send("Hello")
 
     thread = Runner(agent, store=store, prices=PRICES).thread(key="jane")
@@ -311,7 +313,7 @@ def test_budget_ends_a_run_whose_cost_became_unknown() -> None:
             self.asked += 1
             return await super().reply(request)
 
-    model = Renamed(lambda _request: ToolCall("none"))
+    model = Renamed(endless)
     outcome = run(
         Agent("boss", model=model), "go", budget=Budget(cost="1"), prices=PRICES
     )
@@ -322,7 +324,7 @@ def test_budget_ends_a_run_whose_cost_became_unknown() -> None:
 
 
 def test_budget_of_a_thread_limits_each_message() -> None:
-    agent = Agent("boss", model=PricedModel(lambda _request: ToolCall("none")))
+    agent = Agent("boss", model=PricedModel(endless))
     runner = Runner(agent, store="memory:", prices=PRICES)
     thread = runner.thread(key="jane", budget=Budget(cost="0.02"))
 
