@@ -55,7 +55,7 @@ class Delta:
     waits: tuple[Wait, ...]
     logs: Mapping[str, LogDelta]
     removed_ids: tuple[str, ...]
-    states: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def diff(base: RunState | None, new: RunState) -> Delta:
@@ -145,7 +145,7 @@ def _without_states(
 
 def _with_states(base: RunState | None, delta: Delta) -> Iterable[FrameRow]:
     """Return the changed frames with their states, which are stored apart."""
-    old = base.frames if base else {}
+    old: Mapping[str, FrameRow] = base.frames if base else {}
     frames: list[FrameRow] = []
     states = dict(delta.states)
     for row in delta.frames:
