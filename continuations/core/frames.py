@@ -45,6 +45,37 @@ class DenialCount:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class ContextCount:
+    """The tokens of the first messages of a frame, as its provider counted them.
+
+    Attributes:
+        tokens: Number of tokens.
+        messages: Number of messages.
+    """
+
+    tokens: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRecord:
+    """What compactions did to the messages of a frame.
+
+    Attributes:
+        summary_number: Number of the summary among the messages, from 1; 0: none.
+        attempt_above: The tokens above which the next summary is tried, if they are
+            more than the soft budget.
+        tokens_before: Tokens before the last compaction; 0 after the next reply.
+        replaced: Messages that the summary replaced; 0 after the next reply.
+    """
+
+    summary_number: int = 0
+    attempt_above: int = 0
+    tokens_before: int = 0
+    replaced: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
     """One frame in the flat table of a run; its messages are in the log of the same id.
@@ -70,6 +101,9 @@ class FrameRow:
             now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
+        context: How large the provider found the messages, or `None`. Only frames with
+            a compaction count.
+        compaction: What compactions did to the messages, or `None`.
     """
 
     id: str
@@ -87,6 +121,8 @@ class FrameRow:
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
+    context: ContextCount | None = None
+    compaction: CompactionRecord | None = None
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

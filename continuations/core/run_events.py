@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import threads
+from continuations.core import compaction, threads
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
     FrameWatched,
     GrantGiven,
     GrantsRevoked,
+    HistoryCompacted,
     OperatorRequestTaken,
     SignalsKept,
+    SummaryFailed,
     SuspensionBegan,
     SuspensionEnded,
     ThreadClosed,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
         | FrameWatched
         | GrantGiven
         | GrantsRevoked
+        | HistoryCompacted
+        | SummaryFailed
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
@@ -51,6 +55,8 @@ RUN_EVENTS = (
     FrameWatched,
     GrantGiven,
     GrantsRevoked,
+    HistoryCompacted,
+    SummaryFailed,
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
@@ -65,6 +71,8 @@ def apply(draft: Draft, event: RunEvent) -> None:
     match event:
         case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():
             threads.apply(draft, event)
+        case HistoryCompacted() | SummaryFailed():
+            compaction.apply(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
         case EventTaken():
