@@ -87,7 +87,7 @@ class RequestErrors:
             text += " the network, then resume the run."
             return self._error(text, retryable=True)
         text = f"the client could not send the request to {host} ({cause}). Check the"
-        text += " arguments of OpenAIChat."
+        text += " arguments of the adapter."
         return self._error(text)
 
     def of_unusable_reply(self, error: chat_reply.UnusableReply) -> ModelError:

@@ -1,15 +1,10 @@
 """The adapter for OpenAI and every server with a chat completions API.
 
-Only this module imports openai. The import takes half a second, and most processes of
-a run never call a model: so the first reply imports it.
+It imports openai with the first request, see `openai_clients`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import weakref
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import InvalidInput
@@ -20,22 +15,12 @@ from continuations.models.dialect import (
     dialect_after_refusal,
     dialect_of_host,
 )
+from continuations.models.openai_clients import OpenAIClients
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from ssl import SSLContext
-
     from openai import AsyncOpenAI
 
     from continuations.core.model_protocol import ModelReply, ModelRequest
-    from continuations.errors import ModelError
-
-    ClientsByLoop = dict[
-        asyncio.AbstractEventLoop,
-        tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
-    ]
-
-_pending_closes: set[asyncio.Future[None]] = set()
 
 
 class OpenAIChat:
@@ -89,18 +74,13 @@ class OpenAIChat:
         self._name = model
         self._dialect = dialect
         self._dialect_memory = DialectMemory()
-        self._own_client = client
-        settings = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
-        self._settings: dict[str, Any] = {
-            name: value for name, value in settings.items() if value is not None
+        settings = {
+            "base_url": base_url,
+            "api_key": api_key,
+            "timeout": timeout,
+            "max_retries": max_retries,
         }
-        self._settings["max_retries"] = max_retries
-        # A connection belongs to the loop that opened it. Each loop touches its own
-        # entry in single operations, so loops in several threads need no lock.
-        self._clients_by_loop: ClientsByLoop = {}
-        # The finalizer holds the clients, so that it can close them properly: collected
-        # together with this object, they would emit warnings instead.
-        weakref.finalize(self, _close_clients, self._clients_by_loop).atexit = False
+        self._clients = OpenAIClients("OpenAIChat", model, client, settings)
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._name!r})"
@@ -112,7 +92,7 @@ class OpenAIChat:
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the next assistant message; see `Model.reply`."""
-        client = self._own_client or await self._client_of_running_loop(request)
+        client = await self._clients.of_running_loop(request.run_id)
         errors = chat_errors.RequestErrors(self._name, request, client)
         default = self._dialect or dialect_of_host(client.base_url.host)
         first = self._dialect_memory.first_dialect(default, request.output_schema)
@@ -137,48 +117,8 @@ class OpenAIChat:
         try:
             return chat_request.build_request_body(self._name, request, dialect)
         except chat_request.InvalidModelSettings as error:
-            raise self._model_error(request, f"{error}.") from None
-
-    def _model_error(self, request: ModelRequest, text: str) -> ModelError:
-        return chat_errors.model_error(self._name, request.run_id, text)
-
-    # The client of a loop -----------------------------------------------------
-
-    async def _client_of_running_loop(self, request: ModelRequest) -> AsyncOpenAI:
-        loop = asyncio.get_running_loop()
-        existing = self._clients_by_loop.get(loop)
-        if existing is not None and not existing[0].is_closed():
-            return existing[0]
-        self._forget_closed_loops()
-        client = self._make_client(request)
-        generator = _client_until_shutdown(client)
-        await anext(generator)
-        self._clients_by_loop[loop] = (client, generator)
-        return client
-
-    def _forget_closed_loops(self) -> None:
-        # Not a weak dictionary: a client refers to its loop, so no key would ever go.
-        for loop in list(self._clients_by_loop):
-            if loop.is_closed():
-                self._clients_by_loop.pop(loop, None)
-
-    def _make_client(self, request: ModelRequest) -> AsyncOpenAI:
-        try:
-            from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # noqa: PLC0415
-        except ModuleNotFoundError:
-            text = "the package openai is not installed. Run: pip install 'openai>=3'"
-            raise self._model_error(request, text) from None
-        if not (self._settings.get("api_key") or os.getenv("OPENAI_API_KEY")):
-            text = "there is no API key. Set OPENAI_API_KEY, or pass api_key=. For a"
-            text += " server without keys, use any text."
-            raise self._model_error(request, text)
-        try:
-            http = DefaultAsyncHttpxClient(verify=_ssl_context())
-            return AsyncOpenAI(**self._settings, http_client=http)
-        except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
-            text = f"the client cannot be made ({type(error).__name__}). Check"
-            text += " OPENAI_BASE_URL and the arguments of OpenAIChat."
-            raise self._model_error(request, text) from None
+            run_id = request.run_id
+            raise chat_errors.model_error(self._name, run_id, f"{error}.") from None
 
 
 async def _post(client: AsyncOpenAI, body: bytes) -> bytes:
@@ -217,46 +157,3 @@ def _parse_response(
         return chat_reply.parse_completion(body, output_tool=output_tool)
     except chat_reply.UnusableReply as error:
         raise errors.of_unusable_reply(error) from None
-
-
-@cache
-def _ssl_context() -> SSLContext | bool:
-    """Return the SSL context that a client would make, one for all loops.
-
-    Making it takes 20 ms, nearly the whole time of making a client, and each `run` and
-    `resume` of a synchronous program has a loop of its own.
-    """
-    try:
-        from httpx2 import create_ssl_context  # noqa: PLC0415 - comes with openai
-    except ModuleNotFoundError:
-        return True  # another transport makes its own context
-    return create_ssl_context()
-
-
-def _close_clients(clients_by_loop: ClientsByLoop) -> None:
-    for loop, (_, generator) in clients_by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(partial(_close_on_loop, loop, generator))
-
-
-def _close_on_loop(
-    loop: asyncio.AbstractEventLoop, client_generator: AsyncGenerator[AsyncOpenAI, None]
-) -> None:
-    # asyncio keeps only weak references to tasks.
-    closing = asyncio.ensure_future(client_generator.aclose(), loop=loop)
-    _pending_closes.add(closing)
-    closing.add_done_callback(_pending_closes.discard)
-
-
-async def _client_until_shutdown(
-    client: AsyncOpenAI,
-) -> AsyncGenerator[AsyncOpenAI, None]:
-    """Yield a client, and close it when the loop shuts its generators down.
-
-    `asyncio.run` and `asyncio.Runner` call `loop.shutdown_asyncgens()` before they
-    close a loop. After that, connections cannot be closed properly.
-    """
-    try:
-        yield client
-    finally:
-        await client.close()
