@@ -20,7 +20,7 @@ from continuations.core import transcript
 from continuations.core.events import HistoryCompacted
 from continuations.core.frames import CompactionRecord, ContextCount
 from continuations.core.messages import user_message
-from continuations.core.output_retries import is_retry_request
+from continuations.core.output_retries import is_empty_reply, is_retry_request
 from continuations.core.transitions import illegal_transition
 from continuations.value_class import dataclass
 
@@ -173,8 +173,8 @@ def fields_after_reply(
     """Return the fields of a frame that a reply changes: what its provider counted."""
     context = None
     if event.context_tokens:
-        # An empty reply is not added. Then one short message is not counted.
-        context = ContextCount(event.context_tokens, len(log.messages) + 1)
+        added = not is_empty_reply(event.message)  # else it may be left out
+        context = ContextCount(event.context_tokens, len(log.messages) + added)
     record = frame.compaction
     if record is not None and record.tokens_before:
         record = replace(record, tokens_before=0, replaced=0)

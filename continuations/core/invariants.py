@@ -98,6 +98,8 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     pending = frame.pending_reply
     if pending is not None and (frame.open_call_ids or not pending):
         yield f"frame {frame.id} cannot have a pending reply"
+    if not _counts_fit(frame, len(state.logs[frame.id].messages)):
+        yield f"frame {frame.id} counts messages that it does not have"
     if frame.id == ROOT_FRAME_ID:
         if frame.depth:
             yield "the depth of the root frame is not 0"
@@ -112,6 +114,12 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
     if not nested and state.run.status not in ENDED_STATUSES:
         yield f"frame {frame.id} is not the frame of its parent call"
+
+
+def _counts_fit(frame: FrameRow, messages: int) -> bool:
+    counted = frame.context.messages if frame.context is not None else 0
+    summary = frame.compaction.summary_number if frame.compaction is not None else 0
+    return max(counted, summary) <= messages
 
 
 def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:

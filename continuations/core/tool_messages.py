@@ -68,6 +68,13 @@ def is_incomplete(event: ModelReplied) -> bool:
     return event.finish_reason in _INCOMPLETE_REPLY_TEXTS
 
 
+def asks_again(frame: FrameRow, event: ModelReplied) -> bool:
+    """Return whether the model gets another turn, because its reply is no output."""
+    is_wrong = event.is_final and event.output_error is not None
+    may_retry = event.may_retry and frame.has_turns()
+    return is_wrong and may_retry and not is_incomplete(event)
+
+
 def is_cut_off(event: ModelReplied, row: CallRow) -> bool:
     """Return whether a call was cut off before its arguments began.
 

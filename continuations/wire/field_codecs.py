@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
-from continuations.core.frames import ConditionCount, DenialCount
+from continuations.core.frames import (
+    CompactionRecord,
+    ConditionCount,
+    ContextCount,
+    DenialCount,
+)
 from continuations.core.run import WHEN_BUSY, KeptSignal, is_label
 from continuations.core.ulid import is_ulid
 from continuations.core.usage import Usage
@@ -107,6 +112,23 @@ def _read_count(value: object, where: str) -> ConditionCount:
             raise invalid_object(where, why)
 
 
+def _read_context(fields: FieldReader, name: str) -> ContextCount | None:
+    numbers = _read_numbers(fields, name, 2)
+    return ContextCount(*numbers) if numbers else None
+
+
+def _read_compaction(fields: FieldReader, name: str) -> CompactionRecord | None:
+    numbers = _read_numbers(fields, name, 4)
+    return CompactionRecord(*numbers) if numbers else None
+
+
+def _read_numbers(fields: FieldReader, name: str, count: int) -> tuple[int, ...]:
+    numbers = fields.list_of(name, _read_usage_count)
+    if len(numbers) in (0, count):
+        return numbers
+    raise invalid_object(f"{fields.where}.{name}", f"it must have {count} numbers")
+
+
 def _read_denials(value: object, where: str) -> DenialCount:
     match value:
         case [str() as tool, str() as digest, int() as count] if _is_count(count):
@@ -194,6 +216,18 @@ QUORUM = Codec(_write_quorum, _read_quorum)
 CONDITION_COUNTS = Codec(
     lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
     lambda fields, name: tuple(fields.list_of(name, _read_count)),
+)
+CONTEXT_COUNT = Codec(
+    lambda count: [count.tokens, count.messages], _read_context
+)
+COMPACTION = Codec(
+    lambda row: [
+        row.summary_number,
+        row.attempt_above,
+        row.tokens_before,
+        row.replaced,
+    ],
+    _read_compaction,
 )
 DENIAL_COUNTS = Codec(
     lambda denials: [[each.tool, each.digest, each.count] for each in denials],

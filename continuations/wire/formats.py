@@ -35,7 +35,9 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     BINARY,
+    COMPACTION,
     CONDITION_COUNTS,
+    CONTEXT_COUNT,
     DEADLINE_ACTION,
     DENIAL_COUNTS,
     DISPLAY,
@@ -144,6 +146,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
+        NewField(3, "context", CONTEXT_COUNT),
+        NewField(3, "compaction", COMPACTION),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
