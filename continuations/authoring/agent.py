@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
@@ -90,6 +91,8 @@ class Agent(Generic[Output]):
             `every(turns=...)`, `after(minutes=...)`, or functions of an
             `AgentProgress` that return True or a text. If one is met, the agent waits
             until `unpause`. Default: none.
+        compaction: `Compaction(soft=..., hard=...)`: when the history of a frame is
+            shortened, and how. Default: never.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -127,6 +130,7 @@ class Agent(Generic[Output]):
         settings: Mapping[str, Any] | None = None,
         reset_tool_choice: bool = True,
         suspend_when: SuspendConditions = (),
+        compaction: Compaction | None = None,
     ) -> None:
         agent_options.check_name(name)
         self.name = name
@@ -144,6 +148,11 @@ class Agent(Generic[Output]):
         agent_options.check_options(name, vars(self))
         self.settings = agent_options.copy_settings(name, settings)
         self.suspend_conditions = checked_conditions(name, suspend_when)
+        self.compaction = compaction
+        if compaction is not None:
+            from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+
+            check_compaction(name, compaction)
         self._tools = tools
         if not agent_tools.is_tools_function(tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from continuations.authoring import agent_options
 from continuations.core.shortened_text import MIN_CHARS
@@ -11,16 +11,39 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.model_protocol import Model
 
     Messages: TypeAlias = list[dict[str, Any]]
     SummaryFunction: TypeAlias = Callable[[Messages], str | Awaitable[str]]
     CountTokens: TypeAlias = Callable[[Messages], int]
 
+
+class SummaryAgent(Protocol):
+    """What the engine asks an agent that writes a summary."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: that of the shortened agent."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Options that are sent to the provider unchanged."""
+        ...
+
+    async def make_instructions(self, agent_input: Any, context: Any) -> str:
+        """Return the system message; the function's errors pass."""
+        ...
+
+
 _MAX_NUMBER = 1_000_000_000
-_MAX_RESULT_CHARS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +75,8 @@ class Compaction:
             made. `None`: not at all. Default: 2,000.
         max_result_chars: How many characters a tool may return, at least 200. Of a
             longer result, the history keeps the beginning and the end. It does not
-            apply to replies of agents and answers of people. `None`: no limit. Default:
-            as many as `hard` has tokens, at most 50,000.
+            apply to replies of agents and answers of people. `None`: no limit. A limit
+            is at most as many characters as `hard` has tokens. Default: 50,000.
 
     Raises:
         InvalidInput: An option is invalid.
@@ -62,10 +85,10 @@ class Compaction:
     soft: int
     hard: int
     keep_last: int = 20
-    summarize: AgentProtocol | SummaryFunction | None = None
+    summarize: SummaryAgent | SummaryFunction | None = None
     count_tokens: CountTokens | None = None
     shorten_results: int | None = 2000
-    max_result_chars: int | None = -1
+    max_result_chars: int | None = 50_000
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -74,9 +97,6 @@ class Compaction:
         if self.hard < self.soft:
             msg = f"hard must be at least soft, which is {self.soft}, got {self.hard}."
             raise InvalidInput(msg)
-        if self.max_result_chars == -1:
-            limit = max(MIN_CHARS, min(self.hard, _MAX_RESULT_CHARS))
-            object.__setattr__(self, "max_result_chars", limit)
         for name in ("shorten_results", "max_result_chars"):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), MIN_CHARS, " or None")
@@ -90,7 +110,13 @@ class Compaction:
             raise _error("count_tokens", "a plain function of the messages")
 
     @property
-    def summary_agent(self) -> AgentProtocol | None:
+    def result_limit(self) -> int | None:
+        """The characters that a tool may return; `None`: no limit."""
+        chars = self.max_result_chars
+        return None if chars is None else max(MIN_CHARS, min(chars, self.hard))
+
+    @property
+    def summary_agent(self) -> SummaryAgent | None:
         """The agent that writes the summary; `None`: a function, or the agent itself."""
         writer: Any = self.summarize
         return writer if _is_agent(writer) else None
@@ -102,12 +128,11 @@ class Compaction:
         return None if _is_agent(writer) else writer
 
 
-def checked_compaction(agent_name: str, value: object) -> Compaction | None:
-    """Return the compaction of an agent; raises `InvalidInput`."""
-    if value is None or isinstance(value, Compaction):
-        return value
-    wanted = "Compaction(soft=..., hard=...) or None"
-    raise agent_options.option_error(agent_name, "compaction", wanted, value)
+def check_compaction(agent_name: str, value: object) -> None:
+    """Raise `InvalidInput` unless an agent can have the compaction."""
+    if not isinstance(value, Compaction):
+        wanted = "Compaction(soft=..., hard=...) or None"
+        raise agent_options.option_error(agent_name, "compaction", wanted, value)
 
 
 def _check_number(name: str, value: object, low: int, otherwise: str = "") -> None:
@@ -123,12 +148,10 @@ def _error(name: str, wanted: str) -> InvalidInput:
 
 
 def _is_agent(value: Any) -> bool:
-    return hasattr(value, "make_instructions") and hasattr(value, "tools_by_name")
+    return hasattr(value, "make_instructions")
 
 
 def _can_summarize(value: Any) -> bool:
     if value is None or isinstance(value, type):
         return value is None
-    return hasattr(value, "make_instructions") or agent_options.takes_positional(
-        value, 1
-    )
+    return _is_agent(value) or agent_options.takes_positional(value, 1)

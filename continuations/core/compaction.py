@@ -193,8 +193,36 @@ def added_messages(
     """
     if old is None:
         return new.messages
-    record = frame.compaction
-    if old.id == new.id or record is None or not record.tokens_before:
+    record = _record_between(old, new, frame)
+    if record is None:
         return new.messages[len(old.messages) :]
     removed = max(record.replaced - 1, 0)
     return new.messages[max(len(old.messages) - removed, record.summary_number) :]
+
+
+def fields_of_event(
+    old: MessageLog | None, new: MessageLog, frame: FrameRow
+) -> dict[str, Any]:
+    """Return the fields of the event of a compaction since an earlier version.
+
+    `{}` if there was none.
+    """
+    record = None if old is None else _record_between(old, new, frame)
+    if record is None:
+        return {}
+    place = record.summary_number if record.replaced else 0
+    return {
+        "tokens_before": record.tokens_before,
+        "tokens_after": frame.context.tokens if frame.context is not None else 0,
+        "replaced": record.replaced,
+        "summary": new.messages[place - 1].content if place else None,
+    }
+
+
+def _record_between(
+    old: MessageLog, new: MessageLog, frame: FrameRow
+) -> CompactionRecord | None:
+    """Return the record of the compaction between two logs of a frame, or `None`."""
+    record = frame.compaction
+    is_compacted = old.id != new.id and record is not None and record.tokens_before
+    return record if is_compacted else None

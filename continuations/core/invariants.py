@@ -38,6 +38,8 @@ def _violations(state: RunState) -> Iterator[str]:
         return
     for frame in state.frames.values():
         yield from _frame_violations(state, frame)
+        if not _counts_fit(frame, len(state.logs[frame.id].messages)):
+            yield f"frame {frame.id} counts messages that it does not have"
     for call in state.calls.values():
         yield from _call_violations(state, call)
     for wait in state.waits.values():
@@ -98,8 +100,6 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     pending = frame.pending_reply
     if pending is not None and (frame.open_call_ids or not pending):
         yield f"frame {frame.id} cannot have a pending reply"
-    if not _counts_fit(frame, len(state.logs[frame.id].messages)):
-        yield f"frame {frame.id} counts messages that it does not have"
     if frame.id == ROOT_FRAME_ID:
         if frame.depth:
             yield "the depth of the root frame is not 0"

@@ -66,7 +66,7 @@ RUN_EVENTS = (
 )
 
 
-def apply(draft: Draft, event: RunEvent) -> None:
+def apply(draft: Draft, event: RunEvent) -> None:  # noqa: C901 - one case for each event
     """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
     match event:
         case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from continuations.core.call_events import CallReturned
 from continuations.core.messages import Message
-
-if TYPE_CHECKING:
-    from continuations.core.events import Event
 
 # The room for the notice; a text is not made shorter than this.
 MIN_CHARS = 200
@@ -29,13 +22,6 @@ def shorten_middle(text: str, limit: int) -> str:
     head = int(room * _HEAD_PART)
     tail = room - head
     return f"{text[:head]}{notice}{text[len(text) - tail :]}"
-
-
-def with_short_result(event: Event, limit: int | None) -> Event:
-    """Return the event of a tool that returned, with a result that is not too long."""
-    if limit is None or not isinstance(event, CallReturned):
-        return event
-    return replace(event, content=shorten_middle(event.content, limit))
 
 
 def shorten_message(message: Message, limit: int) -> Message:

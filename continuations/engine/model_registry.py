@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
 from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
@@ -16,7 +16,6 @@ from continuations.errors import ModelError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.engine.run_options import ShouldPause
     from continuations.ledger.claims import Clock
@@ -33,6 +32,20 @@ _MAX_REPLY_ID_CHARS = 500
 
 # A model returns a reply, or the id of a reply that comes later.
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
+
+
+class AskedAgent(Protocol):
+    """An agent whose model is asked."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: there is none."""
+        ...
 
 
 class ModelRegistry:
@@ -57,7 +70,7 @@ class ModelRegistry:
 
     async def get_reply(
         self,
-        agent: AgentProtocol,
+        agent: AskedAgent,
         request: ModelRequest,
         should_pause: ShouldPause = never_pause,
         *,
@@ -127,7 +140,7 @@ class ModelRegistry:
         ).begin()
 
     async def _request_once(
-        self, agent: AgentProtocol, request: ModelRequest, pending_reply: str | None
+        self, agent: AskedAgent, request: ModelRequest, pending_reply: str | None
     ) -> ModelAnswer:
         model: Any = self._model_of(agent, request)
         can_poll = hasattr(model, "poll")
@@ -166,7 +179,7 @@ class ModelRegistry:
         )
         raise ModelError(msg, run_id=request.run_id)
 
-    def _model_of(self, agent: AgentProtocol, request: ModelRequest) -> Model:
+    def _model_of(self, agent: AskedAgent, request: ModelRequest) -> Model:
         if agent.model is None:
             msg = (
                 f"run {request.run_id}: agent {agent.name!r} has no model. Pass "

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
@@ -99,7 +100,8 @@ class ModelTurn:
             finish_reason=reply.finish_reason,
             output_error=problem,
             may_retry=problem is not None
-            and output_retries.count_retries(log.messages) < agent.output_retries,
+            and _retries(frame, log.messages) < agent.output_retries,
+            context_tokens=_context_tokens(agent, reply.usage),
         )
 
 
@@ -147,6 +149,22 @@ def _settings(
         del settings["tool_choice"]
         return settings
     return agent.settings
+
+
+def _retries(frame: FrameRow, messages: Sequence[Message]) -> int:
+    record = frame.compaction
+    summary_number = 0 if record is None else record.summary_number
+    return output_retries.count_retries(messages, summary_number)
+
+
+def _context_tokens(agent: AgentProtocol, usage: Usage) -> int:
+    """Return the tokens of the conversation, 0 if they are not counted or not known.
+
+    A usage of several responses is the sum of their requests.
+    """
+    if agent.compaction is None or usage.requests > 1 or not usage.input_tokens:
+        return 0
+    return usage.total_tokens
 
 
 def _output_problem(agent: AgentProtocol, message: Message) -> str | None:

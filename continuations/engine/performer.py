@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -233,6 +233,13 @@ class Performer:
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
+        if agent.compaction is not None:
+            from continuations.engine.compactor import Compactor  # noqa: PLC0415 - few agents have one
+
+            compactor = Compactor(self.model_registry, self.run_options, self.ports)
+            event = await compactor.event(state, frame, agent, agent.compaction)
+            if event is not None:
+                return event
         turn = ModelTurn(self.model_registry, self.run_options, self.ports)
         return await turn.ask(state, frame, agent)
 
@@ -274,10 +281,23 @@ class Performer:
             )
             return await failed.event(state, call, tool, error, gate)
         if isinstance(result, str):
-            return CallReturned(call_id=call.id, content=result)
+            returned = CallReturned(call_id=call.id, content=result)
+            return self._within_limit(state, returned, call)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
+
+    def _within_limit(
+        self, state: RunState, event: CallReturned, call: CallRow
+    ) -> CallReturned:
+        """Return the result, cut if the agent of the call limits it."""
+        compaction = self.stack_binding.agent(state, call.frame_id).compaction
+        if compaction is None or compaction.result_limit is None:
+            return event
+        from continuations.core.shortened_text import shorten_middle  # noqa: PLC0415 - few agents limit results
+
+        content = shorten_middle(event.content, compaction.result_limit)
+        return replace(event, content=content)
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int

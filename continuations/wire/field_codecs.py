@@ -217,9 +217,7 @@ CONDITION_COUNTS = Codec(
     lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
     lambda fields, name: tuple(fields.list_of(name, _read_count)),
 )
-CONTEXT_COUNT = Codec(
-    lambda count: [count.tokens, count.messages], _read_context
-)
+CONTEXT_COUNT = Codec(lambda count: [count.tokens, count.messages], _read_context)
 COMPACTION = Codec(
     lambda row: [
         row.summary_number,
