@@ -117,7 +117,7 @@ class Compaction:
 
     @property
     def summary_agent(self) -> SummaryAgent | None:
-        """The agent that writes the summary; `None`: a function, or the agent itself."""
+        """The agent that writes the summary; `None`: another writer."""
         writer: Any = self.summarize
         return writer if _is_agent(writer) else None
 

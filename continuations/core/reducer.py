@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from continuations.core import (
     call_rows,
     cancelled_agents,
-    compaction,
     denials,
     output_retries,
     run_events,
@@ -123,8 +122,11 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         pending_reply=None,
         polls=0,
         model_error=None,
-        **compaction.fields_after_reply(frame, event, draft.log(frame.id)),
     )
+    if event.context_tokens or frame.context or frame.compaction:
+        from continuations.core import history  # noqa: PLC0415 - few agents count
+
+        frame = history.after_reply(frame, event, draft.log(frame.id))
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return

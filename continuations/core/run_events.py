@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import compaction, threads
+from continuations.core import threads
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
     EventTaken,
@@ -72,7 +72,9 @@ def apply(draft: Draft, event: RunEvent) -> None:  # noqa: C901 - one case for e
         case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():
             threads.apply(draft, event)
         case HistoryCompacted() | SummaryFailed():
-            compaction.apply(draft, event)
+            from continuations.core import history  # noqa: PLC0415 - few agents have it
+
+            history.apply(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
         case EventTaken():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from continuations.core import compaction, jsontext, run_stream, tool_messages
+from continuations.core import history, jsontext, run_stream, tool_messages
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import frame_path
@@ -207,13 +207,13 @@ class _VersionDiff:
     def _added_messages(self, frame_id: str) -> tuple[Message, ...]:
         log = self._after.logs[frame_id]
         old = self._before.logs.get(frame_id) if self._before else None
-        return compaction.added_messages(old, log, self._after.frames[frame_id])
+        return history.added_messages(old, log, self._after.frames[frame_id])
 
     def _add_frame(self, row: FrameRow) -> None:
         added = self._added_messages(row.id)
         calls = self._calls_of.get(row.id, [])
         old = self._before.logs.get(row.id) if self._before else None
-        compacted = compaction.fields_of_event(old, self._after.logs[row.id], row)
+        compacted = history.fields_of_event(old, self._after.logs[row.id], row)
         is_known = row.id in self._old_frames
         if is_known and not (added or calls or compacted):
             return

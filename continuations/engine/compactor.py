@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from continuations.core.compaction import HistorySplit, split_history
 from continuations.core.events import HistoryCompacted, SummaryFailed
 from continuations.core.frames import CompactionRecord
+from continuations.core.history import HistorySplit, split_history
 from continuations.core.run import Failure
 from continuations.core.shortened_text import shorten_message
 from continuations.core.token_estimate import estimate_tokens

@@ -101,7 +101,7 @@ class ModelTurn:
             output_error=problem,
             may_retry=problem is not None
             and _retries(frame, log.messages) < agent.output_retries,
-            context_tokens=_context_tokens(agent, reply.usage),
+            context_tokens=_context_tokens(reply.usage) if agent.compaction else 0,
         )
 
 
@@ -157,12 +157,12 @@ def _retries(frame: FrameRow, messages: Sequence[Message]) -> int:
     return output_retries.count_retries(messages, summary_number)
 
 
-def _context_tokens(agent: AgentProtocol, usage: Usage) -> int:
-    """Return the tokens of the conversation, 0 if they are not counted or not known.
+def _context_tokens(usage: Usage) -> int:
+    """Return the tokens of the conversation, 0 if they are not known.
 
     A usage of several responses is the sum of their requests.
     """
-    if agent.compaction is None or usage.requests > 1 or not usage.input_tokens:
+    if usage.requests > 1 or not usage.input_tokens:
         return 0
     return usage.total_tokens
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -30,6 +30,7 @@ from continuations.core.call_events import (
 from continuations.core.calls import Unknown
 from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.core.messages import user_message
+from continuations.core.shortened_text import MIN_CHARS, shorten_middle
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
@@ -281,23 +282,18 @@ class Performer:
             )
             return await failed.event(state, call, tool, error, gate)
         if isinstance(result, str):
-            returned = CallReturned(call_id=call.id, content=result)
-            return self._within_limit(state, returned, call)
+            if len(result) > MIN_CHARS:
+                result = self._within_limit(state, call, result)
+            return CallReturned(call_id=call.id, content=result)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
 
-    def _within_limit(
-        self, state: RunState, event: CallReturned, call: CallRow
-    ) -> CallReturned:
-        """Return the result, cut if the agent of the call limits it."""
+    def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
+        """Return the result of a tool, cut if the agent of the call limits it."""
         compaction = self.stack_binding.agent(state, call.frame_id).compaction
-        if compaction is None or compaction.result_limit is None:
-            return event
-        from continuations.core.shortened_text import shorten_middle  # noqa: PLC0415 - few agents limit results
-
-        content = shorten_middle(event.content, compaction.result_limit)
-        return replace(event, content=content)
+        limit = None if compaction is None else compaction.result_limit
+        return result if limit is None else shorten_middle(result, limit)
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int

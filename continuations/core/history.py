@@ -167,10 +167,11 @@ def apply(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
     draft.put_frame(compacted)
 
 
-def fields_after_reply(
-    frame: FrameRow, event: ModelReplied, log: MessageLog
-) -> dict[str, Any]:
-    """Return the fields of a frame that a reply changes: what its provider counted."""
+def after_reply(frame: FrameRow, event: ModelReplied, log: MessageLog) -> FrameRow:
+    """Return a frame after a reply: with what its provider counted.
+
+    `log` has the messages before the reply.
+    """
     context = None
     if event.context_tokens:
         added = not is_empty_reply(event.message)  # else it may be left out
@@ -178,7 +179,7 @@ def fields_after_reply(
     record = frame.compaction
     if record is not None and record.tokens_before:
         record = replace(record, tokens_before=0, replaced=0)
-    return {"context": context, "compaction": record}
+    return replace(frame, context=context, compaction=record)
 
 
 # The events for readers -----------------------------------------------------
