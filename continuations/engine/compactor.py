@@ -75,11 +75,11 @@ class Compactor:
         shorter = attempt.with_short_results(split, record)
         if shorter is not None:
             return shorter
-        if not attempt.is_worth_while(split):
-            if not attempt.is_needed:
-                return None
+        if attempt.is_hopeless(split):
             reason = "the messages that stay as they are need too many tokens"
             raise attempt.failure(NoSummary(reason, Usage()))
+        if not attempt.is_worth_while(split):
+            return None
         try:
             return await self._with_summary(attempt, split, agent)
         except NoSummary as no_summary:
@@ -98,9 +98,9 @@ class Compactor:
             usage=usage,
         )
         if event.tokens_after >= attempt.tokens:
-            raise NoSummary("it is not shorter than the messages", usage)
+            raise NoSummary("the summary is not shorter than the messages", usage)
         if event.tokens_after > attempt.compaction.hard:
-            raise NoSummary("with it, the history is still above hard", usage)
+            raise NoSummary("the history is still too long with the summary", usage)
         return event
 
     def _after_failure(
@@ -110,8 +110,7 @@ class Compactor:
         state, frame = attempt.state, attempt.frame
         if not attempt.is_needed:
             _log.warning(
-                "run %s: the history of frame %s was not shortened, because the "
-                "summary failed: %s",
+                "run %s: the history of frame %s was not shortened, and stays: %s",
                 state.run.id,
                 frame.id,
                 no_summary,
@@ -167,13 +166,17 @@ class _Attempt:
         _log.warning("count_tokens failed, so tokens are estimated: %s", problem)
         return estimate_tokens(messages)
 
+    def is_hopeless(self, split: HistorySplit) -> bool:
+        """Return whether a needed summary would not suffice, however short it is."""
+        return self.is_needed and (
+            not split.replaced
+            or self._tokens_with(split.with_summary("")) > self.compaction.hard
+        )
+
     def is_worth_while(self, split: HistorySplit) -> bool:
         """Return whether a summary would take the place of enough messages."""
-        least = 1 if self.is_needed else self.compaction.soft // _STEP
-        replaced = split.replaced
-        record = self.frame.compaction
-        has_only_summary = record is not None and record.summary_number > 0
-        return len(replaced) > has_only_summary and self.count(replaced) >= least
+        least = self.compaction.soft // _STEP
+        return self.is_needed or self.count(split.replaced) > least
 
     def next_above(self, tokens: int) -> int:
         """Return the tokens above which the next summary is tried."""

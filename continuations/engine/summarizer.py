@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.run_options import RunOptions
+
+_log = logging.getLogger("continuations")
 
 
 class NoSummary(Exception):
@@ -101,9 +104,9 @@ class Summarizer:
             )
         except ModelError as error:
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
-            raise NoSummary(str(error), usage, error) from error
+            raise NoSummary(str(error).rstrip("."), usage, error) from error
         if not isinstance(reply, ModelReply):
-            reason = "its model gives replies later, which a summary cannot wait for"
+            reason = "its model replies later, and no summary waits for that"
             raise NoSummary(reason, reply.usage)
         if reply.finish_reason in INCOMPLETE_REPLY_TEXTS:
             reason = f"its model stopped with {reply.finish_reason}"
@@ -127,12 +130,16 @@ async def _result_of(function: Any, *arguments: Any) -> Any:
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        raise NoSummary(describe_error(error), Usage()) from error
+        _log.warning(
+            "a function that writes summaries failed: %s", describe_error(error)
+        )
+        reason = f"its function raised {type(error).__name__}"
+        raise NoSummary(reason, Usage()) from error
 
 
 def _checked(text: object, usage: Usage) -> str:
     if isinstance(text, str) and text.strip():
         return text
     got = "an empty text" if isinstance(text, str) else type(text).__name__
-    reason = f"it must be a text, got {got}"
+    reason = f"the summary must be a text, got {got}"
     raise NoSummary(reason, usage)
