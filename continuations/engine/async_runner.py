@@ -140,6 +140,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -159,6 +160,8 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
+            settings: Model settings of the run, JSON values. In each turn of each agent
+                they win over `Agent(settings=...)`. They are stored: pass no secrets.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -171,7 +174,9 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         """
         if run_id is not None:
             layout.check_run_id(run_id)
-        description = self._run_description(labels=labels, title=title, by=by)
+        description = self._run_description(
+            labels=labels, title=title, by=by, settings=settings
+        )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,

@@ -132,6 +132,7 @@ class Runner(Sweeps, Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -151,6 +152,8 @@ class Runner(Sweeps, Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
+            settings: Model settings of the run, JSON values. In each turn of each agent
+                they win over `Agent(settings=...)`. They are stored: pass no secrets.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -173,6 +176,7 @@ class Runner(Sweeps, Generic[Output]):
                 labels=labels,
                 title=title,
                 by=by,
+                settings=settings,
             )
         )
 
