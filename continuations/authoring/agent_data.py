@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AgentData(Protocol):
-    """What an agent declares beside its tools."""
+    """The options of an agent that are not its tools."""
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SummaryAgent(Protocol):
-    """What the engine asks an agent that writes a summary."""
+    """An agent that writes a summary."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class Compaction:
         keep_last: How many of the newest messages stay as they are. If they have more
             than half of `soft`, fewer stay, but at least two rounds: two replies of the
             model with the results of their calls. Default: 20.
-        summarize: Who writes the summary. An `Agent`: its instructions, its model and
+        summarize: The writer of the summary. An `Agent`: its instructions, its model and
             its settings are used; its tools are not offered. A plain or async function
             that takes the messages in the chat completions format and returns a text.
             `None`: the model of the agent itself. Default: `None`.
@@ -73,8 +73,8 @@ class Compaction:
         shorten_results: To how many characters the older results of tools are cut
             before a summary is tried, at least 200. If that suffices, no summary is
             made. `None`: not at all. Default: 2,000.
-        max_result_chars: How many characters a tool may return, at least 200. Of a
-            longer result, the history keeps the beginning and the end. It does not
+        max_result_chars: How many characters a tool may return, at least 200. The
+            beginning and the end of a longer result are kept. It does not
             apply to replies of agents and answers of people. `None`: no limit. A limit
             is at most as many characters as `hard` has tokens. Default: 50,000.
 

@@ -49,7 +49,7 @@ class HistoryCompacted:
     """The first messages of a frame are replaced by others, of which fewer are needed.
 
     `log_id` and `count` say which messages: the first ones of that log. The numbers are
-    those of `CompactionRecord`. `usage` is the cost of the summary.
+    those of `HistoryRecord`. `usage` is the cost of the summary.
     """
 
     frame_id: str

@@ -46,23 +46,13 @@ class DenialCount:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextCount:
-    """The tokens of the first messages of a frame, as its provider counted them.
+class HistoryRecord:
+    """How large the messages of a frame are, and what compactions did to them.
 
     Attributes:
-        tokens: Number of tokens.
-        messages: Number of messages.
-    """
-
-    tokens: int
-    messages: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionRecord:
-    """What compactions did to the messages of a frame.
-
-    Attributes:
+        tokens: Tokens of the first messages, as the provider counted them; 0 if it did
+            not.
+        counted: Number of those messages.
         summary_number: Number of the summary among the messages, from 1; 0: none.
         attempt_above: The tokens above which the next summary is tried, if they are
             more than the soft budget.
@@ -70,6 +60,8 @@ class CompactionRecord:
         replaced: Messages that the summary replaced; 0 after the next reply.
     """
 
+    tokens: int = 0
+    counted: int = 0
     summary_number: int = 0
     attempt_above: int = 0
     tokens_before: int = 0
@@ -101,9 +93,8 @@ class FrameRow:
             now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
-        context: How large the provider found the messages, or `None`. Only frames with
-            a compaction count.
-        compaction: What compactions did to the messages, or `None`.
+        history: How large the messages are, and what compactions did to them, or
+            `None`. Only frames of agents with a compaction have it.
     """
 
     id: str
@@ -121,8 +112,7 @@ class FrameRow:
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
-    context: ContextCount | None = None
-    compaction: CompactionRecord | None = None
+    history: HistoryRecord | None = None
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import transcript
 from continuations.core.events import HistoryCompacted
-from continuations.core.frames import CompactionRecord, ContextCount
+from continuations.core.frames import HistoryRecord
 from continuations.core.messages import user_message
 from continuations.core.output_retries import is_empty_reply, is_retry_request
 from continuations.core.transitions import illegal_transition
@@ -137,10 +137,10 @@ def apply(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
     """Replace older messages of a frame, or note that no summary was made."""
     frame = draft.frame(event.frame_id)
     draft.put_run(replace(draft.run, usage=draft.run.usage + event.usage))
-    record = frame.compaction or CompactionRecord()
     if not isinstance(event, HistoryCompacted):
+        record = frame.history or HistoryRecord()
         record = replace(record, attempt_above=event.attempt_above)
-        draft.put_frame(replace(frame, compaction=record))
+        draft.put_frame(replace(frame, history=record))
         return
     log = draft.log(frame.id)
     if not frame.reads_messages:
@@ -156,8 +156,9 @@ def apply(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
         frame,
         failed_requests=0,
         model_error=None,
-        context=ContextCount(event.tokens_after, len(event.messages)),
-        compaction=CompactionRecord(
+        history=HistoryRecord(
+            tokens=event.tokens_after,
+            counted=len(event.messages),
             summary_number=event.summary_number,
             attempt_above=event.attempt_above,
             tokens_before=event.tokens_before,
@@ -172,14 +173,16 @@ def after_reply(frame: FrameRow, event: ModelReplied, log: MessageLog) -> FrameR
 
     `log` has the messages before the reply.
     """
-    context = None
-    if event.context_tokens:
-        added = not is_empty_reply(event.message)  # else it may be left out
-        context = ContextCount(event.context_tokens, len(log.messages) + added)
-    record = frame.compaction
-    if record is not None and record.tokens_before:
-        record = replace(record, tokens_before=0, replaced=0)
-    return replace(frame, context=context, compaction=record)
+    # An empty reply may be left out.
+    counted = len(log.messages) + (not is_empty_reply(event.message))
+    record = replace(
+        frame.history or HistoryRecord(),
+        tokens=event.context_tokens,
+        counted=counted if event.context_tokens else 0,
+        tokens_before=0,
+        replaced=0,
+    )
+    return replace(frame, history=None if record == HistoryRecord() else record)
 
 
 # The events for readers -----------------------------------------------------
@@ -214,7 +217,7 @@ def fields_of_event(
     place = record.summary_number if record.replaced else 0
     return {
         "tokens_before": record.tokens_before,
-        "tokens_after": frame.context.tokens if frame.context is not None else 0,
+        "tokens_after": record.tokens,
         "replaced": record.replaced,
         "summary": new.messages[place - 1].content if place else None,
     }
@@ -222,8 +225,8 @@ def fields_of_event(
 
 def _record_between(
     old: MessageLog, new: MessageLog, frame: FrameRow
-) -> CompactionRecord | None:
+) -> HistoryRecord | None:
     """Return the record of the compaction between two logs of a frame, or `None`."""
-    record = frame.compaction
+    record = frame.history
     is_compacted = old.id != new.id and record is not None and record.tokens_before
     return record if is_compacted else None

@@ -38,7 +38,11 @@ def _violations(state: RunState) -> Iterator[str]:
         return
     for frame in state.frames.values():
         yield from _frame_violations(state, frame)
-        if not _counts_fit(frame, len(state.logs[frame.id].messages)):
+        record = frame.history
+        if record is not None and (
+            max(record.counted, record.summary_number)
+            > len(state.logs[frame.id].messages)
+        ):
             yield f"frame {frame.id} counts messages that it does not have"
     for call in state.calls.values():
         yield from _call_violations(state, call)
@@ -114,12 +118,6 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
     if not nested and state.run.status not in ENDED_STATUSES:
         yield f"frame {frame.id} is not the frame of its parent call"
-
-
-def _counts_fit(frame: FrameRow, messages: int) -> bool:
-    counted = frame.context.messages if frame.context is not None else 0
-    summary = frame.compaction.summary_number if frame.compaction is not None else 0
-    return max(counted, summary) <= messages
 
 
 def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:

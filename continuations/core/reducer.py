@@ -123,7 +123,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         polls=0,
         model_error=None,
     )
-    if event.context_tokens or frame.context or frame.compaction:
+    if event.context_tokens or frame.history:
         from continuations.core import history  # noqa: PLC0415 - few agents count
 
         frame = history.after_reply(frame, event, draft.log(frame.id))

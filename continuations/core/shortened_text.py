@@ -12,7 +12,7 @@ _HEAD_PART = 2 / 3
 def shorten_middle(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters, which is at least `MIN_CHARS`.
 
-    Of a longer text, the beginning and the end are left. A text that was shortened is
+    The beginning and the end of a longer text are left. A text that was shortened is
     not shortened again.
     """
     if len(text) <= limit:

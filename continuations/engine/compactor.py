@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from continuations.core.events import HistoryCompacted, SummaryFailed
-from continuations.core.frames import CompactionRecord
+from continuations.core.frames import HistoryRecord
 from continuations.core.history import HistorySplit, split_history
 from continuations.core.run import Failure
 from continuations.core.shortened_text import shorten_message
@@ -58,13 +58,15 @@ class Compactor:
         Raises `CompactionFailed` or, for a thread, `ModelGaveUp`.
         """
         log = state.logs[frame.id]
-        if frame.pending_reply is not None:
-            return None  # the model has the messages already
+        # A model with a pending reply has the messages already. The turn raises the
+        # error of messages that cannot be sent.
+        sends = frame.pending_reply is None
+        if not sends or log.transcript_check.violation_at_end() is not None:
+            return None
         attempt = _Attempt(state, frame, compaction)
-        record = frame.compaction or CompactionRecord()
-        if not attempt.is_needed and not (
-            attempt.tokens > max(compaction.soft, record.attempt_above)
-        ):
+        record = frame.history or HistoryRecord()
+        may_try = attempt.tokens > max(compaction.soft, record.attempt_above)
+        if not attempt.is_needed and not may_try:
             return None
         split = split_history(
             log.messages,
@@ -81,16 +83,17 @@ class Compactor:
         if not attempt.is_worth_while(split):
             return None
         try:
-            return await self._with_summary(attempt, split, agent)
+            event = await self._with_summary(attempt, split, agent)
         except NoSummary as no_summary:
             return self._after_failure(attempt, no_summary)
+        return event
 
     async def _with_summary(
         self, attempt: _Attempt, split: HistorySplit, agent: AgentProtocol
     ) -> HistoryCompacted:
         summarizer = Summarizer(self.model_registry, self.run_options)
-        run_id = attempt.state.run.id
-        text, usage = await summarizer.summarize(agent, split.replaced, run_id)
+        run = attempt.state.run
+        text, usage = await summarizer.summarize(agent, split.replaced, run)
         event = attempt.compacted(
             split.with_summary(text),
             summary_number=split.summary_number,
@@ -139,10 +142,9 @@ class _Attempt:
         self.frame = frame
         self.compaction = compaction
         self.log = state.logs[frame.id]
-        counted = frame.context
-        known = counted.tokens if counted is not None else 0
-        first = counted.messages if counted is not None else 0
-        self.tokens = known + self.count(self.log.messages[first:])
+        record = frame.history or HistoryRecord()
+        rest = self.log.messages[record.counted :]
+        self.tokens = record.tokens + self.count(rest)
 
     @property
     def is_needed(self) -> bool:
@@ -183,7 +185,7 @@ class _Attempt:
         return tokens + max(1, self.compaction.soft // _STEP)
 
     def with_short_results(
-        self, split: HistorySplit, record: CompactionRecord
+        self, split: HistorySplit, record: HistoryRecord
     ) -> HistoryCompacted | None:
         """Return the event that cuts older results, if that suffices."""
         limit = self.compaction.shorten_results

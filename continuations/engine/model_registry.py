@@ -44,7 +44,7 @@ class AskedAgent(Protocol):
 
     @property
     def model(self) -> str | Model | None:
-        """The name of a model, or a `Model`; `None`: there is none."""
+        """The name of a model, or a `Model`; `None`: the agent has no model."""
         ...
 
 

@@ -155,7 +155,7 @@ def _settings(
 
 
 def _retries(frame: FrameRow, messages: Sequence[Message]) -> int:
-    record = frame.compaction
+    record = frame.history
     summary_number = 0 if record is None else record.summary_number
     return output_retries.count_retries(messages, summary_number)
 

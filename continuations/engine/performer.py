@@ -30,7 +30,6 @@ from continuations.core.call_events import (
 from continuations.core.calls import Unknown
 from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.core.messages import user_message
-from continuations.core.shortened_text import MIN_CHARS, shorten_middle
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
@@ -69,6 +68,9 @@ _HISTORY_LOST_NOTE = (
     "Versions of this run were lost, and this call may have run in them. Find out "
     "before you approve it. If it ran, deny it and give that as the reason."
 )
+
+# No limit of an agent is lower.
+_SHORT_RESULT = 200
 
 
 def _no_claim() -> None:
@@ -282,7 +284,7 @@ class Performer:
             )
             return await failed.event(state, call, tool, error, gate)
         if isinstance(result, str):
-            if len(result) > MIN_CHARS:
+            if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
             return CallReturned(call_id=call.id, content=result)
         now = self.ports.clock.now()
@@ -292,8 +294,11 @@ class Performer:
     def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
         """Return the result of a tool, cut if the agent of the call limits it."""
         compaction = self.stack_binding.agent(state, call.frame_id).compaction
-        limit = None if compaction is None else compaction.result_limit
-        return result if limit is None else shorten_middle(result, limit)
+        if compaction is None or compaction.result_limit is None:
+            return result
+        from continuations.core.shortened_text import shorten_middle  # noqa: PLC0415 - few agents limit results
+
+        return shorten_middle(result, compaction.result_limit)
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int

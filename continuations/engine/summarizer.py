@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring import callables
 from continuations.authoring.call_gate import current_gate
 from continuations.core.model_protocol import ModelReply
+from continuations.core.model_settings import merged_settings
 from continuations.core.output_retries import is_empty_reply
 from continuations.core.tool_messages import INCOMPLETE_REPLY_TEXTS
 from continuations.core.usage import Usage
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from continuations.authoring.compaction import Compaction, SummaryAgent
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.messages import Message
+    from continuations.core.run import RunRow
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.run_options import RunOptions
 
@@ -64,7 +66,7 @@ class Summarizer:
     run_options: RunOptions
 
     async def summarize(
-        self, agent: AgentProtocol, messages: Sequence[Message], run_id: str
+        self, agent: AgentProtocol, messages: Sequence[Message], run: RunRow
     ) -> tuple[str, Usage]:
         """Return the summary and its cost; raises `NoSummary`."""
         compaction = agent.compaction
@@ -74,14 +76,14 @@ class Summarizer:
             data = [message.data for message in messages]
             text = await _result_of(function, data)
             return _checked(text, Usage()), Usage()
-        return await self._ask_model(agent, compaction, messages, run_id)
+        return await self._ask_model(agent, compaction, messages, run)
 
     async def _ask_model(
         self,
         agent: AgentProtocol,
         compaction: Compaction,
         messages: Sequence[Message],
-        run_id: str,
+        run: RunRow,
     ) -> tuple[str, Usage]:
         writer = compaction.summary_agent
         own = _Writer(f"{agent.name}/summary", agent.model)
@@ -92,7 +94,11 @@ class Summarizer:
             asked = _Writer(writer.name, writer.model or agent.model)
             prompt, settings = await self._prompt_of(writer, messages), writer.settings
         request = summary_request(
-            messages, prompt, settings, agent=asked.name, run_id=run_id
+            messages,
+            prompt,
+            merged_settings(settings, run.settings_json),
+            agent=asked.name,
+            run_id=run.id,
         )
         gate = current_gate()
         try:

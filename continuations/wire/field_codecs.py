@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
 from continuations.core.frames import (
-    CompactionRecord,
     ConditionCount,
-    ContextCount,
     DenialCount,
+    HistoryRecord,
 )
 from continuations.core.run import WHEN_BUSY, KeptSignal, is_label
 from continuations.core.ulid import is_ulid
@@ -112,21 +111,14 @@ def _read_count(value: object, where: str) -> ConditionCount:
             raise invalid_object(where, why)
 
 
-def _read_context(fields: FieldReader, name: str) -> ContextCount | None:
-    numbers = _read_numbers(fields, name, 2)
-    return ContextCount(*numbers) if numbers else None
-
-
-def _read_compaction(fields: FieldReader, name: str) -> CompactionRecord | None:
-    numbers = _read_numbers(fields, name, 4)
-    return CompactionRecord(*numbers) if numbers else None
-
-
-def _read_numbers(fields: FieldReader, name: str, count: int) -> tuple[int, ...]:
+def _read_history(fields: FieldReader, name: str) -> HistoryRecord | None:
     numbers = fields.list_of(name, _read_usage_count)
-    if len(numbers) in (0, count):
-        return numbers
-    raise invalid_object(f"{fields.where}.{name}", f"it must have {count} numbers")
+    if not numbers:
+        return None
+    if len(numbers) != len(_HISTORY_NUMBERS):
+        why = f"it must have {len(_HISTORY_NUMBERS)} numbers"
+        raise invalid_object(f"{fields.where}.{name}", why)
+    return HistoryRecord(*numbers)
 
 
 def _read_denials(value: object, where: str) -> DenialCount:
@@ -217,15 +209,17 @@ CONDITION_COUNTS = Codec(
     lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
     lambda fields, name: tuple(fields.list_of(name, _read_count)),
 )
-CONTEXT_COUNT = Codec(lambda count: [count.tokens, count.messages], _read_context)
-COMPACTION = Codec(
-    lambda row: [
-        row.summary_number,
-        row.attempt_above,
-        row.tokens_before,
-        row.replaced,
-    ],
-    _read_compaction,
+# The order is part of the format.
+_HISTORY_NUMBERS = (
+    "tokens",
+    "counted",
+    "summary_number",
+    "attempt_above",
+    "tokens_before",
+    "replaced",
+)
+HISTORY = Codec(
+    lambda record: [getattr(record, name) for name in _HISTORY_NUMBERS], _read_history
 )
 DENIAL_COUNTS = Codec(
     lambda denials: [[each.tool, each.digest, each.count] for each in denials],

@@ -35,9 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     BINARY,
-    COMPACTION,
     CONDITION_COUNTS,
-    CONTEXT_COUNT,
     DEADLINE_ACTION,
     DENIAL_COUNTS,
     DISPLAY,
@@ -46,6 +44,7 @@ from continuations.wire.field_codecs import (
     FLAG,
     GIVEN_GRANT,
     GRANTS,
+    HISTORY,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
     LABELS,
@@ -146,8 +145,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
-        NewField(3, "context", CONTEXT_COUNT),
-        NewField(3, "compaction", COMPACTION),
+        NewField(3, "history", HISTORY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

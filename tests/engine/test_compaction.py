@@ -155,7 +155,7 @@ def test_summary_counts_in_usage_and_budget() -> None:
     runner = Runner(agent, store=MemoryStore())
 
     outcome = runner.start("go", run_id="r")
-    assert len(model_of(agent).requests) == outcome.usage.requests
+    assert len(model_of(agent).requests) == outcome.continuation.usage.requests
 
     limited = runner.start("go", run_id="r2", budget=Budget(requests=10))
     assert isinstance(limited, Failed)
@@ -333,7 +333,7 @@ def test_agent_writes_the_summary_with_its_instructions() -> None:
     assert "Be brief." == request.messages[0].content
     assert "writer" == request.agent
     assert {"temperature": 0} == request.settings
-    assert 57 * len(model.requests) == outcome.usage.total_tokens
+    assert 57 * len(model.requests) == outcome.continuation.usage.total_tokens
 
 
 def test_agent_without_a_model_uses_that_of_the_shortened_agent() -> None:
@@ -443,8 +443,8 @@ def test_oversized_result_is_cut_before_it_is_stored() -> None:
         return "begin " + "z" * 70_000 + " end"
 
     def agent(**options: Any) -> Agent:
-        script = [ToolCall("read"), "done"]
-        return Agent("reader", tools=[read], model=ScriptedModel(script), **options)
+        model = ScriptedModel([ToolCall("read"), "done"])
+        return Agent("reader", tools=[read], model=model, **options)
 
     def result_of(agent: Agent) -> str:
         outcome = run(agent, "go")
@@ -485,15 +485,14 @@ def test_agent_without_compaction_stores_nothing_new() -> None:
 
     outcome = run(agent, "go")
 
-    row = outcome.continuation.run_state.frames["f1"]
-    assert (None, None) == (row.context, row.compaction)
+    assert outcome.continuation.run_state.frames["f1"].history is None
 
 
 def test_only_the_frame_of_the_agent_is_shortened(environment: RunEnvironment) -> None:
     """The history of the calling agent, and its open call, are as before."""
     inner = worker(steps(10), name="inner")
-    script = [ToolCall("inner", {"input": "Make 10 steps."}), "the end"]
-    boss = Agent("boss", tools=[inner], model=ScriptedModel(script))
+    model = ScriptedModel([ToolCall("inner", {"input": "Make 10 steps."}), "the end"])
+    boss = Agent("boss", tools=[inner], model=model)
     runner = Runner(boss, store=MemoryStore())
 
     outcome = runner.start("go", run_id="r")
