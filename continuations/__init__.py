@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         after,
         every,
     )
+    from continuations.authoring.task_method import task
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -123,6 +124,7 @@ _EXPORTS_BY_MODULE = {
         "after",
         "every",
     ],
+    "continuations.authoring.task_method": ["task"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -297,6 +299,7 @@ __all__ = [
     "run_async",
     "sleep",
     "sleep_until",
+    "task",
     "tool",
     "wait_for",
 ]

@@ -63,9 +63,9 @@ class Compaction:
         keep_last: How many of the newest messages stay as they are. If they have more
             than half of `soft`, fewer stay, but at least two rounds: two replies of the
             model with the results of their calls. Default: 20.
-        summarize: The writer of the summary. An `Agent`: its instructions, its model and
-            its settings are used; its tools are not offered. A plain or async function
-            that takes the messages in the chat completions format and returns a text.
+        summarize: The writer of the summary. An `Agent`: its instructions, model and
+            settings are used; its tools are not offered. A plain or async function that
+            takes the messages in the chat completions format and returns a text.
             `None`: the model of the agent itself. Default: `None`.
         count_tokens: A plain function that returns the tokens of messages in the chat
             completions format, for messages that the provider has not counted. Default:
