@@ -42,6 +42,18 @@ pytestmark = pytest.mark.usefixtures("environment")
 SHORT = "short summary: step {} done"
 
 
+def empty_summary(messages: list[dict[str, Any]]) -> str:
+    """Return no summary."""
+    del messages
+    return ""
+
+
+def short_summary(messages: list[dict[str, Any]]) -> str:
+    """Return a summary that names the last step of the replaced messages."""
+    done = [each for each in messages if each["role"] == "tool"]
+    return SHORT.format(len(done))
+
+
 def effects(environment: RunEnvironment, name: str) -> list[Any]:
     """Return the values of the effects with a name."""
     return [int(each["what"]) for each in environment.effects() if each["tool"] == name]
@@ -233,13 +245,13 @@ def test_history_above_hard_ends_the_turn_and_the_run_can_be_resumed(
         return worker(steps(8), compaction=compaction)
 
     store = MemoryStore()
-    broken = agent(lambda _: "")
+    broken = agent(empty_summary)
 
     with pytest.raises(CompactionFailed, match="more than hard=900") as raised:
         Runner(broken, store=store).start("go", run_id="r")
 
     assert isinstance(raised.value, ModelError)
-    runner = Runner(agent(lambda _: "step 5 done"), store=store)
+    runner = Runner(agent(short_summary), store=store)
     frame = runner.look("r").root
     assert "was not shortened" in str(frame.model_error)
     before = frame.messages
