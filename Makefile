@@ -48,15 +48,14 @@ demo: .venv/package
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
-test: .venv/installed .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
+NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
+test: .venv/installed $(NPM_PACKAGES)
 	$(BIN)/python -m pytest -n auto
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
 # stacks, or run the pages and examples; the simulation runs 100 schedules, not 5,000.
 SLOW_TESTS := \
-	SIMULATE_SEEDS=100 $(BIN)/python -m pytest -n auto $(SLOW_TESTS:%=--ignore=%) \
-	test-fast: .venv/installed \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \
 	tests/cli/test_command_processes.py \
@@ -112,6 +111,8 @@ SLOW_TESTS := \
 	tests/torture \
 	tests/wire/test_envelope.py \
 	tests/wire/test_versions.py
+test-fast: .venv/installed
+	SIMULATE_SEEDS=100 $(BIN)/python -m pytest -n auto $(SLOW_TESTS:%=--ignore=%)
 
 # The same selection on each newer Python of this machine, in environments of their own.
 test-newer: .venv/installed

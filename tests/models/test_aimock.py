@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Adapter: TypeAlias = type[OpenAIResponses] | type[OpenAIChat]
 
 _PAY = {"name": "pay", "arguments": {"cents": 5}}
-_FIXTURES = [
+_FIXTURES: list[dict[str, Any]] = [
     {
         "match": {"userMessage": "Pay 5 cents", "hasToolResult": False},
         "response": {"reasoning": "I must pay.", "toolCalls": [_PAY]},
