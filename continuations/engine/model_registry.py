@@ -48,6 +48,11 @@ class AskedAgent(Protocol):
         """The name of a model, or a `Model`; `None`: the agent has no model."""
         ...
 
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model; `None` if the agent has no model."""
+        ...
+
 
 class ModelRegistry:
     """Requests replies; makes the adapter of a named model on its first request.
@@ -118,7 +123,7 @@ class ModelRegistry:
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
 
-    def _with_cost(self, agent: AgentProtocol, usage: Usage) -> Usage:
+    def _with_cost(self, agent: AskedAgent, usage: Usage) -> Usage:
         name = agent.model_name
         if self.prices is None or name is None:
             return usage

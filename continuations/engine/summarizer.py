@@ -57,6 +57,12 @@ class _Writer:
     name: str
     model: Any
 
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model; `None` if there is no model."""
+        model = self.model
+        return model if isinstance(model, str | None) else model.name
+
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:

@@ -112,11 +112,11 @@ def _read_count(value: object, where: str) -> ConditionCount:
 
 
 def _read_history(fields: FieldReader, name: str) -> HistoryRecord | None:
-    numbers = fields.list_of(name, _read_usage_count)
+    numbers: tuple[Any, ...] = fields.list_of(name, lambda value, _: value)
     if not numbers:
         return None
-    if len(numbers) != len(_HISTORY_NUMBERS):
-        why = f"it must have {len(_HISTORY_NUMBERS)} numbers"
+    if len(numbers) != len(_HISTORY_NUMBERS) or not all(map(_is_count, numbers)):
+        why = f"it must have {len(_HISTORY_NUMBERS)} numbers of at least 0"
         raise invalid_object(f"{fields.where}.{name}", why)
     return HistoryRecord(*numbers)
 
