@@ -99,10 +99,12 @@ class Summarizer:
         else:
             asked = _Writer(writer.name, writer.model or agent.model)
             prompt, settings = await self._prompt_of(writer, messages), writer.settings
+        if run.settings_json is not None:
+            settings = merged_settings(settings, run.settings_json)
         request = summary_request(
             messages,
             prompt,
-            merged_settings(settings, run.settings_json),
+            settings,
             agent=asked.name,
             run_id=run.id,
         )
