@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
@@ -43,6 +44,7 @@ class AgentOptions(TypedDict, total=False):
     reset_tool_choice: bool
     suspend_when: SuspendConditions
     state: type[Any] | None
+    compaction: Compaction | None
 
 
 OPTIONS = (*AgentOptions.__annotations__, "output_type")
