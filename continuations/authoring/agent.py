@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
 
 
@@ -296,15 +296,10 @@ class Agent(Generic[Output]):
 
     @cached_property
     def _context_types(self) -> tuple[tuple[str, Any], ...]:
-        agents: list[AgentProtocol] = [self]
-        seen = {id(self)}
-        for agent in agents:  # grows while it is read
-            for tool in agent.tools_by_name.values():
-                below = tool.sub_agent
-                if below is not None and id(below) not in seen:
-                    seen.add(id(below))
-                    agents.append(below)
-        types = ((agent.name, agent.context_type) for agent in agents)
+        types = (
+            (agent.name, agent.context_type)
+            for agent in agent_declaration.every_agent(self)
+        )
         return tuple(pair for pair in types if pair[1] is not None)
 
     # Model, input and output --------------------------------------------------

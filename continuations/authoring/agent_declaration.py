@@ -1,4 +1,4 @@
-"""The options of an agent by name, and the option `tools`: a list or a function."""
+"""The options of an agent by name, its list of tools, and the agents below it."""
 
 from __future__ import annotations
 
@@ -107,3 +107,16 @@ def check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> N
             "none. Declare Agent(..., state=...)."
         )
         raise InvalidInput(msg)
+
+
+def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
+    """Return a root agent and each agent below it, once."""
+    agents = [root]
+    seen = {id(root)}
+    for agent in agents:  # grows while it is read
+        for tool in agent.tools_by_name.values():
+            below = tool.sub_agent
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                agents.append(below)
+    return agents
