@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.call_retries import Retries
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.failed_call import FailedCall
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.grants import Grant, KeptGrant
     from continuations.core.identity import Identity
+    from continuations.core.prices import Price, Prices
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
         AlreadyDecided,
         Cancelled,
         ClockOff,
+        CompactionFailed,
         ContinuationsError,
         Corrupt,
         DecisionRefused,
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
         InvalidInput,
         ModelError,
         NewerFormat,
+        PriceUnknown,
         RunBusy,
         RunErased,
         RunExists,
@@ -110,6 +114,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
+    "continuations.authoring.compaction": ["Compaction"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.call_retries": ["Retries"],
@@ -143,6 +148,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.doors": ["Door"],
     "continuations.core.grants": ["Grant", "KeptGrant"],
     "continuations.core.identity": ["Identity"],
+    "continuations.core.prices": ["Price", "Prices"],
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
@@ -168,6 +174,7 @@ _EXPORTS_BY_MODULE = {
         "AlreadyDecided",
         "Cancelled",
         "ClockOff",
+        "CompactionFailed",
         "ContinuationsError",
         "Corrupt",
         "DecisionRefused",
@@ -177,6 +184,7 @@ _EXPORTS_BY_MODULE = {
         "InvalidId",
         "InvalidInput",
         "ModelError",
+        "PriceUnknown",
         "NewerFormat",
         "RunBusy",
         "RunErased",
@@ -220,6 +228,8 @@ __all__ = [
     "Call",
     "Cancelled",
     "ClockOff",
+    "Compaction",
+    "CompactionFailed",
     "Continuation",
     "ContinuationsError",
     "Corrupt",
@@ -246,6 +256,9 @@ __all__ = [
     "Money",
     "NewerFormat",
     "Outcome",
+    "Price",
+    "PriceUnknown",
+    "Prices",
     "Publication",
     "Queued",
     "Replied",

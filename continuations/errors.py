@@ -83,6 +83,15 @@ class InvalidInput(ContinuationsError, ValueError):
     """
 
 
+class PriceUnknown(InvalidInput):
+    """A run has a budget in money, and the price of a model is missing.
+
+    Raised by a start, and by a resume in a process without the prices of the run.
+    Nothing was written and no model was asked. Pass `prices=` with the models that the
+    text names, in the currency of the budget.
+    """
+
+
 # The state of a run ---------------------------------------------------------
 
 
@@ -229,6 +238,16 @@ class ModelError(ContinuationsError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.usage = usage
+
+
+class CompactionFailed(ModelError):
+    """The history of an agent is above its hard budget and was not shortened.
+
+    Causes are a summary that failed, or messages that stay as they are and need too
+    many tokens. Nothing was sent to the agent's model, and the history is as before.
+    Correct the cause that the text names, or raise `hard`, then resume the run. In a
+    thread, the reply to the message is `Failed` with code `compaction` instead.
+    """
 
 
 class AgentChanged(ContinuationsError):

@@ -16,110 +16,27 @@ Exactly the approved `arguments_json` run. `CallRow.arguments` has the same form
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+from continuations.authoring.agent_data import AgentData
+from continuations.authoring.tool_declaration import ToolDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.approval import ApprovalPolicy
-    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.failed_call import ToolErrorFunction
-    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
-    from continuations.core.model_protocol import Model, OutputSchema
-
-OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
 
 
-class ToolProtocol(Protocol):
+class ToolProtocol(ToolDeclaration, Protocol):
     """A tool that a model may call.
 
     `Tool` wraps a Python function, `SchemaTool` a JSON Schema and a callable, and
     `AgentTool` an agent. The engine uses only this protocol.
     """
-
-    @property
-    def name(self) -> str:
-        """The name under which the model calls the tool."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description that the model reads."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments. Callers must not change it."""
-        ...
-
-    @property
-    def schema_json(self) -> str:
-        """The canonical JSON text of `parameters`."""
-        ...
-
-    @property
-    def contract_digest(self) -> str:
-        """The digest of name, version and schema, without titles and descriptions."""
-        ...
-
-    @property
-    def model_text_digest(self) -> str:
-        """The digest of description and schema with titles and descriptions."""
-        ...
-
-    @property
-    def version(self) -> str | None:
-        """The version that the author declared."""
-        ...
-
-    @property
-    def approval(self) -> ApprovalPolicy | None:
-        """The policy that decides which calls wait for a person; `None`: none do."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether a call has no side effect."""
-        ...
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the engine may repeat a call after a crash."""
-        ...
-
-    @property
-    def verifiable(self) -> bool:
-        """Whether `verify_call` can find out if an interrupted call took effect."""
-        ...
-
-    @property
-    def timeout(self) -> float | None:
-        """The time limit of one call in seconds; `None`: no limit."""
-        ...
-
-    @property
-    def on_timeout(self) -> OnTimeout:
-        """The consequence of the time limit for a call that may not be repeated."""
-        ...
-
-    @property
-    def retries(self) -> Retries | None:
-        """How a call is tried again after its function raised; `None`: it is not."""
-        ...
-
-    @property
-    def on_error(self) -> ToolErrorFunction | None:
-        """The function that makes the text of an error; `None`: the standard text."""
-        ...
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Paths of the arguments that people must not read."""
-        ...
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
         """Return what people read about a call; `None`: nothing is declared.
@@ -295,92 +212,8 @@ class ToolProtocol(Protocol):
         ...
 
 
-class AgentProtocol(Protocol):
+class AgentProtocol(AgentData, Protocol):
     """An agent whose frames the engine runs. `Agent` implements it."""
-
-    @property
-    def name(self) -> str:
-        """The name of the agent."""
-        ...
-
-    @property
-    def description(self) -> str | None:
-        """The description for the model of a calling agent; `None`: the default."""
-        ...
-
-    @property
-    def instructions_digest(self) -> str:
-        """The digest of the instructions; of the name if they are a function."""
-        ...
-
-    async def make_instructions(self, agent_input: Any, context: Any) -> str:
-        """Return the system message of a conversation; the function's errors pass."""
-        ...
-
-    @property
-    def context_type(self) -> Any:
-        """The class of the application's object; `None`: any."""
-        ...
-
-    @property
-    def context_types(self) -> tuple[tuple[str, Any], ...]:
-        """The `context_type` of this agent and of each one below, with its name."""
-        ...
-
-    @property
-    def model(self) -> str | Model | None:
-        """The name of a model, or a `Model`; `None`: a turn raises `ModelError`."""
-        ...
-
-    @property
-    def model_name(self) -> str | None:
-        """The name of the model; `None` if the agent has no model."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Options that are sent to the provider unchanged."""
-        ...
-
-    @property
-    def max_turns(self) -> int | None:
-        """The limit of model turns in one frame; `None`: no limit."""
-        ...
-
-    @property
-    def max_denials(self) -> int | None:
-        """In how many turns one call may be denied; `None`: no limit."""
-        ...
-
-    @property
-    def input_type(self) -> Any:
-        """The type of the arguments when another agent calls this one."""
-        ...
-
-    @property
-    def output_type(self) -> Any:
-        """The type of the final reply."""
-        ...
-
-    @property
-    def output_retries(self) -> int:
-        """How often the model is asked again after a wrong final reply."""
-        ...
-
-    @property
-    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
-        """The conditions that suspend a frame before a turn of the model."""
-        ...
-
-    @property
-    def reset_tool_choice(self) -> bool:
-        """Whether `tool_choice` applies to the first turn of a frame only."""
-        ...
-
-    @property
-    def output_schema(self) -> OutputSchema | None:
-        """The JSON Schema of the final reply; `None`: text."""
-        ...
 
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
@@ -391,10 +224,21 @@ class AgentProtocol(Protocol):
         """Return a tool by name; `None` if the agent has no such tool."""
         ...
 
-    def first_user_message(self, arguments_json: str) -> str:
-        """Return the text of the first user message for the arguments of a call."""
-        ...
 
-    def parse_output(self, text: str) -> Any:
-        """Return the output that a final reply contains; raises `OutputInvalid`."""
-        ...
+_MISSING = object()
+_MEMBERS = tuple(
+    name
+    for part in (ToolDeclaration, ToolProtocol)
+    for name in vars(part)
+    if not name.startswith("_")
+)
+
+
+def is_tool(value: object) -> TypeGuard[ToolProtocol]:
+    """Return whether a value has every member of the protocol."""
+    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12,
+    # `isinstance` reads every property. It would import pydantic and build each schema.
+    return not isinstance(value, type) and all(
+        inspect.getattr_static(value, name, _MISSING) is not _MISSING
+        for name in _MEMBERS
+    )

@@ -58,7 +58,6 @@ from continuations.core.events import (
     SuspensionBegan,
 )
 from continuations.core.frames import FrameRow, final_reply
-from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import unique_tool_call_ids
@@ -123,11 +122,15 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         polls=0,
         model_error=None,
     )
+    if event.context_tokens or frame.history:
+        from continuations.core import history  # noqa: PLC0415 - few agents count
+
+        frame = history.after_reply(frame, event, draft.log(frame.id))
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
     draft.put_frame(frame)
-    asks_again = _asks_again(frame, event)
+    asks_again = tool_messages.asks_again(frame, event)
     goes_on = asks_again or not event.is_final
     # Providers refuse an empty assistant message in the middle of a transcript.
     if not (goes_on and output_retries.is_empty_reply(event.message)):
@@ -187,13 +190,6 @@ def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
     for call_id in call_ids:
         if tool_messages.is_cut_off(event, draft.call(call_id)):
             _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
-
-
-def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
-    """Return whether the model gets another turn, because its reply is no output."""
-    is_whole = not tool_messages.is_incomplete(event)
-    is_wrong = event.is_final and event.output_error is not None
-    return is_wrong and event.may_retry and frame.has_turns() and is_whole
 
 
 def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
@@ -264,7 +260,7 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     frame = replace(
         frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
     )
-    _append_results(draft, frame, rows)
+    frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(frame)
@@ -276,17 +272,6 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None
-
-
-def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
-    results = [
-        tool_message(
-            row.tool_call_id,
-            tool_messages.tool_message_text(row, denials.count_of(frame.denials, row)),
-        )
-        for row in rows
-    ]
-    draft.append(frame.id, *results)
 
 
 def _stop_run(draft: Draft, failure: Failure) -> None:
@@ -305,9 +290,8 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
             if not isinstance(row.state, CLOSED_STATES):
                 event = CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
-        _append_results(
-            draft, frame, [draft.call(call) for call in frame.open_call_ids]
-        )
+        rows = [draft.call(call) for call in frame.open_call_ids]
+        draft.put_frame(tool_messages.gather(draft, frame, rows))
     rests = draft.run.thread_key is not None and failure.code != "cancelled"
     _drop_waits(draft, keeps_pause=rests)
     if rests:

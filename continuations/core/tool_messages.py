@@ -6,6 +6,7 @@ a success.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import denials
@@ -22,10 +23,14 @@ from continuations.core.calls import (
     Started,
     Unknown,
 )
+from continuations.core.messages import tool_message
 from continuations.core.output_retries import is_empty_reply
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from continuations.core.decisions import Decision
+    from continuations.core.draft import Draft
     from continuations.core.events import ModelReplied
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 _CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.
-_INCOMPLETE_REPLY_TEXTS = {
+INCOMPLETE_REPLY_TEXTS = {
     "length": (
         "the model's reply was cut off at its length limit. Raise the limit in the "
         "settings of the agent, or ask for less."
@@ -52,10 +57,8 @@ _EMPTY_REPLY_TEXT = (
 
 def final_frame_state(message: Message, event: ModelReplied) -> Returned | Errored:
     """Return the end of a frame whose model replied without a tool call."""
-    if event.finish_reason in _INCOMPLETE_REPLY_TEXTS:
-        return Errored(
-            event.finish_reason, _INCOMPLETE_REPLY_TEXTS[event.finish_reason]
-        )
+    if event.finish_reason in INCOMPLETE_REPLY_TEXTS:
+        return Errored(event.finish_reason, INCOMPLETE_REPLY_TEXTS[event.finish_reason])
     if is_empty_reply(message):
         return Errored("empty", _EMPTY_REPLY_TEXT)
     if event.output_error is not None:
@@ -65,7 +68,14 @@ def final_frame_state(message: Message, event: ModelReplied) -> Returned | Error
 
 def is_incomplete(event: ModelReplied) -> bool:
     """Return whether the provider cut off or withheld a part of the reply."""
-    return event.finish_reason in _INCOMPLETE_REPLY_TEXTS
+    return event.finish_reason in INCOMPLETE_REPLY_TEXTS
+
+
+def asks_again(frame: FrameRow, event: ModelReplied) -> bool:
+    """Return whether the model gets another turn, because its reply is no output."""
+    is_wrong = event.is_final and event.output_error is not None
+    may_retry = event.may_retry and frame.has_turns()
+    return is_wrong and may_retry and not is_incomplete(event)
 
 
 def is_cut_off(event: ModelReplied, row: CallRow) -> bool:
@@ -182,3 +192,22 @@ def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> 
     else:
         content = f"CANCELLED: it was not executed. {reason}"
     return Refused("cancelled", content)
+
+
+def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
+    """Append the results of a turn; return the frame with the state after the turn."""
+    results = [
+        tool_message(
+            row.tool_call_id,
+            tool_message_text(row, denials.count_of(frame.denials, row)),
+        )
+        for row in rows
+    ]
+    draft.append(frame.id, *results)
+    for row in rows:
+        if row.patch is not None:
+            from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
+            state = frame_state.after_turn(frame.state_json, rows)
+            return replace(frame, state_json=state)
+    return frame

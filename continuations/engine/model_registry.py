@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
 from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
@@ -16,8 +16,8 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
+    from continuations.core.prices import Prices
     from continuations.engine.run_options import ShouldPause
     from continuations.ledger.claims import Clock
     from continuations_storage.retry_policy import RetryState
@@ -35,6 +35,25 @@ _MAX_REPLY_ID_CHARS = 500
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
 
 
+class AskedAgent(Protocol):
+    """An agent whose model is asked."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: the agent has no model."""
+        ...
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model; `None` if the agent has no model."""
+        ...
+
+
 class ModelRegistry:
     """Requests replies; makes the adapter of a named model on its first request.
 
@@ -44,12 +63,18 @@ class ModelRegistry:
     Attributes:
         max_failures: How many requests of a turn may fail in a row, each for longer
             than `patience`, before the run fails; `None` for no limit.
+        prices: The prices of models, or `None`.
     """
 
     def __init__(
-        self, patience: float, clock: Clock, max_failures: int | None = None
+        self,
+        patience: float,
+        clock: Clock,
+        max_failures: int | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.max_failures = max_failures
+        self.prices = prices
         self._patience = patience
         self._clock = clock
         self._by_name: dict[str, Model] = {}
@@ -57,7 +82,7 @@ class ModelRegistry:
 
     async def get_reply(
         self,
-        agent: AgentProtocol,
+        agent: AskedAgent,
         request: ModelRequest,
         should_pause: ShouldPause = never_pause,
         *,
@@ -80,9 +105,11 @@ class ModelRegistry:
         while True:
             try:
                 reply = await self._request_once(agent, request, pending_reply)
+                if self.prices is not None:
+                    reply = replace(reply, usage=self._with_cost(agent, reply.usage))
             except ModelError as error:
                 if isinstance(error.usage, Usage):
-                    costs.append(error.usage)
+                    costs.append(self._with_cost(agent, error.usage))
                 error.usage = sum(costs, Usage()) if costs else None
                 too_costly = len(costs) > _MAX_BILLED_REPEATS
                 if not error.retryable or too_costly or should_pause():
@@ -95,6 +122,12 @@ class ModelRegistry:
                 return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+
+    def _with_cost(self, agent: AskedAgent, usage: Usage) -> Usage:
+        name = agent.model_name
+        if self.prices is None or name is None:
+            return usage
+        return self.prices.with_cost(usage, name)
 
     def _begin_retries(self, run_id: str, should_pause: ShouldPause) -> RetryState:
         """Begin to count the patience: the first request has just failed."""
@@ -127,7 +160,7 @@ class ModelRegistry:
         ).begin()
 
     async def _request_once(
-        self, agent: AgentProtocol, request: ModelRequest, pending_reply: str | None
+        self, agent: AskedAgent, request: ModelRequest, pending_reply: str | None
     ) -> ModelAnswer:
         model: Any = self._model_of(agent, request)
         can_poll = hasattr(model, "poll")
@@ -166,7 +199,7 @@ class ModelRegistry:
         )
         raise ModelError(msg, run_id=request.run_id)
 
-    def _model_of(self, agent: AgentProtocol, request: ModelRequest) -> Model:
+    def _model_of(self, agent: AskedAgent, request: ModelRequest) -> Model:
         if agent.model is None:
             msg = (
                 f"run {request.run_id}: agent {agent.name!r} has no model. Pass "

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
@@ -70,6 +71,7 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
+            prices=self.model_registry.prices,
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
@@ -100,7 +102,8 @@ class ModelTurn:
             finish_reason=reply.finish_reason,
             output_error=problem,
             may_retry=problem is not None
-            and output_retries.count_retries(log.messages) < agent.output_retries,
+            and _retries(frame, log.messages) < agent.output_retries,
+            context_tokens=_context_tokens(reply.usage) if agent.compaction else 0,
         )
 
 
@@ -142,7 +145,9 @@ def _settings(
     With a tool forced in each turn, an agent would never end. Providers refuse a
     `tool_choice` without tools.
     """
-    settings = merged_settings(agent.settings, settings_of_run)
+    settings = agent.settings
+    if settings_of_run is not None:
+        settings = merged_settings(settings, settings_of_run)
     choice = settings.get("tool_choice")
     is_forced_again = bool(
         agent.reset_tool_choice and frame.limited_turns and choice not in _FREE_CHOICES
@@ -150,6 +155,22 @@ def _settings(
     if "tool_choice" in settings and (is_forced_again or not tools):
         return {name: settings[name] for name in settings if name != "tool_choice"}
     return settings
+
+
+def _retries(frame: FrameRow, messages: Sequence[Message]) -> int:
+    record = frame.history
+    summary_number = 0 if record is None else record.summary_number
+    return output_retries.count_retries(messages, summary_number)
+
+
+def _context_tokens(usage: Usage) -> int:
+    """Return the tokens of the conversation, 0 if they are not known.
+
+    A usage of several responses is the sum of their requests.
+    """
+    if usage.requests > 1 or not usage.input_tokens:
+        return 0
+    return usage.total_tokens
 
 
 def _output_problem(agent: AgentProtocol, message: Message) -> str | None:

@@ -21,9 +21,9 @@ The format is the newest one if that is not released yet, and a new one otherwis
 
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
-Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot`,
-`operator request`, `revocation` and `version header`.
+Kinds are `delta` (of two versions), `run`, `claim`, `usage`, `budget`, `failure`,
+`frame`, `log`, `call`, `wait`, `decision`, `cancellation`, `message` (of the inbox),
+`signal`, `event`, `slot`, `operator request`, `revocation` and `version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -34,8 +34,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
+    AMOUNT,
     BINARY,
     CONDITION_COUNTS,
+    COST,
     DEADLINE_ACTION,
     DENIAL_COUNTS,
     DISPLAY,
@@ -44,6 +46,7 @@ from continuations.wire.field_codecs import (
     FLAG,
     GIVEN_GRANT,
     GRANTS,
+    HISTORY,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
     LABELS,
@@ -52,6 +55,7 @@ from continuations.wire.field_codecs import (
     OPTIONAL_TEXT,
     QUORUM,
     SIGNALS,
+    STATES,
     TEXT,
     TEXTS,
     TIME,
@@ -144,6 +148,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
+        NewField(3, "history", HISTORY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -170,6 +175,15 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             attribute="settings_json",
             constant=True,
         ),
+    ),
+    "usage": (
+        NewField(3, "cost", COST, attribute="cost_units"),
+        NewField(3, "priced", NUMBER),
+        NewField(3, "currency", OPTIONAL_TEXT),
+    ),
+    "budget": (
+        NewField(3, "cost", AMOUNT),
+        NewField(3, "currency", OPTIONAL_TEXT),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
@@ -200,7 +214,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
+    "delta": (NewField(3, "states", STATES),),
     "call": (
+        NewField(3, "patch", JSON_OBJECT_TEXT),
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
         NewField(3, "secrets", TEXTS),
@@ -330,9 +346,10 @@ def _format_of_row(kind: str, row: object) -> int:
         if value.is_in(fields):
             needed = max(needed, value.format)
     for name, inner in _INNER_KINDS.get(kind, {}).items():
-        if not _has_changed(inner):
+        rows = fields.get(name)
+        if rows is None or not _has_changed(inner):
             continue
-        for each in _rows_in(fields.get(name), inner):
+        for each in _rows_in(rows, inner):
             needed = max(needed, _format_of_row(inner, each))
     return needed
 
