@@ -102,7 +102,7 @@ class AwaitedResult:
     """A result or an error that comes from a thread, and that an event loop awaits.
 
     Attributes:
-        future: What the event loop awaits.
+        future: The future that the event loop awaits.
         result: The result, set by the thread.
         error: The error, set by the thread.
     """
