@@ -25,6 +25,10 @@ def _no_callback_url() -> str:
     raise InvalidInput(msg)
 
 
+def _nobody_listens(_: object) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The context of one call of a tool.
@@ -48,6 +52,7 @@ class ToolContext:
         make_wait_id: A function that returns `wait_id`.
         make_form: A function that returns `form`.
         make_callback_url: A function that returns `callback_url`.
+        tell_progress: The function behind `progress`.
     """
 
     run_id: str
@@ -62,6 +67,9 @@ class ToolContext:
     make_form: Callable[[], Any] = field(default=_no_form, repr=False, compare=False)
     make_callback_url: Callable[[], str] = field(
         default=_no_callback_url, repr=False, compare=False
+    )
+    tell_progress: Callable[[Any], None] = field(
+        default=_nobody_listens, repr=False, compare=False
     )
 
     @property
@@ -93,3 +101,15 @@ class ToolContext:
             InvalidInput: The runner has no `callback_url`.
         """
         return self.make_callback_url()
+
+    def progress(self, value: Any) -> None:
+        """Tell those who follow the run how far the call is.
+
+        They get the event `CallProgress`. It is not stored, and the model does not see
+        it. If nobody listens, nothing happens. It may be called in any thread.
+
+        Args:
+            value: A text or another JSON value. A value that is not JSON is logged and
+                left out.
+        """
+        self.tell_progress(value)

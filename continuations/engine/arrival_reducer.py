@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
 
 
@@ -75,6 +76,8 @@ class ArrivalReducer:
 
     stack_binding: StackBinding
     ports: Ports
+    # Tells the events of the run, if somebody listens.
+    feed: RunFeed | None = None
 
     def with_decisions(
         self, state: RunState, decisions: Mapping[str, Decision]
@@ -86,6 +89,8 @@ class ArrivalReducer:
         """
         if state.run.status in ENDED_STATUSES:
             return state
+        if self.feed is not None:
+            self.feed.know(decisions)
         stop: Failure | None = None
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):

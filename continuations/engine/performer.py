@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
 
 _HISTORY_LOST_NOTE = (
@@ -86,6 +87,8 @@ class Performer:
     rules: RuleApprovals = field(default_factory=RuleApprovals)
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
+    # Takes what models and tools tell while they work.
+    feed: RunFeed | None = field(kw_only=True, default=None)
 
     suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
@@ -224,17 +227,17 @@ class Performer:
         is missing or has changed.
         """
         if isinstance(action, AskModel):
-            return await self._ask_model(state, action.frame_id)
+            return await self._ask_model(state, action.frame_id, fence)
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)
         return await self._run_tool(state, call, fence)
 
-    async def _ask_model(self, state: RunState, frame_id: str) -> Event:
+    async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
-        turn = ModelTurn(self.model_registry, self.run_options, self.ports)
-        return await turn.ask(state, frame, agent)
+        turn = ModelTurn(self.model_registry, self.run_options, self.ports, self.feed)
+        return await turn.ask(state, frame, agent, fence)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
@@ -282,7 +285,7 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
-        return make_tool_context(
+        made = make_tool_context(
             state.run,
             call,
             tool,
@@ -290,6 +293,9 @@ class Performer:
             fence=fence,
             context=self.run_options.context,
         )
+        if self.feed is None:
+            return made
+        return replace(made, tell_progress=self.feed.progress(state, call, fence))
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)

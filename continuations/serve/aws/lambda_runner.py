@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify, OnEvent
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
@@ -169,6 +169,7 @@ class LambdaRunner(AsyncRunner):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
@@ -182,6 +183,7 @@ class LambdaRunner(AsyncRunner):
             labels=labels,
             title=title,
             by=by,
+            on_event=on_event,
         )
         await self._dispatch_if_paused(outcome)
         return outcome
@@ -192,10 +194,11 @@ class LambdaRunner(AsyncRunner):
         *,
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome:
         """Resume a run; see `AsyncRunner.resume`."""
         outcome = await super().resume(
-            run_id, context=context, should_pause=should_pause
+            run_id, context=context, should_pause=should_pause, on_event=on_event
         )
         await self._dispatch_if_paused(outcome)
         return outcome
