@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.core.identity import Identity
     from continuations.core.run import Budget
+    from continuations.core.state import RunState
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         Notify,
         OnEvent,
     )
-    from continuations.engine.run_options import ShouldPause
+    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_streams import AsyncRunStream
     from continuations.ledger.claims import Clock
     from continuations_storage import Store
@@ -150,6 +151,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
         on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
@@ -165,24 +167,25 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             budget: Limits for the model usage of the whole run.
             should_pause: Called before each model call and new tool call. If it returns
                 True, calls in progress are completed. Then the run is `Suspended`.
-            work: With False, only store the run, and return it with `paused=True`. A
-                `resume` or `sweep` works on it. A run that exists is not changed.
+            work: With False, only store the run if it is new. It is `paused`.
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
-            on_event: A function or coroutine function that gets each event, in order,
-                while this call works on the run. If it raises, it gets no more.
+            settings: Model settings of the run, JSON values. In each turn of each agent
+                they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
-            InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
-            RunExists: `run_id` belongs to a run with another input or agent.
+            InvalidId, RunErased, RunExists: `run_id` is invalid, erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
-        description = self._run_description(labels=labels, title=title, by=by)
+        description = self._run_description(
+            labels=labels, title=title, by=by, settings=settings
+        )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
@@ -192,6 +195,11 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             context=run_options.context,
             description=description,
         )
+        return await self._begin(state, run_options, on_event)
+
+    async def _begin(
+        self, state: RunState, run_options: RunOptions, on_event: OnEvent | None
+    ) -> Outcome[Output]:
         await self._probe_once()
         async with self._listening(run_options, on_event) as options:
             worker = self._worker_factory.make_worker(state.run.id, options)
@@ -251,6 +259,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> AsyncRunStream[Outcome[Output]]:
         """Start a run, and yield its events while this process works on it.
 
@@ -268,6 +277,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester.
+            settings: Model settings of the run.
 
         Returns:
             The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
@@ -287,6 +297,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
                 labels=labels,
                 title=title,
                 by=by,
+                settings=settings,
                 on_event=events,
             ),
             Cursor(),

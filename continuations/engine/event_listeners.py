@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.live_events import LIVE_EVENT_TYPES
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from continuations.core.live_events import RunEvent
     from continuations.engine.event_reading import Cursor
-    from continuations.engine.ports import OnEvent
+    from continuations.engine.ports import EventSink, OnEvent
     from continuations.engine.run_options import RunOptions
 
 _log = logging.getLogger("continuations")
@@ -25,14 +25,6 @@ _log = logging.getLogger("continuations")
 MAX_UNREAD = 10_000
 # A function that handles no event for so many seconds after the work is dropped.
 _GRACE_SECONDS = 10.0
-
-
-class EventSink(Protocol):
-    """Takes the events of runs, on the event loop that works on them."""
-
-    def put(self, event: RunEvent) -> None:
-        """Take an event; never wait, and never raise."""
-        ...
 
 
 class EventBuffer:

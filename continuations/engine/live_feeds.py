@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.model_protocol import ModelDelta
     from continuations.core.state import RunState
-    from continuations.engine.event_listeners import EventSink
+    from continuations.engine.ports import EventSink
 
 _log = logging.getLogger("continuations")
 

@@ -62,6 +62,14 @@ class IdGenerator(Protocol):
         ...
 
 
+class EventSink(Protocol):
+    """Takes the events of runs, on the event loop that works on them."""
+
+    def put(self, event: RunEvent) -> None:
+        """Take an event; never wait, and never raise."""
+        ...
+
+
 class SystemIdGenerator:
     """ULIDs from the operating system's randomness."""
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
-    from continuations.engine.event_listeners import EventSink
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import EventSink, Ports
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
 

@@ -11,8 +11,8 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.run import RunRow
-    from continuations.engine.event_listeners import EventSink
     from continuations.engine.event_reading import Cursor
+    from continuations.engine.ports import EventSink
 
 ShouldPause: TypeAlias = Callable[[], bool]
 

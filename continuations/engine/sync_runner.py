@@ -143,6 +143,7 @@ class Runner(Sweeps, Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
         on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
@@ -158,38 +159,37 @@ class Runner(Sweeps, Generic[Output]):
             budget: Limits for the model usage of the whole run.
             should_pause: Called before each model call and new tool call. If it returns
                 True, calls in progress are completed. Then the run is `Suspended`.
-            work: With False, only store the run, and return it with `paused=True`. A
-                `resume` or `sweep` works on it. A run that exists is not changed.
+            work: With False, only store the run if it is new. It is `paused`.
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
-            on_event: A function or coroutine function that gets each event, in order,
-                while this call works on the run. If it raises, it gets no more.
+            settings: Model settings of the run, JSON values. In each turn of each agent
+                they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
-            InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
-            RunExists: `run_id` belongs to a run with another input or agent.
+            InvalidId, RunErased, RunExists: `run_id` is invalid, erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
-        return portal.run_until_complete(
-            self.async_runner.start(
-                input,
-                run_id=run_id,
-                agent=agent,
-                context=context,
-                budget=budget,
-                should_pause=should_pause,
-                work=work,
-                labels=labels,
-                title=title,
-                by=by,
-                on_event=on_event,
-            )
+        started = self.async_runner.start(
+            input,
+            run_id=run_id,
+            agent=agent,
+            context=context,
+            budget=budget,
+            should_pause=should_pause,
+            work=work,
+            labels=labels,
+            title=title,
+            by=by,
+            settings=settings,
+            on_event=on_event,
         )
+        return portal.run_until_complete(started)
 
     def resume(
         self,
@@ -246,6 +246,7 @@ class Runner(Sweeps, Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> RunStream[Outcome[Output]]:
         """Start a run, and yield its events while this process works on it.
 
@@ -263,6 +264,7 @@ class Runner(Sweeps, Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester.
+            settings: Model settings of the run.
 
         Returns:
             The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
@@ -281,6 +283,7 @@ class Runner(Sweeps, Generic[Output]):
                 labels=labels,
                 title=title,
                 by=by,
+                settings=settings,
             )
         )
 

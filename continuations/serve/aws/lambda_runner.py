@@ -169,6 +169,7 @@ class LambdaRunner(AsyncRunner):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
         on_event: OnEvent | None = None,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
@@ -183,6 +184,7 @@ class LambdaRunner(AsyncRunner):
             labels=labels,
             title=title,
             by=by,
+            settings=settings,
             on_event=on_event,
         )
         await self._dispatch_if_paused(outcome)
