@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         after,
         every,
     )
+    from continuations.authoring.task_method import task
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -120,6 +121,7 @@ _EXPORTS_BY_MODULE = {
         "after",
         "every",
     ],
+    "continuations.authoring.task_method": ["task"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -291,6 +293,7 @@ __all__ = [
     "run_async",
     "sleep",
     "sleep_until",
+    "task",
     "tool",
     "wait_for",
 ]

@@ -109,7 +109,7 @@ def takes_positional(function: object, count: int) -> bool:
 
 def copy_settings(name: str, settings: object) -> Mapping[str, Any]:
     """Return a copy of an agent's settings; raises `InvalidInput`."""
-    if settings is None:
+    if not settings:
         return {}
     copy: dict[Any, Any] = {}
     is_mapping = False

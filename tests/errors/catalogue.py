@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.errors import (
     cases_approvals,
     cases_bytes,
+    cases_classes,
     cases_command_line,
     cases_deciding,
     cases_declaring,
@@ -27,6 +28,7 @@ from tests.errors import (
 
 AREAS = (
     cases_declaring.AGENTS,
+    cases_classes.CLASSES,
     cases_declaring.TOOLS,
     cases_declaring.SCHEMA_TOOLS,
     cases_declaring.POLICIES,

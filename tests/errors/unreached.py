@@ -59,6 +59,9 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/field_codecs.py:_read_labels": _BYTES,
     "continuations/wire/field_codecs.py:_read_quorum_fields": _BYTES,
     "continuations/wire/field_codecs.py:_read_signal": _BYTES,
+    "continuations/cli/chat_decisions.py": (
+        "the chat catches it; see test_chat_in_a_terminal.py"
+    ),
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
         "a command that works until a signal; see test_serve_command.py"
