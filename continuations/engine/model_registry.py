@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -17,6 +16,7 @@ from continuations.core.model_protocol import (
 from continuations.core.usage import Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import with_operator_requests
@@ -48,6 +48,7 @@ from continuations.ledger.read_ahead import read_ahead
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
+from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:

@@ -58,6 +58,12 @@ START_REQUEST: Json = object_form(
 )
 
 
+_THREAD: Json = {
+    "thread": described(TEXT_OR_NULL, "The key of a thread, null for another run."),
+    "messages": described(COUNT, "Messages that a thread has read, 0 for another run."),
+}
+
+
 def index_definitions() -> dict[str, Json]:
     """Return the forms of listed and erased runs."""
     return {
@@ -71,6 +77,7 @@ def index_definitions() -> dict[str, Json]:
                 ),
                 "agent": described(TEXT, "The root agent."),
                 **DESCRIPTION,
+                **_THREAD,
                 "created_at": TIME_OR_NULL,
                 "updated_at": described(
                     TIME_OR_NULL, "When the newest version was written."
