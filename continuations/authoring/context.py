@@ -25,7 +25,7 @@ def _no_callback_url() -> str:
     raise InvalidInput(msg)
 
 
-def _nobody_listens(_: object) -> None:
+def _no_listener(_: object) -> None:
     return None
 
 
@@ -52,7 +52,7 @@ class ToolContext:
         make_wait_id: A function that returns `wait_id`.
         make_form: A function that returns `form`.
         make_callback_url: A function that returns `callback_url`.
-        tell_progress: The function behind `progress`.
+        report_progress: The function behind `progress`.
     """
 
     run_id: str
@@ -68,8 +68,8 @@ class ToolContext:
     make_callback_url: Callable[[], str] = field(
         default=_no_callback_url, repr=False, compare=False
     )
-    tell_progress: Callable[[Any], None] = field(
-        default=_nobody_listens, repr=False, compare=False
+    report_progress: Callable[[Any], None] = field(
+        default=_no_listener, repr=False, compare=False
     )
 
     @property
@@ -103,7 +103,7 @@ class ToolContext:
         return self.make_callback_url()
 
     def progress(self, value: Any) -> None:
-        """Tell those who follow the run how far the call is.
+        """Report how far the call is, to those who follow the run.
 
         They get the event `CallProgress`. It is not stored, and the model does not see
         it. If nobody listens, nothing happens. It may be called in any thread.
@@ -112,4 +112,4 @@ class ToolContext:
             value: A text or another JSON value. A value that is not JSON is logged and
                 left out.
         """
-        self.tell_progress(value)
+        self.report_progress(value)

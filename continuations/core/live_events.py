@@ -1,7 +1,7 @@
 """Events that exist only while a worker runs: parts of replies, and progress of tools.
 
 They are never stored. The events of `run_stream` follow from the versions, and what
-they say replaces what live events said before:
+they say replaces the live events before:
 
 - A delta belongs to a reply that a later version has: its `fence` is smaller than the
   number of that version. So a reply in version 7 replaces all deltas of its frame with
@@ -71,12 +71,12 @@ class ReasoningDelta(BaseLiveEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProgress(BaseLiveEvent):
-    """A tool that runs told its progress with `ctx.progress`.
+    """A tool that runs reported its progress with `ctx.progress`.
 
     Attributes:
         call: Id of the call.
         tool: Name of the tool.
-        value_json: What the tool told, as JSON text.
+        value_json: The reported value as JSON text.
     """
 
     call: str
@@ -85,7 +85,7 @@ class CallProgress(BaseLiveEvent):
 
     @property
     def value(self) -> Any:
-        """What the tool told, as a new JSON value."""
+        """The reported value, as a new JSON value."""
         return jsontext.parse(self.value_json)
 
 

@@ -31,7 +31,7 @@ class ShownText:
         path: Names from the root agent down to the agent.
         role: `"user"` or `"assistant"`.
         text: The text, or its beginning.
-        reasoning: What the model thought before, if the provider tells.
+        reasoning: The thoughts of the model before, if the provider shows them.
         is_complete: Whether the text is stored. Otherwise more may come, or the text
             may begin anew.
     """
@@ -48,7 +48,7 @@ class LiveTranscript:
     """The texts of a run, from its events.
 
     Give it each event of `runner.stream`, `runner.events` or another source of events.
-    A stored message replaces the parts of it. Parts of a later attempt replace those of
+    A stored message replaces its parts. Parts of a later attempt replace those of
     an earlier one.
     """
 
@@ -79,7 +79,7 @@ class LiveTranscript:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """What each call that runs told last with `ctx.progress`, by the call's id."""
+        """The last `ctx.progress` value of each call that runs, by the call's id."""
         return {call: each.last_value() for call, each in self._running.items()}
 
     def add(self, event: RunEvent) -> None:
@@ -157,7 +157,7 @@ class LiveTranscript:
     def _void(
         self, attempts: dict[str, _Attempt], key: str | None, version: int
     ) -> None:
-        """Drop what was told before a version, and take no more of it."""
+        """Drop the live events from before a version, and take no more of them."""
         if key is None:
             return
         self._floors[key] = version
@@ -175,7 +175,7 @@ class LiveTranscript:
 
 
 class _Attempt:
-    """What was told under one fence in one attempt, by index."""
+    """The live events of one fence and attempt, by index."""
 
     def __init__(self, number: tuple[int, int]) -> None:
         self.number = number
@@ -204,6 +204,6 @@ class _Attempt:
         )
 
     def last_value(self) -> Any:
-        """Return what was told last."""
+        """Return the value that was reported last."""
         last = self.parts[max(self.parts)]
         return last.value if isinstance(last, CallProgress) else None

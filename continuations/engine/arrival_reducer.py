@@ -75,7 +75,7 @@ class ArrivalReducer:
 
     stack_binding: StackBinding
     ports: Ports
-    # Tells the events of the run, if somebody listens.
+    # Reports the events of the run, if there is a listener.
     feed: RunFeed | None = None
 
     def with_decisions(

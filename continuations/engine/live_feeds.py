@@ -59,7 +59,7 @@ class TurnFeed:
 
 
 class CallFeed:
-    """Hands on what one call tells."""
+    """Hands on the progress of one call."""
 
     def __init__(
         self, sink: EventSink, state: RunState, call: CallRow, fence: int
@@ -83,7 +83,7 @@ class CallFeed:
             )
             return None
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Hand a JSON text on."""
         event = CallProgress(
             run_id=self._run_id,

@@ -87,7 +87,7 @@ class Performer:
     rules: RuleApprovals = field(default_factory=RuleApprovals)
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
-    # Takes what models and tools tell while they work.
+    # Takes the parts of replies and the progress of tools.
     feed: RunFeed | None = field(kw_only=True, default=None)
 
     suspend_checks: SuspendChecks = field(init=False)
@@ -295,7 +295,7 @@ class Performer:
         )
         if self.feed is None:
             return made
-        return replace(made, tell_progress=self.feed.progress(state, call, fence))
+        return replace(made, report_progress=self.feed.progress(state, call, fence))
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)

@@ -56,13 +56,13 @@ class RunFeed:
 
     @property
     def versions(self) -> Versions:
-        """The versions of the run; those that are created are told."""
-        return _ToldVersions(self._objects, self._run_id, self)
+        """The versions of the run; the feed reports each new one."""
+        return _ReportedVersions(self._objects, self._run_id, self)
 
     # Stored events ------------------------------------------------------------
 
     async def catch_up(self, number: int) -> None:
-        """Tell what other workers committed, up to the newest version `number`.
+        """Report the versions that other workers committed, up to the newest version `number`.
 
         Raises the errors of `read_events`.
         """
@@ -81,10 +81,10 @@ class RunFeed:
         """Keep decisions that were read, for the events of the waits that they end."""
         self._decisions.update(decisions)
 
-    async def tell_version(
+    async def report_version(
         self, previous: LoadedVersion | None, version: LoadedVersion
     ) -> None:
-        """Tell the events of a version that was created.
+        """Report the events of a version that was created.
 
         An error is logged: the version is stored, and the run goes on.
         """
@@ -101,7 +101,7 @@ class RunFeed:
         except BaseException as error:
             if not isinstance(error, Exception):
                 raise
-            text = "run %s: the events of version %s were not told"
+            text = "run %s: the events of version %s were not reported"
             _log.exception(text, self._run_id, number)
         self._place = Cursor(number + 1)
 
@@ -115,23 +115,23 @@ class RunFeed:
         self, state: RunState, call: CallRow, fence: int
     ) -> Callable[[object], None]:
         """Return `ctx.progress` of a call; it may be called in any thread."""
-        told = CallFeed(self._sink, state, call, fence)
+        feed = CallFeed(self._sink, state, call, fence)
 
-        def tell(value: object) -> None:
-            text = told.text_of(value)
+        def report(value: object) -> None:
+            text = feed.text_of(value)
             if text is None:
                 return
             if threading.get_ident() == self._thread_id:
-                told.tell(text)
+                feed.report(text)
                 return
             with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(told.tell, text)
+                self._loop.call_soon_threadsafe(feed.report, text)
 
-        return tell
+        return report
 
 
-class _ToldVersions(Versions):
-    """The versions of a run, with a feed that tells each new one."""
+class _ReportedVersions(Versions):
+    """The versions of a run, with a feed that reports each new one."""
 
     def __init__(self, objects: Objects, run_id: str, feed: RunFeed) -> None:
         super().__init__(objects, run_id)
@@ -146,7 +146,7 @@ class _ToldVersions(Versions):
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
     ) -> LoadedVersion:
-        """Create the next version, as `Versions.append`, and tell its events."""
+        """Create the next version, as `Versions.append`, and report its events."""
         version = await super().append(
             previous,
             state,
@@ -154,5 +154,5 @@ class _ToldVersions(Versions):
             marker_keys=marker_keys,
             may_be_stored=may_be_stored,
         )
-        await self._feed.tell_version(previous, version)
+        await self._feed.report_version(previous, version)
         return version

@@ -33,7 +33,7 @@ class RunOptions:
             returns True, calls in progress are completed and nothing new begins.
         awaited_message: A thread is not worked on any further once this message has its
             reply; `None`: as long as there is a message.
-        events: Takes the events of the runs; `None`: nobody listens.
+        events: Takes the events of the runs; `None`: there is no listener.
         events_after: Only later events are handed on. `None`: those after the version
             that the worker finds.
     """

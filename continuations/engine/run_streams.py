@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 class AsyncRunStream(Generic[Result]):
     """The events of a run while this process works on it; iterate over it once.
 
-    The work begins with the iteration. It does not wait for whoever iterates.
+    The work begins with the iteration. It does not wait for a slow reader.
 
     The iteration ends when the work ends; then `outcome` has its result. An error of
     the work is raised by the iteration, after the events before it. If the iteration is
@@ -118,7 +118,7 @@ class AsyncRunStream(Generic[Result]):
 class RunStream(Generic[Result]):
     """The events of a run while this process works on it; iterate over it once.
 
-    The work begins with the iteration. It does not wait for whoever iterates.
+    The work begins with the iteration. It does not wait for a slow reader.
 
     The iteration ends when the work ends; then `outcome` has its result. An error of
     the work is raised by the iteration, after the events before it. If the loop is left

@@ -76,7 +76,7 @@ Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 class ScriptedModel:
     """A `Model` that returns the replies of a script.
 
-    If somebody listens (`runner.stream`), it hands on each word of a text, and of
+    For a listener (`runner.stream`), it hands on each word of a text, and of
     `reasoning_content`, as a model that streams.
 
     Args:

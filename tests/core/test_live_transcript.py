@@ -88,7 +88,7 @@ def shown(*events: RunEvent) -> list[tuple[str, bool]]:
 
 @dataclass
 class History:
-    """What happened in a run: stored events, and live ones of several workers."""
+    """The events of a run: stored ones, and live ones of several workers."""
 
     stored: list[StreamEvent] = field(default_factory=list[Any])
     live: list[LiveEvent] = field(default_factory=list[Any])

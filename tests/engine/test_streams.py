@@ -86,7 +86,7 @@ def payroll() -> Agent:
 
 
 class WritingModel:
-    """Writes one word after the other; `listeners` has what was heard after each."""
+    """Writes one word after the other; `counts` has the number of received parts after each."""
 
     name = "writing"
 
@@ -471,7 +471,7 @@ def test_a_listener_that_is_no_function_is_refused(where: str) -> None:
 def test_progress_is_told_from_threads_and_only_as_json(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A value that cannot be told changes nothing, with a listener or without."""
+    """A value that is not JSON changes nothing, with a listener or without."""
 
     @tool
     def count(ctx: ToolContext) -> str:
