@@ -106,7 +106,7 @@ class ToolContext:
         """Report how far the call is, to those who follow the run.
 
         They get the event `CallProgress`. It is not stored, and the model does not see
-        it. If nobody listens, nothing happens. It may be called in any thread.
+        it. Without a listener, the call has no effect. Any thread may call it.
 
         Args:
             value: A text or another JSON value. A value that is not JSON is logged and

@@ -281,4 +281,9 @@ def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def usage_text(usage: Usage) -> str:
     """Return the model usage of a run as text."""
     requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
-    return f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    text = f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    if not usage.currency:
+        return text
+    cost = usage.cost
+    known = "cost unknown" if cost is None else f"{cost:f} {usage.currency}"
+    return f"{text}, {known}"

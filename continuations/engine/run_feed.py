@@ -62,7 +62,7 @@ class RunFeed:
     # Stored events ------------------------------------------------------------
 
     async def catch_up(self, number: int) -> None:
-        """Report the versions that other workers committed, up to the newest version `number`.
+        """Report the versions of other workers, up to the newest version `number`.
 
         Raises the errors of `read_events`.
         """

@@ -14,7 +14,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import deadlines, readiness, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
-from continuations.engine.context_check import check_context
+from continuations.engine.context_check import check_can_continue
 from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
     leaves_messages,
@@ -241,12 +241,8 @@ class Worker:
             return await ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
         stack_binding.check_agents(state, arrived.decisions)
-        check_context(
-            self.run_options.context,
-            stack_binding.agent(state, ROOT_FRAME_ID),
-            self.options.context_type,
-            state.run.id,
-        )
+        root = stack_binding.agent(state, ROOT_FRAME_ID)
+        check_can_continue(state.run, root, self.run_options, self.options)
         reducer = ArrivalReducer(stack_binding, self.ports, self.feed)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from continuations.core.run import RUN_STATUSES
+from continuations.core.usage import USAGE_COUNTS
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -29,6 +30,14 @@ DESCRIPTION: Json = {
     ),
 }
 
+USAGE: Json = {
+    **dict.fromkeys(USAGE_COUNTS, COUNT),
+    "cost": described(
+        TEXT_OR_NULL,
+        "The exact cost as a decimal number; null if a part of it is not known.",
+    ),
+    "currency": TEXT_OR_NULL,
+}
 START_REQUEST: Json = object_form(
     "A run to start.",
     {

@@ -86,7 +86,7 @@ def payroll() -> Agent:
 
 
 class WritingModel:
-    """Writes one word after the other; `counts` has the number of received parts after each."""
+    """Writes one word after the other; `counts` has the received parts after each."""
 
     name = "writing"
 
