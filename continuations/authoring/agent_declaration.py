@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model
@@ -41,6 +42,7 @@ class AgentOptions(TypedDict, total=False):
     settings: Mapping[str, Any] | None
     reset_tool_choice: bool
     suspend_when: SuspendConditions
+    compaction: Compaction | None
 
 
 OPTIONS = (*AgentOptions.__annotations__, "output_type")

@@ -11,6 +11,8 @@ from continuations.ledger import layout
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
@@ -31,6 +33,7 @@ def make_tool_context(
     *,
     fence: int,
     context: Any,
+    report_progress: Callable[[object], None] | None = None,
 ) -> ToolContext:
     """Return the context of a call.
 
@@ -41,6 +44,7 @@ def make_tool_context(
         ports: The clock, and the URLs of callbacks.
         fence: The number of the last version.
         context: The object of the application.
+        report_progress: The function behind `ctx.progress`, if there is a listener.
     """
     deadline = None
     if tool.timeout is not None:
@@ -59,6 +63,8 @@ def make_tool_context(
     )
     if policy is not None and form is not None:
         made = replace(made, make_form=partial(policy.typed_form, form))
+    if report_progress is not None:
+        made = replace(made, report_progress=report_progress)
     url_of = ports.callback_url
     if url_of is None:
         return made
