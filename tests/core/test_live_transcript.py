@@ -101,7 +101,7 @@ def histories(draw: st.DrawFn) -> History:
     history, version = History(), 1
     for _ in range(draw(st.integers(1, 5))):
         frame = draw(st.sampled_from(["f1", "f2"]))
-        number = 1
+        number, text = 1, ""
         for attempt in range(draw(st.integers(1, 3))):
             if draw(st.booleans()):
                 version, number = version + 1, 1  # another worker took the claim
