@@ -159,8 +159,8 @@ def reviewer(request: ModelRequest) -> ScriptedReply:
     return json.dumps({"passed": passed, "remarks": remarks})
 
 
-def summary(request: ModelRequest) -> ScriptedReply:
-    """Write the summary of what the architect did."""
+def summary(_request: ModelRequest) -> ScriptedReply:
+    """Write the summary of the work of the architect."""
     done = sorted(path.stem for path in FOLDER.glob("*.py"))
     return f"The library has the modules {', '.join(done)}."
 
