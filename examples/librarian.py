@@ -198,7 +198,8 @@ def build() -> None:
         if not isinstance(reply, Replied):
             sys.exit(f"The request has no reply: {reply}")
         print(f"architect: {reply.output}")
-    for event in runner.events(reply.run_id):
+    newest = thread.look()
+    for event in runner.events(newest.run_id) if newest is not None else ():
         if isinstance(event, Compacted):
             tokens = f"{event.tokens_before} to {event.tokens_after} tokens"
             print(f"The history of the architect went from {tokens}.")
