@@ -1,4 +1,4 @@
-"""What else changed in a frame from one version to the next, as events."""
+"""The events of a frame that are not about messages and calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def other_changes(
     before: RunState | None, after: RunState, row: FrameRow
 ) -> list[tuple[type[run_stream.BaseEvent], dict[str, Any]]]:
-    """Return the events of a frame that are not about messages and calls."""
+    """Return the events of a frame between two versions."""
     changes: list[tuple[type[run_stream.BaseEvent], dict[str, Any]]] = []
     old_row = before.frames.get(row.id) if before else None
     old_state = "" if old_row is None else old_row.state_json

@@ -1,4 +1,4 @@
-"""What people and programs read about the state of an agent."""
+"""People and programs read the state of an agent in runs, threads and events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_each_change_is_an_event(environment: RunEnvironment) -> None:
 
 
 def test_approver_sees_the_states_of_the_stack(environment: RunEnvironment) -> None:
-    """Whoever looks at the run sees the state of the agent that waits."""
+    """A person who looks at the run sees the state of the agent that waits."""
     del environment
     store, clock = MemoryStore(), ManualClock()
     looked = suspended(store).look("r1")
