@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 # If it runs as a file, Python looks for modules only in the folder of the file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, parse_body
 from tests.models.responses_api import check_responses_request
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 # A reply is a response object, or `{"raw": …}` (a text), or `{"status_code": …,
-# "body": …}`, or `{"events": […]}`, or `{"raw_events": …}`. A rule gets the request.
+# "body": …}`, or `{"events": […]}`, or `{"raw_events": …}`. After `{"cut_events": […]}`
+# the connection ends in the middle of the body. A rule gets the request.
 Reply: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Mapping[str, Any]], Reply]
 
@@ -191,6 +192,8 @@ class ResponsesServer:
         reply = self._rule(request)
         if (special := _special(reply)) is not None:
             return special
+        if "cut_events" in reply:
+            return 0, "text/event-stream", _event_text(reply["cut_events"])
         if "events" in reply:
             return 200, "text/event-stream", _event_text(reply["events"])
         if request.get("background"):
@@ -299,11 +302,7 @@ class _Server(LocalServer):
         self.api = api
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body in one packet
-
+class _Handler(LocalHandler, BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._respond("GET")
 
@@ -316,9 +315,11 @@ class _Handler(BaseHTTPRequestHandler):
         server = cast("_Server", self.server)
         status, kind, content = server.api.respond(method, self.path, key, body)
         data = content.encode() if isinstance(content, str) else content
-        self.send_response(status)
+        is_cut = status == 0
+        self.close_connection = is_cut
+        self.send_response(200 if is_cut else status)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Length", str(len(data) + is_cut))
         self.end_headers()
         self.wfile.write(data)
 
