@@ -768,8 +768,9 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= records_for_an_audit()
     objects |= display_objects()
     objects |= forms_of_approvals()
-    made = (thread_objects(), model_objects(), state_objects(), compaction_objects())
-    more = {name: each for objects_of in made for name, each in objects_of.items()}
+    more = {**thread_objects(), **model_objects(), **state_objects()} | (
+        compaction_objects()
+    )
     objects |= {name: GoldenObject(*each) for name, each in more.items()}
     signal = Signal(
         id="id:mail-7",
