@@ -117,7 +117,7 @@ def test_system_user_and_two_rounds_stay(
     rounds = [index for index, each in enumerate(messages) if each.role == "assistant"]
     assert all(index >= split.recent for index in rounds[-2:])
     assert all(each.role != "system" for each in split.replaced)
-    # Whatever stays, or is replaced, is all there was, in its order.
+    # No message is lost, and none is new.
     kept = [messages[index] for index in split.kept]
     everything = [*split.replaced, *kept, *messages[split.recent :]]
     assert sorted(map(hash, everything)) == sorted(map(hash, messages[len(heads) :]))
