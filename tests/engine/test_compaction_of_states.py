@@ -108,7 +108,7 @@ def test_wrong_outputs_are_counted_over_a_compaction() -> None:
         return worker(script, compaction=compaction, output_type=int, output_retries=1)
 
     shortens = Compaction(soft=800, hard=1600, keep_last=4, summarize=_last_step)
-    ends = []
+    ends: list[tuple[str, int]] = []
     for compaction in (None, shortens):
         runner = Runner(agent(compaction), store=MemoryStore())
         outcome = runner.start("go", run_id="r")
@@ -159,7 +159,8 @@ def chat(store: Any, clock: ManualClock | None = None, **options: Any) -> Runner
         return f"You said {text[:20]}. " + "word " * 40
 
     options.setdefault("summarize", short_summary)
-    compaction = Compaction(**{"soft": 300, "hard": 900, "keep_last": 2, **options})
+    values: dict[str, Any] = {"soft": 300, "hard": 900, "keep_last": 2, **options}
+    compaction = Compaction(**values)
     model = ScriptedModel(reply)
     agent = Agent("chat", tools=[pay], model=model, compaction=compaction)
     return Runner(agent, store=store, clock=clock)
