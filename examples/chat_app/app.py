@@ -88,7 +88,7 @@ class SlowModel(ScriptedModel):
     """A scripted model that writes as slowly as a real one."""
 
     async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
-        """Reply word by word to whoever listens."""
+        """Reply, one word after the other."""
         hand_on = request.on_delta
         if hand_on is None:
             return await super().reply(request)

@@ -115,7 +115,7 @@ if chromium.is_installed():
     def test_killed_server_goes_on_and_each_text_stands_once(
         server: ChatServer, people: Any
     ) -> None:
-        """The pages stay open; nobody reloads them or sends anything again."""
+        """The pages stay open: no person reloads them, or sends a message again."""
         # Given two tabs, and a server that is killed while it writes
         server.kill()
         server.word_seconds = 0.3
