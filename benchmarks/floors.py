@@ -1,4 +1,4 @@
-"""Floors: the same work without this library, beside what the library needs for it.
+"""Floors: the same work without this library, beside the work with this library.
 
 A figure can come down to its floor, and not below it.
 """
