@@ -329,7 +329,7 @@ class _VersionDiff:
             self._add_unstored_frame(row, path, result)
         elif row.id not in self._after.calls and not row.attempts + row.stage:
             began = result is not None and not result.startswith(_NEVER_BEGAN)
-            if began and self._agent_name(row) is not None:
+            if began and sub_agent_name(self._after, row) is not None:
                 self._add_start(row, path)
                 self._add_unstored_frame(row, path, result)
         self._add_end(row.frame_id, path, row.id, row.tool, row.tool_call_id, result)
