@@ -255,14 +255,9 @@ async def resume_async(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: An argument is invalid.
-        FormatError: `data` is not a continuation, or has a newer format.
-        Corrupt: `data` is damaged.
-        WaitNotFound: `answers` names a wait that is not open. Nothing ran.
-        DecisionRefused: A verdict or its person does not fit the wait. Nothing ran.
-        WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: An agent or the tool of a pending call is missing or has changed.
-        ModelError: A model refused. The error's `continuation` can be resumed.
+        InvalidInput, FormatError, Corrupt, WaitNotFound, DecisionRefused: As for
+            `resume`.
+        WaitExpired, AgentChanged, ModelError: As for `resume`.
     """
     continuation = _read_continuation(data)
     _check_agent(agent)
@@ -281,9 +276,8 @@ async def resume_async(
     if state.run.status not in ENDED_STATUSES:
         expiries = deadlines.expiries_of(state.waits.values(), ports, now)
         await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
-        reducer = ArrivalReducer(stack_binding, ports)
-        state = reducer.with_interrupted_calls(state)
-        state = reducer.with_decisions(state, {**decisions, **expiries})
+        made = {**decisions, **expiries}
+        state = _with_decisions(state, made, ArrivalReducer(stack_binding, ports))
         if unpause:
             state = with_confirmed_reply(without_operator_waits(state, now))
     if not plan(state):
@@ -378,3 +372,9 @@ async def _run_loop(
         loop.model_error.continuation = continuation
         raise loop.model_error
     return outcome_of(continuation, agent, changes)
+
+
+def _with_decisions(
+    state: RunState, decisions: Mapping[str, Decision], reducer: ArrivalReducer
+) -> RunState:
+    return reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)
