@@ -56,12 +56,15 @@ class ModelDelta:
 
     Attributes:
         kind: `"text"` for a part of the reply, `"reasoning"` for a part of what the
-            model thought.
-        text: The part; it continues the part of the same kind before.
+            model thought. `"restart"`: the reply begins anew, and the parts before are
+            void. The engine hands it on when it repeats a request. A model that asks
+            again within one `reply` hands it on itself.
+        text: The part; it continues the part of the same kind before. Empty for
+            `"restart"`.
     """
 
-    kind: Literal["text", "reasoning"]
-    text: str
+    kind: Literal["text", "reasoning", "restart"]
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,9 @@ class ModelRequest:
         prices: The prices of the runner. A model that asks other models sets the cost
             of each part of its usage: `prices.with_cost(usage, name)`. For other models
             the runner does.
+        may_ask_again: A model that sends a further request within one `reply` awaits
+            this function before. If the function returns False, the worker must stop:
+            the model raises its error with `retryable=True`. `None`: it may ask again.
     """
 
     messages: Sequence[Message]
@@ -92,6 +98,9 @@ class ModelRequest:
     run_id: str = ""
     on_delta: DeltaListener | None = field(default=None, compare=False, repr=False)
     prices: Prices | None = field(default=None, compare=False, repr=False)
+    may_ask_again: Callable[[], Awaitable[bool]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,3 +59,13 @@ def object_form(description: str, required: Json, optional: Json | None = None) 
 MODEL_ERROR: Json = described(
     TEXT, "Why its model refused the last request. Resume the run to ask again."
 )
+# The fields that a frame has only sometimes.
+FRAME_OPTIONS: Json = {
+    "model_error": MODEL_ERROR,
+    "metadata": {
+        "type": "object",
+        "additionalProperties": OBJECT,
+        "description": "Facts about messages by their position, such as which model of "
+        "a `Fallback` replied. Providers do not get them.",
+    },
+}

@@ -28,18 +28,24 @@ def stack_json(state: RunState) -> dict[str, Any]:
 def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
     """Return a frame and its messages as JSON values.
 
-    `model_error` is present if its model refused the last request.
+    `model_error` is present if its model refused the last request, `metadata` if there
+    are facts about messages.
     """
     row = state.frames[frame_id]
-    form = {
+    frame = Frame(state, frame_id)
+    form: dict[str, Any] = {
         "id": row.id,
         "agent": row.agent,
         "parent_call_id": row.parent_call_id,
         "turns": row.turns,
-        "messages": Frame(state, frame_id).messages,
+        "messages": frame.messages,
         "open_call_ids": list(row.open_call_ids),
     }
-    return form if row.model_error is None else form | {"model_error": row.model_error}
+    if row.model_error is not None:
+        form["model_error"] = row.model_error
+    if frame.metadata:
+        form["metadata"] = {str(n): facts for n, facts in frame.metadata.items()}
+    return form
 
 
 def call_json(state: RunState, call_id: str) -> dict[str, Any]:

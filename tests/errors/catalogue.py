@@ -34,6 +34,7 @@ AREAS = (
     cases_declaring.POLICIES,
     cases_waits.WAITS,
     cases_models.OPENAI,
+    cases_models.FALLBACK,
     cases_responses.RESPONSES,
     cases_models.OTHERS,
     cases_running.OPTIONS,
