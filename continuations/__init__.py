@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.call_retries import Retries
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.failed_call import FailedCall
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         AlreadyDecided,
         Cancelled,
         ClockOff,
+        CompactionFailed,
         ContinuationsError,
         Corrupt,
         DecisionRefused,
@@ -113,6 +115,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
+    "continuations.authoring.compaction": ["Compaction"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.call_retries": ["Retries"],
@@ -173,6 +176,7 @@ _EXPORTS_BY_MODULE = {
         "AlreadyDecided",
         "Cancelled",
         "ClockOff",
+        "CompactionFailed",
         "ContinuationsError",
         "Corrupt",
         "DecisionRefused",
@@ -226,6 +230,8 @@ __all__ = [
     "Call",
     "Cancelled",
     "ClockOff",
+    "Compaction",
+    "CompactionFailed",
     "Continuation",
     "ContinuationsError",
     "Corrupt",

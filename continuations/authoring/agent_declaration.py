@@ -1,4 +1,4 @@
-"""The options of an agent by name, and the option `tools`: a list or a function."""
+"""The options of an agent by name, its list of tools, and the agents below it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model
@@ -41,6 +42,7 @@ class AgentOptions(TypedDict, total=False):
     settings: Mapping[str, Any] | None
     reset_tool_choice: bool
     suspend_when: SuspendConditions
+    compaction: Compaction | None
 
 
 OPTIONS = (*AgentOptions.__annotations__, "output_type")
@@ -84,3 +86,16 @@ def resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
         return tools  # pyright: ignore[reportUnknownVariableType] - items may be any
     wanted = "a list, or a function that returns a list"
     raise option_error(agent_name, "tools", wanted, tools)
+
+
+def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
+    """Return a root agent and each agent below it, once."""
+    agents = [root]
+    seen = {id(root)}
+    for agent in agents:  # grows while it is read
+        for tool in agent.tools_by_name.values():
+            below = tool.sub_agent
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                agents.append(below)
+    return agents

@@ -26,7 +26,7 @@ def event_line(event: StreamEvent) -> Line:
     return Line(place, f"{escape_invisible(path)}  {text}", style)
 
 
-def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, C901 - one return for each type
+def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, PLR0912, C901 - one return for each type
     match event:
         case run_stream.RunRepaired():
             return "repaired; the lines below describe the run anew", "bad"
@@ -38,6 +38,9 @@ def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, C901 - one r
             return "agent ends" + _after_colon(event.output), "agent"
         case run_stream.MessageAdded():
             return _message_text(event), ""
+        case run_stream.Compacted():
+            counts = f"{event.tokens_before} to {event.tokens_after} tokens"
+            return f"history shortened, from {counts}", "busy"
         case run_stream.CallProposed():
             return "call" + _after_colon(event.arguments_json), ""
         case run_stream.CallStarted():

@@ -31,6 +31,7 @@ class ModelReplied:
     reply is no output of the agent, or is `None`. `may_retry` says whether the model is
     asked again after such a reply. `is_final` is False if a reply without tool calls
     does not end the root frame, because a message or a cancel request arrived.
+    `context_tokens` are those of the request and the reply, or 0: nothing counts them.
     """
 
     frame_id: str
@@ -40,6 +41,39 @@ class ModelReplied:
     output_error: str | None = None
     may_retry: bool = False
     is_final: bool = True
+    context_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCompacted:
+    """The first messages of a frame are replaced by others, of which fewer are needed.
+
+    `log_id` and `count` say which messages: the first ones of that log. The numbers are
+    those of `HistoryRecord`. `usage` is the cost of the summary.
+    """
+
+    frame_id: str
+    log_id: int
+    count: int
+    messages: tuple[Message, ...]
+    summary_number: int
+    replaced: int
+    tokens_before: int
+    tokens_after: int
+    attempt_above: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryFailed:
+    """No summary of a frame was made, and the frame goes on without one.
+
+    The next one is tried above `attempt_above` tokens. `usage` is the cost.
+    """
+
+    frame_id: str
+    attempt_above: int
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +233,8 @@ Event: TypeAlias = (
     ModelReplied
     | ModelFailed
     | ModelDelayed
+    | HistoryCompacted
+    | SummaryFailed
     | ReplyConfirmed
     | UserMessageAdded
     | ThreadClosed

@@ -147,7 +147,7 @@ class Message:
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts about the message, which no provider gets; `None` if there are none."""
+        """Facts about the message, or `None`. No provider gets them."""
         text = self.metadata_json
         return None if text is None else jsontext.parse(text)
 

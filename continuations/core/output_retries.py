@@ -25,12 +25,21 @@ def retry_message(problem: str) -> Message:
     return user_message(f"{_PREFIX}{problem}\nReply again, with the whole output.")
 
 
-def count_retries(messages: Sequence[Message]) -> int:
-    """Return how often a model was asked again since the last message of a user."""
+def is_retry_request(message: Message) -> bool:
+    """Return whether a message asks the model to reply again."""
+    return message.role == "user" and message.content.startswith(_PREFIX)
+
+
+def count_retries(messages: Sequence[Message], summary_number: int = 0) -> int:
+    """Return how often a model was asked again since the last message of a user.
+
+    `summary_number` is the number of the message that is a summary, from 1; 0: none.
+    """
     count = 0
-    for message in reversed(messages):
-        if message.role == "user":
-            if not message.content.startswith(_PREFIX):
+    for number in range(len(messages), 0, -1):
+        message = messages[number - 1]
+        if message.role == "user" and number != summary_number:
+            if not is_retry_request(message):
                 break
             count += 1
     return count

@@ -123,11 +123,15 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         polls=0,
         model_error=None,
     )
+    if event.context_tokens or frame.history:
+        from continuations.core import history  # noqa: PLC0415 - few agents count
+
+        frame = history.after_reply(frame, event, draft.log(frame.id))
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
     draft.put_frame(frame)
-    asks_again = _asks_again(frame, event)
+    asks_again = tool_messages.asks_again(frame, event)
     goes_on = asks_again or not event.is_final
     # Providers refuse an empty assistant message in the middle of a transcript.
     if not (goes_on and output_retries.is_empty_reply(event.message)):
@@ -187,13 +191,6 @@ def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
     for call_id in call_ids:
         if tool_messages.is_cut_off(event, draft.call(call_id)):
             _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
-
-
-def _asks_again(frame: FrameRow, event: ModelReplied) -> bool:
-    """Return whether the model gets another turn, because its reply is no output."""
-    is_whole = not tool_messages.is_incomplete(event)
-    is_wrong = event.is_final and event.output_error is not None
-    return is_wrong and event.may_retry and frame.has_turns() and is_whole
 
 
 def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
@@ -107,7 +108,8 @@ class ModelTurn:
             finish_reason=reply.finish_reason,
             output_error=problem,
             may_retry=problem is not None
-            and output_retries.count_retries(log.messages) < agent.output_retries,
+            and _retries(frame, log.messages) < agent.output_retries,
+            context_tokens=_context_tokens(reply.usage) if agent.compaction else 0,
         )
 
 
@@ -166,6 +168,22 @@ def _settings(
     if "tool_choice" in settings and (is_forced_again or not tools):
         return {name: settings[name] for name in settings if name != "tool_choice"}
     return settings
+
+
+def _retries(frame: FrameRow, messages: Sequence[Message]) -> int:
+    record = frame.history
+    summary_number = 0 if record is None else record.summary_number
+    return output_retries.count_retries(messages, summary_number)
+
+
+def _context_tokens(usage: Usage) -> int:
+    """Return the tokens of the conversation, 0 if they are not known.
+
+    A usage of several responses is the sum of their requests.
+    """
+    if usage.requests > 1 or not usage.input_tokens:
+        return 0
+    return usage.total_tokens
 
 
 def _output_problem(agent: AgentProtocol, message: Message) -> str | None:

@@ -112,8 +112,8 @@ class Fallback:
     ) -> None:
         self._members = _members_of(models)
         self._on = _checked_on(on)
-        unchecked: object = name
-        if name == "" or not isinstance(unchecked, str | None):
+        unchecked: Any = name
+        if unchecked == "" or not isinstance(unchecked, str | None):
             msg = f"name must be a text that is not empty, or None, got {name!r:.60}."
             raise InvalidInput(msg)
         self._name = (
@@ -321,7 +321,7 @@ def _owned(
     if isinstance(answer, LostReply):
         return replace(answer, usage=usage)
     if not hasattr(member.model, "poll"):
-        return None  # nobody could poll it
+        return None  # no process could poll it
     return _pending(member, replace(answer, usage=usage), failed)
 
 
@@ -340,34 +340,28 @@ def _pending(
     member: _Member, answer: PendingReply, failed: list[dict[str, Any]]
 ) -> PendingReply:
     """Return a pending reply whose id names its model, and if possible the others."""
-    short = [[each["model"], each.get("status")] for each in failed]
-    reply_id = jsontext.dump([member.key, answer.id, short])
+    short = [[each["model"], each.get("status", 0)] for each in failed]
+    parts: list[object] = [member.key, answer.id, short]
+    reply_id = jsontext.dump(parts)
     if len(reply_id) > _MAX_REPLY_ID_CHARS:
-        reply_id = jsontext.dump([member.key, answer.id, []])
+        without: list[str | list[str]] = [member.key, answer.id, []]
+        reply_id = jsontext.dump(without)
     return replace(answer, id=reply_id)
 
 
 def _read_reply_id(reply_id: str) -> tuple[str, str, list[dict[str, Any]]]:
     """Return the model of a pending reply, its id there, and who failed before."""
     try:
-        value: object = jsontext.parse(reply_id)
-    except jsontext.NotJson:
-        value = None
-    match value:
-        case [str() as key, str() as inner_id, list() as pairs]:
-            failed: list[dict[str, Any]] = []
-            for pair in pairs:
-                match pair:
-                    case [str() as model, int() as status]:
-                        failed.append({"model": model, "status": status})
-                    case [str() as model, *_]:
-                        failed.append({"model": model})
-                    case _:
-                        pass
-            return key, inner_id, failed
-        case _:
-            # The reply is of another model: the agent had no Fallback when it asked.
-            return "", reply_id, []
+        value: Any = jsontext.parse(reply_id)
+        key, inner_id, pairs = value
+        failed = [
+            {"model": str(model), **({"status": status} if status else {})}
+            for model, status in pairs
+        ]
+        return str(key), str(inner_id), failed
+    except (TypeError, ValueError):
+        # The reply is of another model: the agent had no Fallback when it asked.
+        return "", reply_id, []
 
 
 def _error_of(

@@ -46,6 +46,7 @@ from continuations.wire.field_codecs import (
     FLAG,
     GIVEN_GRANT,
     GRANTS,
+    HISTORY,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
     LABELS,
@@ -147,6 +148,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
+        NewField(3, "history", HISTORY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

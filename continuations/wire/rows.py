@@ -253,7 +253,8 @@ def _read_log(value: object, where: str) -> LogDelta:
     place = f"{where}.add"
     # A message is read when it is first needed, or by `read_messages`.
     added = [Message.unread(text, place) for text in fields.texts("add")]
-    for position, metadata in read_fields("log", fields).get("metadata", ()):
+    found: tuple[tuple[int, str], ...] = read_fields("log", fields).get("metadata", ())
+    for position, metadata in found:
         if position >= len(added) or added[position].metadata_json is not None:
             raise invalid_object(where, "its metadata belongs to no message")
         added[position] = added[position].with_metadata(metadata)

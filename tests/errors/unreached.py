@@ -78,6 +78,8 @@ UNREACHED: dict[str, str] = {
     "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
+    "continuations/core/history.py": _FAULT_OF_OURS,
+    "continuations/wire/field_codecs.py:_read_history": _BYTES,
     "continuations/core/threads.py": _FAULT_OF_OURS,
     "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
@@ -86,6 +88,7 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/field_codecs.py:_read_usage": _BYTES,
     "continuations/wire/field_codecs.py:_units_of": _BYTES,
     "continuations/wire/field_codecs.py:_read_amount": _BYTES,
+    "continuations/wire/field_codecs.py:_read_metadata_of_message": _BYTES,
     "continuations/core/usage.py:text_units": "its callers name the stored object",
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/grants.py:parse_grant_text": _BYTES,
