@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
@@ -100,6 +101,9 @@ class ModelRegistry:
         The usage of the reply, or of the error, includes the responses that could not
         be used.
         """
+        if hasattr(agent.model, "priced_names"):
+            again = partial(_may_ask_again, may_request, should_pause)
+            request = replace(request, prices=self.prices, may_ask_again=again)
         retries = None
         costs: list[Usage] = []
         while True:
@@ -213,6 +217,15 @@ class ModelRegistry:
 
             self._by_name[agent.model] = OpenAIChat(agent.model)
         return self._by_name[agent.model]
+
+
+async def _may_ask_again(
+    may_request: Callable[[], bool], should_pause: ShouldPause
+) -> bool:
+    """Wait until a request may begin; return False if the worker must stop."""
+    while not (should_pause() or may_request()):  # noqa: ASYNC110 - a claim's renewal has no event
+        await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+    return not should_pause()
 
 
 # An application's own model may return anything.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -27,7 +25,6 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from continuations.authoring.call_gate import CallGate
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.events import ModelDelayed
     from continuations.core.frames import FrameRow
@@ -36,10 +33,8 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.run_options import RunOptions
 
-# How often a model that was refused looks whether another request may begin.
-_GATE_CHECK_INTERVAL = 0.25
 _log = logging.getLogger("continuations")
 # These values of `tool_choice` leave the choice to the model.
 _FREE_CHOICES = (None, "auto", "none")
@@ -69,7 +64,6 @@ class ModelTurn:
             )
             raise TranscriptInvalid(msg, run_id=state.run.id)
         tools = await enabled_tools(agent, self.run_options.context)
-        gate = current_gate()
         request = ModelRequest(
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -77,9 +71,8 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
-            prices=self.model_registry.prices,
-            may_ask_again=partial(_may_ask_again, gate, self.run_options.should_pause),
         )
+        gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
         try:
             reply = await self.model_registry.get_reply(
@@ -132,13 +125,6 @@ async def is_enabled(tool: ToolProtocol, context: Any) -> bool:
             describe_error(error),
         )
         return False
-
-
-async def _may_ask_again(gate: CallGate, should_pause: ShouldPause) -> bool:
-    """Wait until the claim is renewed; return whether a model may be asked again."""
-    while not (gate.is_open or should_pause()):  # noqa: ASYNC110 - a renewal has no event
-        await asyncio.sleep(_GATE_CHECK_INTERVAL)
-    return not should_pause()
 
 
 def _spec(tool: ToolProtocol) -> ToolSpec:
