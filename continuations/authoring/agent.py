@@ -15,7 +15,7 @@ from continuations.authoring import (
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.output_spec import OutputSpec
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
@@ -116,6 +117,10 @@ class Agent(Generic[Output]):
             until `unpause`. Default: none.
         compaction: `Compaction(soft=..., hard=...)`: when the history of a frame is
             shortened, and how. Default: never.
+        state: The type of the agent's state, a pydantic model or a dataclass whose
+            fields have defaults. Each conversation of the agent has a state of its own,
+            which tools read as `ctx.state` and change with `ctx.update`. It is stored.
+            Default: no state.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -141,6 +146,10 @@ class Agent(Generic[Output]):
     reset_tool_choice: bool = True
     suspend_when: SuspendConditions = ()
     compaction: Compaction | None = None
+    state: type[Any] | None = None
+
+    # The declared type of the state of each frame.
+    state_spec: StateSpec | None = None
 
     @overload
     def __init__(
@@ -176,6 +185,7 @@ class Agent(Generic[Output]):
             from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
 
             check_compaction(name, self.compaction)
+        self.state_spec = agent_declaration.state_spec_of(name, self.state)
         if not agent_declaration.is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
@@ -242,6 +252,7 @@ class Agent(Generic[Output]):
                     " them another name."
                 )
                 raise InvalidInput(msg)
+            agent_declaration.check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
         return MappingProxyType(tools)
 

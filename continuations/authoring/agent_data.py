@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.authoring.compaction import Compaction
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.core.model_protocol import Model, OutputSchema
 
@@ -82,6 +83,11 @@ class AgentData(Protocol):
     @property
     def output_retries(self) -> int:
         """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def state_spec(self) -> StateSpec | None:
+        """The declared type of the state of each frame; `None`: no state."""
         ...
 
     @property

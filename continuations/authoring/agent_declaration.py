@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from continuations.authoring.agent_options import option_error
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.compaction import Compaction
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model
@@ -42,6 +43,7 @@ class AgentOptions(TypedDict, total=False):
     settings: Mapping[str, Any] | None
     reset_tool_choice: bool
     suspend_when: SuspendConditions
+    state: type[Any] | None
     compaction: Compaction | None
 
 
@@ -86,6 +88,25 @@ def resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
         return tools  # pyright: ignore[reportUnknownVariableType] - items may be any
     wanted = "a list, or a function that returns a list"
     raise option_error(agent_name, "tools", wanted, tools)
+
+
+def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:
+    """Return what the option `state` declares; raises `InvalidInput`."""
+    if type_ is None:
+        return None
+    from continuations.authoring import state_spec  # noqa: PLC0415 - it imports pydantic
+
+    return state_spec.make_state_spec(type_, agent_name=agent_name)
+
+
+def check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> None:
+    """Raise `InvalidInput` if a tool writes a state that its agent does not have."""
+    if tool.writes_state and type_ is None:
+        msg = (
+            f"agent {agent_name}: tool {tool.name} writes the state, and the agent has "
+            "none. Declare Agent(..., state=...)."
+        )
+        raise InvalidInput(msg)
 
 
 def every_agent(root: AgentProtocol) -> list[AgentProtocol]:

@@ -58,7 +58,6 @@ from continuations.core.events import (
     SuspensionBegan,
 )
 from continuations.core.frames import FrameRow, final_reply
-from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import unique_tool_call_ids
@@ -261,7 +260,7 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     frame = replace(
         frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
     )
-    _append_results(draft, frame, rows)
+    frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(frame)
@@ -273,17 +272,6 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None
-
-
-def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
-    results = [
-        tool_message(
-            row.tool_call_id,
-            tool_messages.tool_message_text(row, denials.count_of(frame.denials, row)),
-        )
-        for row in rows
-    ]
-    draft.append(frame.id, *results)
 
 
 def _stop_run(draft: Draft, failure: Failure) -> None:
@@ -302,9 +290,8 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
             if not isinstance(row.state, CLOSED_STATES):
                 event = CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
-        _append_results(
-            draft, frame, [draft.call(call) for call in frame.open_call_ids]
-        )
+        rows = [draft.call(call) for call in frame.open_call_ids]
+        draft.put_frame(tool_messages.gather(draft, frame, rows))
     rests = draft.run.thread_key is not None and failure.code != "cancelled"
     _drop_waits(draft, keeps_pause=rests)
     if rests:

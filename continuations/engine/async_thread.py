@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.doors import PYTHON, Door
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.request_checks import optional_text
 from continuations.engine.thread_posts import ThreadPosts, check_key
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
+    from continuations.engine.event_listeners import EventBuffer
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import ShouldPause
+    from continuations.engine.run_streams import AsyncRunStream
 
 _CLOSING_TEXT = "The thread is closed."
 
@@ -66,6 +70,7 @@ class AsyncThread(Generic[Output]):
         when_busy: WhenBusy = "queue",
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> SendResult[Output]:
         """Post a message, and work on the thread until the message has its reply.
 
@@ -85,6 +90,8 @@ class AsyncThread(Generic[Output]):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed and nothing new begins.
                 Then the result is `Suspended` or `Queued`, and `paused` is true.
+            on_event: A function or coroutine function that gets each event of the
+                thread, in order, while this call works on it.
 
         Returns:
             `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
@@ -98,7 +105,54 @@ class AsyncThread(Generic[Output]):
                 The message is posted. A repeat with the same `id` returns its reply.
         """
         ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
-        return await ticket.reply(context=context, should_pause=should_pause)
+        return await ticket.reply(
+            context=context, should_pause=should_pause, on_event=on_event
+        )
+
+    def stream(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        after: str | None = None,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+    ) -> AsyncRunStream[SendResult[Output]]:
+        """Post a message, and yield the events of the thread until it has its reply.
+
+        Stored events come with live ones: parts of replies, and progress of tools. If
+        another process works on the thread, its stored events come alone.
+
+        Args:
+            text: As for `send`, as all arguments but `after`.
+            by: The sender.
+            id: Your id of the message.
+            when_busy: The effect while an earlier message is answered.
+            after: The `cursor` of the last event that you handled: the later ones come
+                first. Default: the events after the message was posted.
+            context: Your object for the tools, `ctx.context`.
+            should_pause: Called before every model call and every new tool call.
+
+        Returns:
+            The stream. Iterate over it; at the end, `stream.outcome` has the result of
+            `send`. The iteration raises the errors of `send`.
+
+        Raises:
+            InvalidInput: `after` is not a cursor.
+        """
+        from continuations.engine.event_reading import Cursor  # noqa: PLC0415 - only for streams
+        from continuations.engine.run_streams import AsyncRunStream  # noqa: PLC0415
+
+        async def work(events: EventBuffer) -> SendResult[Output]:
+            ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
+            events.after = events.after or Cursor(ticket.posted_after + 1)
+            return await ticket.reply(
+                context=context, should_pause=should_pause, on_event=events
+            )
+
+        return AsyncRunStream(work, None if after is None else Cursor.parse(after))
 
     async def post(
         self,
@@ -214,6 +268,28 @@ class AsyncThread(Generic[Output]):
         """
         newest = await self.look()
         return [] if newest is None else newest.root.messages
+
+    @property
+    async def state(self) -> Any:
+        """The state of the agent in this conversation: `await thread.state`.
+
+        It is a new value of `Agent(state=...)`, with the changes of all turns that have
+        ended. Before the first message, it has the defaults.
+
+        Raises:
+            InvalidInput: The agent has no state.
+            AgentChanged: The stored state does not fit the type of the agent's state.
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        from continuations.engine.state_checks import typed_state  # noqa: PLC0415 - few agents have a state
+
+        newest = await self.look()
+        if newest is None:
+            return typed_state(self._agent, "")
+        root = newest.run_state.frames[ROOT_FRAME_ID]
+        return typed_state(self._agent, root.state_json, newest.run_id)
 
     async def look(self) -> Continuation | None:
         """Return the newest state of the thread, or `None` before the first message.

@@ -8,7 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
-from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
+from continuations.core.model_protocol import (
+    LostReply,
+    ModelDelta,
+    ModelReply,
+    PendingReply,
+)
 from continuations.core.usage import Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
@@ -109,11 +114,8 @@ class ModelRegistry:
         while True:
             try:
                 reply = await self._request_once(agent, request, pending_reply)
-                if self.prices is not None:
-                    reply = replace(reply, usage=self._with_cost(agent, reply.usage))
             except ModelError as error:
-                if isinstance(error.usage, Usage):
-                    costs.append(self._with_cost(agent, error.usage))
+                costs += self._costs_of(agent, error)
                 error.usage = sum(costs, Usage()) if costs else None
                 too_costly = len(costs) > _MAX_BILLED_REPEATS
                 if not error.retryable or too_costly or should_pause():
@@ -122,10 +124,19 @@ class ModelRegistry:
                 may_retry = await retries.wait_for_retry(error.retry_after or 0.0)
                 if not may_retry or should_pause():
                     raise
+                if request.on_delta is not None:
+                    await request.on_delta(ModelDelta(kind="restart"))
             else:
-                return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
+                if not costs and self.prices is None:
+                    return reply
+                usage = self._with_cost(agent, reply.usage)
+                return replace(reply, usage=sum(costs, usage))
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+
+    def _costs_of(self, agent: AskedAgent, error: ModelError) -> list[Usage]:
+        usage = error.usage
+        return [self._with_cost(agent, usage)] if isinstance(usage, Usage) else []
 
     def _with_cost(self, agent: AskedAgent, usage: Usage) -> Usage:
         name = agent.model_name

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.run_options import RunOptions
 
 _log = logging.getLogger("continuations")
@@ -47,9 +48,10 @@ class ModelTurn:
     model_registry: ModelRegistry
     run_options: RunOptions
     ports: Ports
+    feed: RunFeed | None = None
 
     async def ask(
-        self, state: RunState, frame: FrameRow, agent: AgentProtocol
+        self, state: RunState, frame: FrameRow, agent: AgentProtocol, fence: int
     ) -> ModelReplied | ModelDelayed:
         """Ask a frame's model, or poll its pending reply, behind the current gate.
 
@@ -64,6 +66,7 @@ class ModelTurn:
             )
             raise TranscriptInvalid(msg, run_id=state.run.id)
         tools = await enabled_tools(agent, self.run_options.context)
+        feed = self.feed
         request = ModelRequest(
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -71,6 +74,7 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
+            on_delta=None if feed is None else feed.turn(state, frame, fence),
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)

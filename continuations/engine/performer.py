@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -12,29 +12,23 @@ from continuations.authoring.errors import (
     ResultNotSerializable,
 )
 from continuations.authoring.tool_waits import ToolWait
-from continuations.core import jsontext
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.call_events import (
     Answered,
     ApprovalRequested,
-    Approved,
     CallAccepted,
     CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
-    Denied,
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.calls import Unknown
-from continuations.core.decisions import Answer, Approve, Decision, Deny
+from continuations.core.decisions import Approve
 from continuations.core.messages import user_message
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
 from continuations.engine.call_waits import (
-    approval_digest,
-    approved_contract_digest,
     new_wait,
 )
 from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
@@ -46,7 +40,7 @@ from continuations.engine.rule_approvals import (
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
-from continuations.engine.tool_contexts import make_tool_context
+from continuations.engine.tool_contexts import context_of_call
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
@@ -57,11 +51,11 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Verdict
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
 
 _HISTORY_LOST_NOTE = (
@@ -89,6 +83,8 @@ class Performer:
     rules: RuleApprovals = field(default_factory=RuleApprovals)
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
+    # Takes the parts of replies and the progress of tools.
+    feed: RunFeed | None = field(kw_only=True, default=None)
 
     suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
@@ -133,6 +129,7 @@ class Performer:
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
             secrets=tool.secrets,
+            writes_state=tool.writes_state,
         )
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
@@ -227,13 +224,13 @@ class Performer:
         is missing or has changed.
         """
         if isinstance(action, AskModel):
-            return await self._ask_model(state, action.frame_id)
+            return await self._ask_model(state, action.frame_id, fence)
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)
         return await self._run_tool(state, call, fence)
 
-    async def _ask_model(self, state: RunState, frame_id: str) -> Event:
+    async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
         if agent.compaction is not None:
@@ -243,8 +240,8 @@ class Performer:
             event = await compactor.event(state, frame, agent, agent.compaction)
             if event is not None:
                 return event
-        turn = ModelTurn(self.model_registry, self.run_options, self.ports)
-        return await turn.ask(state, frame, agent)
+        turn = ModelTurn(self.model_registry, self.run_options, self.ports, self.feed)
+        return await turn.ask(state, frame, agent, fence)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
@@ -283,13 +280,17 @@ class Performer:
                 self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
+        changed = context.call_state
+        patch = None if changed is None else changed.take_patch()
         if isinstance(result, str):
             if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
-            return CallReturned(call_id=call.id, content=result)
+            return CallReturned(call_id=call.id, content=result, patch=patch)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
-        return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
+        return parked_calls.park(
+            state, call, tool, result, now=now, ulid=ulid, patch=patch
+        )
 
     def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
         """Return the result of a tool, cut if the agent of the call limits it."""
@@ -303,14 +304,8 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
-        return make_tool_context(
-            state.run,
-            call,
-            tool,
-            self.ports,
-            fence=fence,
-            context=self.run_options.context,
-        )
+        agent = self.stack_binding.find_agent(state, call.frame_id)
+        return context_of_call(state, call, tool, agent, self, fence=fence)
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)
@@ -328,55 +323,20 @@ class Performer:
             verdict = None  # a check that fails establishes nothing
         if isinstance(verdict, ToolWait):
             return self._parked_by_verification(state, call, tool, verdict)
-        return self._verification_event(state, call, tool, verdict)
+        from continuations.engine.verification import verification_event  # noqa: PLC0415 - rarely needed
+
+        event = verification_event(self.ports, state, call, tool, verdict)
+        if isinstance(event, Answered):
+            changed = context.call_state
+            patch = None if changed is None else changed.take_patch()
+            return replace(event, patch=patch)
+        return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
         """Return whether a call that began without an approval needs one now."""
         if call.approved_digest is not None or call.stage or tool.approval is None:
             return False
         return asks_person(await tool.needs_approval(call.arguments or "{}"))
-
-    def _is_over(self, state: RunState, unknown: Unknown) -> bool:
-        """Return whether a call of unknown outcome cannot be running any more."""
-        over = state.waits[unknown.wait_id].approve_after
-        return over is None or self.ports.clock.now() > over
-
-    def _verification_event(
-        self,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        verdict: Verdict | None,
-    ) -> Event:
-        """Return the event of the verdict of a tool's `verify` function."""
-        assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
-        match verdict:
-            case Answer(value=str(text)):
-                return Answered(call_id=call.id, content=text)
-            case Answer(value=value):
-                try:
-                    return Answered(call_id=call.id, content=jsontext.canonical(value))
-                except jsontext.NotJson:
-                    return Unverified(call_id=call.id)
-            case Approve(arguments=None) if self._is_over(state, call.state):
-                contract = approved_contract_digest(tool)
-                digest = approval_digest(state, call, call.arguments or "{}", contract)
-                return Approved(call_id=call.id, digest=digest)
-            case Deny(reason=reason):
-                now = self.ports.clock.now()
-                wait = state.waits[call.state.wait_id]
-                decision = Decision(
-                    id=self.ports.ids.new_ulid(now),
-                    wait_id=wait.id,
-                    kind="deny",
-                    at=now,
-                    digest=wait.digest,
-                    by="verify",
-                    reason=reason,
-                )
-                return Denied(call_id=call.id, decision=decision)
-            case _:
-                return Unverified(call_id=call.id)
 
     def _parked_by_verification(
         self,
