@@ -28,8 +28,9 @@ def stack_json(state: RunState) -> dict[str, Any]:
 def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
     """Return a frame and its messages as JSON values.
 
-    `model_error` is present if its model refused the last request, `metadata` if there
-    are facts about messages.
+    Some fields are present only if they have a value: `model_error`, if its model
+    refused the last request; `state`, if tools have changed the state of the agent;
+    `metadata`, if there are facts about messages.
     """
     row = state.frames[frame_id]
     frame = Frame(state, frame_id)
@@ -41,6 +42,8 @@ def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
         "messages": frame.messages,
         "open_call_ids": list(row.open_call_ids),
     }
+    if row.state_json:
+        form["state"] = jsontext.parse(row.state_json)
     if row.model_error is not None:
         form["model_error"] = row.model_error
     if frame.metadata:
