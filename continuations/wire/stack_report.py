@@ -28,9 +28,11 @@ def stack_json(state: RunState) -> dict[str, Any]:
 def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
     """Return a frame and its messages as JSON values.
 
-    Some fields are present only if they have a value: `model_error`, if its model
-    refused the last request; `state`, if tools have changed the state of the agent;
-    `metadata`, if there are facts about messages.
+    These fields are present only if they have a value:
+
+    - `model_error`: why its model refused the last request
+    - `state`: the state of the agent, if tools have changed it
+    - `metadata`: facts about messages
     """
     row = state.frames[frame_id]
     frame = Frame(state, frame_id)
