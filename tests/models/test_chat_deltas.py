@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from pathlib import Path
 
-STALL = None  # sends nothing more, and keeps the connection
+STALL: bytes | None = None  # sends nothing more, and keeps the connection
 TEXT = "Grüße, 世界 😀"
 
 
@@ -33,7 +33,7 @@ def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
 
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-EVENTS = [
+EVENTS: list[dict[str, Any]] = [
     chunk(role="assistant", content=""),
     chunk(reasoning_content="I ", reasoning="I "),
     chunk(reasoning_content="think."),
@@ -100,7 +100,7 @@ async def raw_server(
         head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
         writer.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
         for part in parts:
-            if part is STALL:
+            if part is None:
                 await asyncio.sleep(30)
                 continue
             writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
