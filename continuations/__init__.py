@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import open_store
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
+    from continuations.models.fallback import Fallback
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -152,6 +153,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
+    "continuations.models.fallback": ["Fallback"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
     "continuations.engine.outcomes": [
@@ -241,6 +243,7 @@ __all__ = [
     "Failed",
     "FailedCall",
     "Failure",
+    "Fallback",
     "Finished",
     "FormatError",
     "Frame",
