@@ -31,7 +31,7 @@ LEAST = {"tutorial/4-bucket-and-webhook.md": 4, "tutorial/2-approval.md": 4}
 REFUND = {"name": "refund", "arguments": {"order": "A-17", "cents": 1250}}
 BOOKING = {"name": "book", "arguments": {"city": "Rome"}}
 TRANSLATION = {"name": "translator", "arguments": {"input": "Hello"}}
-# What the model server replies to the programs of all pages.
+# The replies of the model server to the programs of all pages.
 REPLIES: Mapping[str, list[dict[str, Any]]] = {
     "Refund": [{"tool_calls": [REFUND]}, {"content": "Refunded."}],
     "Book Rome": [{"tool_calls": [BOOKING]}, {"content": "Booked."}],
