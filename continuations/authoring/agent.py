@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from continuations.authoring import agent_options, agent_policy, agent_tools, callables
+from continuations.authoring.guarded_options import check_guarded_options
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.declared_display import Summary
+    from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
@@ -83,13 +87,21 @@ class Agent(Generic[Output]):
             limit. Default: 3.
         settings: Options that are sent to the provider unchanged, for example
             `{"temperature": 0}`. The mapping is copied; nested values are not.
-        reset_tool_choice: Leave `tool_choice` out of the settings after the first
-            turn of a conversation, so that no tool is forced in every turn.
-            Default: `True`.
+        tool_choice: `"auto"`: the model chooses. `"required"`: it must call a tool.
+            `"none"`: it must not. Or the name of a tool, which it must call.
+            Default: what `settings` or the provider says.
+        reset_tool_choice: Leave `tool_choice` out after the first turn of a
+            conversation, so that no tool is forced in every turn. Default: `True`.
+        tool_errors: A plain or async function of (error, `FailedCall`) that returns the
+            text for the model after a tool without an `on_error` raised; see `tool`.
+            Default: a standard text.
         suspend_when: Conditions that are asked before each turn of the model:
             `every(turns=...)`, `after(minutes=...)`, or functions of an
             `AgentProgress` that return True or a text. If one is met, the agent waits
             until `unpause`. Default: none.
+        hooks: Functions that observe or change requests, replies and calls; see
+            `Hooks`. Default: none.
+        guardrails: Checks of input, output and calls; see `Guardrails`. Default: none.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -126,7 +138,11 @@ class Agent(Generic[Output]):
         max_denials: int | None = 3,
         settings: Mapping[str, Any] | None = None,
         reset_tool_choice: bool = True,
+        tool_choice: str | None = None,
+        tool_errors: ToolErrorFunction | None = None,
         suspend_when: SuspendConditions = (),
+        hooks: Hooks | None = None,
+        guardrails: Guardrails | None = None,
     ) -> None:
         agent_options.check_name(name)
         self.name = name
@@ -141,8 +157,14 @@ class Agent(Generic[Output]):
         self.max_turns = max_turns
         self.max_denials = max_denials
         self.reset_tool_choice = reset_tool_choice
+        self.tool_choice = tool_choice
+        self.tool_errors = tool_errors
+        self.hooks = hooks
+        self.guardrails = guardrails
         agent_options.check_options(name, vars(self))
-        self.settings = agent_options.copy_settings(name, settings)
+        if hooks is not None or guardrails is not None:
+            check_guarded_options(name, hooks, guardrails)
+        self.settings = agent_options.copy_settings(name, settings, tool_choice)
         self.suspend_conditions = checked_conditions(name, suspend_when)
         self._tools = tools
         if not agent_tools.is_tools_function(tools):
@@ -211,17 +233,21 @@ class Agent(Generic[Output]):
                 )
                 raise InvalidInput(msg)
             tools[tool.name] = tool
+        agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
+            made: Any = None
             if is_tool(tool_like):
-                return agent_policy.with_policy(tool_like, self.approval)
-            if isinstance(tool_like, Agent):
-                return agent_policy.with_policy(tool_like.as_tool(), self.approval)
-            if callable(tool_like):
-                made: Tool[..., Any] = Tool(tool_like)
-                return agent_policy.with_policy(made, self.approval)
+                made = tool_like
+            elif isinstance(tool_like, Agent):
+                made = tool_like.as_tool()
+            elif callable(tool_like):
+                made = Tool(tool_like)
+            if made is not None:
+                made = agent_policy.with_policy(made, self.approval)
+                return agent_policy.with_tool_errors(made, self.tool_errors)
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error

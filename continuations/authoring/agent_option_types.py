@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model
@@ -34,4 +37,8 @@ class AgentOptions(TypedDict, total=False):
     max_denials: int | None
     settings: Mapping[str, Any] | None
     reset_tool_choice: bool
+    tool_choice: str | None
+    tool_errors: ToolErrorFunction | None
     suspend_when: SuspendConditions
+    hooks: Hooks | None
+    guardrails: Guardrails | None

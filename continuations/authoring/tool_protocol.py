@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from continuations.authoring.turn_protocol import TurnProtocol
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.failed_call import ToolErrorFunction
-    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
@@ -295,7 +296,7 @@ class ToolProtocol(Protocol):
         ...
 
 
-class AgentProtocol(Protocol):
+class AgentProtocol(TurnProtocol, Protocol):
     """An agent whose frames the engine runs. `Agent` implements it."""
 
     @property
@@ -360,21 +361,6 @@ class AgentProtocol(Protocol):
     @property
     def output_type(self) -> Any:
         """The type of the final reply."""
-        ...
-
-    @property
-    def output_retries(self) -> int:
-        """How often the model is asked again after a wrong final reply."""
-        ...
-
-    @property
-    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
-        """The conditions that suspend a frame before a turn of the model."""
-        ...
-
-    @property
-    def reset_tool_choice(self) -> bool:
-        """Whether `tool_choice` applies to the first turn of a frame only."""
         ...
 
     @property

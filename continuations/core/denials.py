@@ -1,8 +1,8 @@
 """Count how often the model of a frame repeats a call that is denied.
 
-A person, a rule or a deadline denies a call, the model reads the denial, and may make
-the same call again. The count is stored with the frame, so that it does not depend on
-what messages say, and a suspension or a crash does not start it again.
+A person, a rule, a guardrail or a deadline denies a call, the model reads the denial,
+and may make the same call again. The count is stored with the frame, so that it does
+not depend on what messages say, and a suspension or a crash does not start it again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.calls import Errored, Refused, Returned
 from continuations.core.frames import DenialCount
+from continuations.core.trips import TRIPPED_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ def _is_denied(row: CallRow) -> bool:
             return code in _REFUSAL_CODES
         case Errored(code=code):
             # A sub-agent that repeated a denied call has not learned more.
-            return code == DENIALS_CODE
+            return code in (DENIALS_CODE, TRIPPED_CODE)
         case _:
             return False
 

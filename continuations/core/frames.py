@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
+    from continuations.core.trips import Trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,12 @@ class FrameRow:
             now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
+        retries: How often the model was asked again since the last message of a user,
+            because its reply was no output.
+        continues: How often a hook asked for another turn since the last message of a
+            user.
+        trips: The guardrails that tripped since the model last replied, the newest
+            last.
     """
 
     id: str
@@ -87,6 +94,9 @@ class FrameRow:
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
+    retries: int = 0
+    continues: int = 0
+    trips: tuple[Trip, ...] = ()
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

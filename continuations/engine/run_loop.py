@@ -19,21 +19,18 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
 from continuations.core.call_events import (
-    ApprovalRequested,
-    CallAccepted,
-    CallInvalid,
     CallRaised,
     CallReturned,
     CallStarted,
     RepeatAllowed,
-    SubAgentStarted,
 )
 from continuations.core.calls import Started
-from continuations.core.events import FrameWatched, ModelReplied
+from continuations.core.events import ModelReplied
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
+from continuations.engine.derived_events import is_derived
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.last_look import something_comes_first
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
@@ -54,15 +51,6 @@ if TYPE_CHECKING:
     from continuations.engine.journal_protocol import Journal
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
-
-# Events that a later process can compute again from the state.
-_DERIVED_EVENTS = (
-    CallAccepted,
-    ApprovalRequested,
-    CallInvalid,
-    SubAgentStarted,
-    FrameWatched,
-)
 
 
 class RunLoop:
@@ -309,8 +297,8 @@ class RunLoop:
         return self.state.is_suspended and self._would_finish(reply)
 
     def _would_finish(self, reply: ModelReplied) -> bool:
-        if reply.message.tool_call_ids:
-            return False
+        if reply.message.tool_call_ids or reply.error_code != "output":
+            return False  # a refused reply must not become the output later
         run = advance(self.state, reply).run
         return run.rests or run.status == "finished"
 
@@ -370,7 +358,7 @@ class RunLoop:
         if isinstance(event, ModelReplied) and self._ends_paused_run(event):
             # Its last reply is confirmed after `unpause`.
             event = replace(event, is_final=False)
-        derived = isinstance(event, _DERIVED_EVENTS)
+        derived = is_derived(event)
         may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable

@@ -55,6 +55,7 @@ from continuations.wire.field_codecs import (
     TEXT,
     TEXTS,
     TIME,
+    TRIPS,
     USAGE,
     WHEN_BUSY_TEXT,
     Codec,
@@ -144,6 +145,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
+        NewField(3, "retries", NUMBER),
+        NewField(3, "continues", NUMBER),
+        NewField(3, "trips", TRIPS),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
