@@ -94,6 +94,15 @@ Labels = Annotated[
 Title = Annotated[
     str | None, typer.Option(metavar="TEXT", help="The subject of the run.")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setting",
+        metavar="NAME=JSON",
+        help="A model setting of the run, for example temperature=0. It is stored. "
+        "Repeat it for more settings.",
+    ),
+]
 Requester = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="The person who asks for the run."),

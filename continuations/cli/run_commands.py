@@ -29,12 +29,14 @@ from continuations.cli.options import (
     Requester,
     RootAgent,
     RunId,
+    Settings,
     StoreUrl,
     Timeout,
     Title,
     WaitIfBusy,
 )
 from continuations.cli.output import write_lines, write_note
+from continuations.cli.setting_options import parse_settings
 from continuations.cli.wait_until_free import wait_until_free
 from continuations.engine import portal
 from continuations.engine.ports import Ports
@@ -67,6 +69,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     ] = False,
     max_requests: MaxRequests = None,
     max_tokens: MaxTokens = None,
+    setting: Settings = None,
     context: Context = None,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
@@ -91,6 +94,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "labels": _parse_labels(label or []),
         "title": title,
         "by": by,
+        "settings": parse_settings(setting or []),
     }
 
     def attempt(should_pause: Any) -> Any:

@@ -157,6 +157,8 @@ class RunRow:
             ends after the calls that run.
         reads_next: Number of the message that interrupts a thread. No model is asked
             before it is read.
+        settings_json: The model settings of the run as JSON, or `None`. They win over
+            those of the agents.
     """
 
     id: str
@@ -190,6 +192,7 @@ class RunRow:
     earlier_usage: Usage | None = None
     stopping: str | None = None
     reads_next: int = 0
+    settings_json: str | None = None
 
     @property
     def rests(self) -> bool:

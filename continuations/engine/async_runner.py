@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
-from continuations.engine.async_threads import AsyncThreads
+from continuations.engine.async_sweeps import AsyncSweeps
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_PATIENCE,
     WorkerOptions,
-    check_concurrency,
 )
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
     from continuations.engine.run_options import ShouldPause
-    from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncThreads, Generic[Output]):
+class AsyncRunner(AsyncSweeps, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -144,6 +140,7 @@ class AsyncRunner(AsyncThreads, Generic[Output]):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -163,6 +160,8 @@ class AsyncRunner(AsyncThreads, Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
+            settings: Model settings of the run, JSON values. In each turn of each agent
+                they win over `Agent(settings=...)`. They are stored: pass no secrets.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -175,7 +174,9 @@ class AsyncRunner(AsyncThreads, Generic[Output]):
         """
         if run_id is not None:
             layout.check_run_id(run_id)
-        description = self._run_description(labels=labels, title=title, by=by)
+        description = self._run_description(
+            labels=labels, title=title, by=by, settings=settings
+        )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
@@ -294,89 +295,6 @@ class AsyncRunner(AsyncThreads, Generic[Output]):
         adopter = self._worker_factory.make_adopter()
         await self._probe_once()
         return await adopter.adopt(source.run_state, new_id, requester)
-
-    async def sweep(
-        self,
-        *,
-        context: Any = None,
-        should_pause: ShouldPause | None = None,
-        max_concurrent_runs: int = 8,
-    ) -> SweepResult:
-        """Check every run that is due, and resume those that can make progress.
-
-        A run is due if it has a new decision or message, if a deadline has passed, if
-        it was paused, or if its worker died. A sweep also creates objects that are
-        missing after a crash. Nothing that one run raises stops it. Call it regularly.
-
-        Args:
-            context: Your object for the tools, `ctx.context`. It is never stored.
-                Several runs use it at the same time.
-            should_pause: As for `start`. Once it returns True, no other run is checked.
-            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
-
-        Returns:
-            The outcomes and errors of the runs, and the runs of other processes.
-
-        Raises:
-            InvalidInput: `context`, `should_pause` or `max_concurrent_runs` is
-                invalid.
-            StoreError: The due runs could not be listed.
-        """
-        check_concurrency(max_concurrent_runs)
-        run_options = self._run_options(context, should_pause)
-        return await self._make_sweeper(run_options).sweep(max_concurrent_runs)
-
-    async def serve_forever(
-        self,
-        *,
-        interval: float = 10.0,
-        max_concurrent_runs: int = 8,
-        context: Any = None,
-        stop: asyncio.Event | None = None,
-        handle_signals: bool = False,
-    ) -> None:
-        """Resume due runs until `stop` is set.
-
-        Then nothing new begins, calls in progress are completed, their runs are
-        suspended, and the method returns. If its task is cancelled, the runs release
-        their claims, except those with a tool in progress. Errors of the store and of
-        runs are logged.
-
-        Args:
-            interval: Longest time between two looks for due runs, in seconds. The loop
-                also looks when the next marker is due, and when this runner records a
-                decision, message or signal. After work it looks each second at first.
-            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
-            context: Your object for the tools, `ctx.context`. It is never stored.
-            stop: Set it to stop the loop.
-            handle_signals: Stop the loop on SIGTERM or SIGINT too. By default, the
-                application that runs the event loop keeps its own handlers. With True,
-                the first signal stops only this loop. Then the earlier handlers are
-                restored, so a second signal has its usual effect.
-
-        Raises:
-            InvalidInput: `interval`, `max_concurrent_runs`, `context` or `stop` is
-                invalid.
-        """
-        from continuations.engine.stop_signals import stop_signals_handled
-        from continuations.engine.sweep_loop import check_loop_options, run_sweep_loop
-
-        stopping = asyncio.Event() if stop is None else stop
-        check_loop_options(interval, max_concurrent_runs, stopping)
-        loop = asyncio.get_running_loop()
-        with ExitStack() as handlers:
-            if handle_signals:
-                handlers.enter_context(
-                    stop_signals_handled(
-                        lambda _: loop.call_soon_threadsafe(stopping.set)
-                    )
-                )
-            await run_sweep_loop(
-                self._make_sweeper(self._run_options(context, stopping.is_set)),
-                stopping,
-                interval=interval,
-                max_concurrent_runs=max_concurrent_runs,
-            )
 
 
 def _at_once() -> bool:

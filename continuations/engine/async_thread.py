@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.doors import PYTHON, Door
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.engine.async_ticket import AsyncTicket
-from continuations.engine.new_run import parse_user_message
-from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.request_checks import optional_text
-from continuations.engine.run_description import RunDescription
-from continuations.errors import InvalidInput, RunErased, StaleRun
-from continuations.ledger import inbox, thread_keys
+from continuations.engine.thread_posts import ThreadPosts, check_key
+from continuations.errors import InvalidInput
+from continuations.ledger import thread_keys
 from continuations.ledger.versions import Versions
 from continuations.wire.continuation import Continuation
-from continuations.wire.records import InboxMessage
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
@@ -26,14 +22,9 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import ShouldPause
-    from continuations.ledger.thread_keys import Generation
-    from continuations.wire.versions import VersionHeader
 
-
-# Ids of callers begin with this, so none is equal to an id that we made.
-_OWN_ID = "id:"
-_MAX_KEY_CHARS = 500
 _CLOSING_TEXT = "The thread is closed."
 
 
@@ -60,8 +51,7 @@ class AsyncThread(Generic[Output]):
         self.key = check_key(key)
         self._agent = agent
         self._parts = parts
-        self._description = description
-        self._budget = budget
+        self._posts = ThreadPosts(parts, agent, self.key, description, budget)
 
     def __repr__(self) -> str:
         """Return the agent and the key."""
@@ -172,7 +162,7 @@ class AsyncThread(Generic[Output]):
             msg = f"number must be an integer, at least 1, got {number!r:.60}."
             raise InvalidInput(msg)
         if run_id is None:
-            newest = await self._newest()
+            newest = await self._posts.newest()
             if not newest.version:
                 return None
             run_id = newest.run_id
@@ -200,36 +190,16 @@ class AsyncThread(Generic[Output]):
                 "of these texts."
             )
             raise InvalidInput(msg)
-        message = self._new_message(text, by, own_id)
+        message = self._posts.new_message(text, by, own_id)
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
-        header = await self._open(text, context)
-        ticket = await self._post(header, message)
+        header = await self._posts.open(text, context)
+        ticket = await self._posts.post(header, message)
         if when_busy == "interrupt":
-            await self._end_turn(
+            await self._posts.end_turn(
                 "interrupt", ticket.run_id, ticket.number, message.by, door
             )
         return ticket
-
-    async def _end_turn(
-        self,
-        action: Literal["stop", "interrupt"],
-        run_id: str,
-        number: int,
-        by: str | None,
-        door: Door,
-        reason: str | None = None,
-    ) -> None:
-        parts = self._parts
-        commands = OperatorCommands(
-            objects=parts.objects,
-            ports=parts.ports,
-            options=parts.options,
-            run_id=run_id,
-        )
-        # A thread that has ended has no turn.
-        with suppress(InvalidInput):
-            await commands.end_turn(action, number, reason=reason, by=by, door=door)
 
     async def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
@@ -256,7 +226,7 @@ class AsyncThread(Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
-        newest = await self._newest()
+        newest = await self._posts.newest()
         if not newest.version:
             return None
         loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
@@ -286,10 +256,10 @@ class AsyncThread(Generic[Output]):
             StoreError: The store failed. Call again.
         """
         reason = optional_text("reason", reason)
-        name = self._new_message(_CLOSING_TEXT, by, None).by
-        header = await self._header(await self._newest())
+        name = self._posts.new_message(_CLOSING_TEXT, by, None).by
+        header = await self._posts.header(await self._posts.newest())
         if header is not None and header.answered < header.inbox:
-            await self._end_turn(
+            await self._posts.end_turn(
                 "stop", header.run_id, header.inbox, name, door, reason
             )
 
@@ -311,90 +281,11 @@ class AsyncThread(Generic[Output]):
             RunErased: The thread was erased.
             StoreError: The store failed. Call again.
         """
-        message = self._new_message(_CLOSING_TEXT, by, None)
-        newest = await self._newest()
-        header = await self._header(newest)
+        message = self._posts.new_message(_CLOSING_TEXT, by, None)
+        newest = await self._posts.newest()
+        header = await self._posts.header(newest)
         if header is None or header.status in ENDED_STATUSES:
             return
         closing = replace(message, closes=True)
-        ticket = await self._post(header, closing)
+        ticket = await self._posts.post(header, closing)
         await ticket.work(context=context)
-
-    def _new_message(self, text: object, by: object, own_id: object) -> InboxMessage:
-        now = self._parts.ports.clock.now()
-        if own_id is not None and not (isinstance(own_id, str) and own_id):
-            msg = (
-                f"id must be a text that is not empty, or None, got {own_id!r:.60}. "
-                "Pass your id of the message."
-            )
-            raise InvalidInput(msg)
-        return InboxMessage(
-            id=f"{_OWN_ID}{own_id}" if own_id else self._parts.ports.ids.new_ulid(now),
-            number=0,
-            at=now,
-            message=parse_user_message(text),
-            by=RunDescription.from_arguments(labels=None, title=None, by=by).requester,
-        )
-
-    async def _newest(self) -> Generation:
-        return await thread_keys.newest_generation(
-            self._parts.objects, self.agent, self.key
-        )
-
-    async def _header(self, generation: Generation) -> VersionHeader | None:
-        """Return the newest header, or `None` without a run or for an erased one."""
-        if not generation.version:
-            return None
-        versions = Versions(self._parts.objects, generation.run_id)
-        try:
-            return await versions.header(generation.version)
-        except RunErased:
-            return None
-
-    async def _open(self, text: str, context: Any) -> VersionHeader:
-        """Return the header of the newest version; make the thread if it is missing."""
-        parts = self._parts
-        while True:
-            newest = await self._newest()
-            header = await self._header(newest)
-            if header is not None and header.status not in ENDED_STATUSES:
-                return header
-            run_id = thread_keys.thread_run_id(self.agent, self.key, newest.number + 1)
-            state = await parts.factory.thread_state(
-                self._agent,
-                self.key,
-                run_id=run_id,
-                text=text,
-                budget=self._budget,
-                context=context,
-                description=self._description,
-            )
-            await parts.probe()
-            try:
-                await parts.factory.make_worker(run_id).start(state)
-            except StaleRun:
-                continue  # another sender made it at the same time
-
-    async def _post(
-        self, header: VersionHeader, message: InboxMessage
-    ) -> AsyncTicket[Output]:
-        run_id, objects = header.run_id, self._parts.objects
-        if message.id.startswith(_OWN_ID):
-            nonce = self._parts.ports.ids.new_ulid(message.at)
-            post = inbox.post_once(objects, run_id, message, header.inbox, nonce)
-        else:
-            post = inbox.post(objects, run_id, message, header.inbox)
-        posted = await post
-        objects.announce_work()
-        return AsyncTicket(self._parts, self._agent, run_id, posted.number)
-
-
-def check_key(key: object) -> str:
-    """Return the key of a thread; raises `InvalidInput`."""
-    if isinstance(key, str) and 0 < len(key) <= _MAX_KEY_CHARS:
-        return key
-    msg = (
-        f"key must be a text of 1 to {_MAX_KEY_CHARS} characters, got {key!r:.60}. "
-        "Pass what names the conversation, for example the id of a customer."
-    )
-    raise InvalidInput(msg)

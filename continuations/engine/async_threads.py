@@ -28,6 +28,7 @@ class AsyncThreads(AsyncWaker):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         budget: Budget | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> AsyncThread[Any]:
         """Return a conversation with an agent; nothing is stored before `send`.
 
@@ -38,6 +39,7 @@ class AsyncThreads(AsyncWaker):
             labels: As for `start`, for a thread that does not exist yet.
             title: As for `labels`.
             budget: Limits of the model usage of each reply, as for `labels`.
+            settings: Model settings of every turn, as for `start` and for `labels`.
 
         Returns:
             The thread.
@@ -58,6 +60,8 @@ class AsyncThreads(AsyncWaker):
             probe=self._probe_once,
             run_options=self._run_options,
         )
-        description = self._run_description(labels=labels, title=title, by=None)
+        description = self._run_description(
+            labels=labels, title=title, settings=settings
+        )
         root = factory.root_agent(agent)
         return AsyncThread(parts, root, key, description, check_budget(budget))

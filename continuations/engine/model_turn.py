@@ -16,6 +16,7 @@ from continuations.core.model_protocol import (
     PendingReply,
     ToolSpec,
 )
+from continuations.core.model_settings import merged_settings
 from continuations.engine.error_reports import describe_error
 from continuations.engine.model_delays import ModelDelays
 from continuations.errors import ModelError, TranscriptInvalid
@@ -107,7 +108,7 @@ class ModelTurn:
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
             output_schema=agent.output_schema,
-            settings=_settings(agent, frame, tools),
+            settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
         )
@@ -173,22 +174,24 @@ def _spec(tool: ToolProtocol) -> ToolSpec:
 
 
 def _settings(
-    agent: AgentProtocol, frame: FrameRow, tools: Sequence[ToolProtocol]
+    agent: AgentProtocol,
+    frame: FrameRow,
+    tools: Sequence[ToolProtocol],
+    settings_of_run: str | None,
 ) -> Mapping[str, Any]:
     """Return the settings of one turn.
 
     With a tool forced in each turn, an agent would never end. Providers refuse a
     `tool_choice` without tools.
     """
-    choice = agent.settings.get("tool_choice")
+    settings = merged_settings(agent.settings, settings_of_run)
+    choice = settings.get("tool_choice")
     is_forced_again = bool(
         agent.reset_tool_choice and frame.limited_turns and choice not in _FREE_CHOICES
     )
-    if "tool_choice" in agent.settings and (is_forced_again or not tools):
-        settings = {**agent.settings}
-        del settings["tool_choice"]
-        return settings
-    return agent.settings
+    if "tool_choice" in settings and (is_forced_again or not tools):
+        return {name: settings[name] for name in settings if name != "tool_choice"}
+    return settings
 
 
 def _output_problem(agent: AgentProtocol, message: Message) -> str | None:

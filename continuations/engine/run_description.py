@@ -1,4 +1,4 @@
-"""The labels, the title and the requester of a new run."""
+"""The labels, the title, the requester and the model settings of a new run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.identity import MAX_NAME_BYTES, Identity
+from continuations.core.model_settings import check_settings
 from continuations.core.run import is_label
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -21,27 +22,38 @@ MAX_TITLE_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDescription:
-    """The labels, title and requester of a run, as its first version stores them."""
+    """The facts about a run that its first version stores."""
 
     labels: tuple[tuple[str, str], ...]
     title: str | None
     requester: str | None
+    settings_json: str | None = None
 
     @classmethod
     def from_arguments(
-        cls, *, labels: object, title: object, by: object
+        cls,
+        *,
+        labels: object = None,
+        title: object = None,
+        by: object = None,
+        settings: object = None,
     ) -> RunDescription:
         """Check the arguments of a start; raises `InvalidInput`."""
         return cls(
             labels=_check_labels(labels),
             title=_check_line("title", title, MAX_TITLE_CHARS),
             requester=check_requester(by),
+            settings_json=check_settings(settings),
         )
 
     def describe(self, state: RunState) -> RunState:
         """Return the first state of a run, described."""
         run = replace(
-            state.run, labels=self.labels, title=self.title, requester=self.requester
+            state.run,
+            labels=self.labels,
+            title=self.title,
+            requester=self.requester,
+            settings_json=self.settings_json,
         )
         return replace(state, run=run)
 

@@ -64,6 +64,7 @@ def run(
     budget: Budget | None = None,
     clock: Clock | None = None,
     by: str | Identity | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
@@ -80,13 +81,16 @@ def run(
         budget: Limits for the model usage of the whole run.
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
+        settings: Model settings of the run, JSON values. In each turn of each agent
+            they win over `Agent(settings=...)`. They are part of the continuation: pass
+            no secrets.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock` or
-            `by` is invalid, or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock`,
+            `by` or `settings` is invalid, or the agent's instructions function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     running = run_async(
@@ -97,6 +101,7 @@ def run(
         budget=budget,
         clock=clock,
         by=by,
+        settings=settings,
     )
     return portal.run_until_complete(running)
 
@@ -165,6 +170,7 @@ async def run_async(
     budget: Budget | None = None,
     clock: Clock | None = None,
     by: str | Identity | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
@@ -177,19 +183,24 @@ async def run_async(
         budget: Limits for the model usage of the whole run.
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
+        settings: Model settings of the run, JSON values. In each turn of each agent
+            they win over `Agent(settings=...)`. They are part of the continuation: pass
+            no secrets.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock` or
-            `by` is invalid, or the agent's instructions function raised.
+        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock`,
+            `by` or `settings` is invalid, or the agent's instructions function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     _check_agent(agent)
     check_context(context, agent)
     max_depth = check_max_depth(max_depth)
-    description = None if by is None else _description(by)
+    description = (
+        None if by is None and settings is None else _description(by, settings)
+    )
     messages = new_run.parse_input(input)
     instructions = await new_run.root_instructions(agent, input, context)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
@@ -308,12 +319,14 @@ def _check_agent(agent: object) -> None:
         raise InvalidInput(msg)
 
 
-def _description(by: str | Identity) -> RunDescription:
+def _description(
+    by: str | Identity | None, settings: Mapping[str, Any] | None
+) -> RunDescription:
     from continuations.engine.run_description import (  # noqa: PLC0415 - rarely given
         RunDescription,
     )
 
-    return RunDescription.from_arguments(labels=None, title=None, by=by)
+    return RunDescription.from_arguments(by=by, settings=settings)
 
 
 def _check_answers(answers: object) -> None:

@@ -24,6 +24,7 @@ class Threads(Waker):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         budget: Budget | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Thread[Any]:
         """Return a conversation with an agent; nothing is stored before `send`.
 
@@ -34,6 +35,7 @@ class Threads(Waker):
             labels: As for `start`, for a thread that does not exist yet.
             title: As for `labels`.
             budget: Limits of the model usage of each reply, as for `labels`.
+            settings: Model settings of every turn, as for `start` and for `labels`.
 
         Returns:
             The thread.
@@ -45,6 +47,11 @@ class Threads(Waker):
 
         return Thread(
             self.async_runner.thread(
-                agent, key=key, labels=labels, title=title, budget=budget
+                agent,
+                key=key,
+                labels=labels,
+                title=title,
+                budget=budget,
+                settings=settings,
             )
         )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from continuations.core.run import RUN_STATUSES
 from continuations.present.schema_parts import (
+    BOOLEAN,
     COUNT,
+    OBJECT,
+    RUN_ID_PATTERN,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -25,6 +28,34 @@ DESCRIPTION: Json = {
         TEXT_OR_NULL, "The person or program that asked for the run."
     ),
 }
+
+START_REQUEST: Json = object_form(
+    "A run to start.",
+    {
+        "run_id": {
+            "type": "string",
+            "pattern": f"^{RUN_ID_PATTERN}$",
+            "description": "The run's id. A repeated start of the same id and "
+            "input starts one run.",
+        },
+        "input": {"type": "string", "minLength": 1},
+    },
+    {
+        "agent": described(TEXT, "The root agent, if there are several."),
+        "work": described(
+            BOOLEAN,
+            "False: only store the run. A resume or a sweep works on it. By "
+            "default true.",
+        ),
+        "labels": described(LABELS, "Names and values by which the run is found."),
+        "title": described(TEXT, "The subject of the run, on one line."),
+        "settings": described(
+            OBJECT,
+            "Model settings of the run. They win over those of the agents. They are "
+            "stored with the run.",
+        ),
+    },
+)
 
 
 def index_definitions() -> dict[str, Json]:

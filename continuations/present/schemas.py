@@ -17,7 +17,11 @@ from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import Usage
 from continuations.present import audit_schemas, event_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
-from continuations.present.run_schemas import DESCRIPTION, LABELS, index_definitions
+from continuations.present.run_schemas import (
+    DESCRIPTION,
+    START_REQUEST,
+    index_definitions,
+)
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -169,30 +173,7 @@ def _report_definitions() -> Json:
 
 def _request_definitions() -> Json:
     return {
-        "start_request": object_form(
-            "A run to start.",
-            {
-                "run_id": {
-                    "type": "string",
-                    "pattern": f"^{RUN_ID_PATTERN}$",
-                    "description": "The run's id. A repeated start of the same id and "
-                    "input starts one run.",
-                },
-                "input": {"type": "string", "minLength": 1},
-            },
-            {
-                "agent": described(TEXT, "The root agent, if there are several."),
-                "work": described(
-                    BOOLEAN,
-                    "False: only store the run. A resume or a sweep works on it. By "
-                    "default true.",
-                ),
-                "labels": described(
-                    LABELS, "Names and values by which the run is found."
-                ),
-                "title": described(TEXT, "The subject of the run, on one line."),
-            },
-        ),
+        "start_request": START_REQUEST,
         "cancel_request": object_form(
             "A run to cancel, or one of its calls.",
             {},

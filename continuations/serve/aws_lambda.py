@@ -258,6 +258,7 @@ class Handler:
                     labels=event.labels,
                     title=event.title,
                     by=event.by,
+                    settings=event.settings,
                 )
                 return await self._outcome_response(outcome)
             case ResumeEvent():

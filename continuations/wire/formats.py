@@ -167,6 +167,13 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "stopping", TEXT),
         NewField(3, "reads_next", NUMBER),
         NewField(3, "max_depth", NUMBER, constant=True),
+        NewField(
+            3,
+            "settings",
+            JSON_OBJECT_TEXT,
+            attribute="settings_json",
+            constant=True,
+        ),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),

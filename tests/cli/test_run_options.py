@@ -47,6 +47,27 @@ def test_start_records_labels_title_and_requester(
     assert "ann" == runner.look("j1").run_state.run.requester
 
 
+def test_start_stores_settings_as_json_or_words(
+    cli: CommandLine, runner: Runner
+) -> None:
+    options = ("--setting", "seed=7", "--setting", "reasoning_effort=low")
+    cli.start(TELLING, *options, "--setting", 'stop=["a b"]', "--no-work")
+
+    stored = runner.look("j1").run_state.run.settings_json
+    expected = {"seed": 7, "reasoning_effort": "low", "stop": ["a b"]}
+    assert expected == json.loads(str(stored))
+
+
+@pytest.mark.parametrize("settings", [("seed",), ("a=1", "a=2"), ("a={",), ("=1",)])
+def test_setting_without_a_value_or_twice_is_a_usage_error(
+    cli: CommandLine, settings: tuple[str, ...]
+) -> None:
+    done = cli.start(TELLING, *(f"--setting={setting}" for setting in settings))
+
+    assert (2, "") == (done.exit_code, done.out)
+    assert done.err.startswith("Error: --setting ")
+
+
 @pytest.mark.parametrize("labels", [("team",), ("team=a", "team=b")])
 def test_label_without_value_or_twice_is_a_usage_error(
     cli: CommandLine, labels: tuple[str, ...]

@@ -83,6 +83,22 @@ USAGE = Area(
             names=("--label", "finance", "team=finance"),
         ),
         Case(
+            "cli-setting",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", "temperature")',
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", "temperature=0")',
+            setup=_APP,
+            names=("--setting", "temperature"),
+        ),
+        Case(
+            "cli-setting-value",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", "stop=[a")',
+            'cli("start", TASK, "--app", "payroll:agent", "--setting", \'stop="[a"\')',
+            setup=_APP,
+            names=("--setting", "stop"),
+        ),
+        Case(
             "cli-without-store",
             _USAGE,
             'cli("waiting", store=False)',

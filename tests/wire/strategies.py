@@ -141,6 +141,7 @@ RUN = st.builds(
     usage=USAGE,
     budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
     max_depth=st.none() | st.integers(1, 9),
+    settings_json=st.sampled_from([None, "{}", '{"a":1}']),
     output=OPTIONAL_TEXT,
     history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),

@@ -83,6 +83,7 @@ class StartEvent:
     labels: dict[str, str] | None = None
     title: str | None = None
     by: str | None = None
+    settings: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +154,7 @@ _START_FIELDS = {
     "labels": (False, dict),
     "title": (False, str),
     "by": (False, str),
+    "settings": (False, dict),
 }
 _CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, str)}
 

@@ -169,6 +169,7 @@ class LambdaRunner(AsyncRunner):
         labels: Mapping[str, str] | None = None,
         title: str | None = None,
         by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
@@ -182,6 +183,7 @@ class LambdaRunner(AsyncRunner):
             labels=labels,
             title=title,
             by=by,
+            settings=settings,
         )
         await self._dispatch_if_paused(outcome)
         return outcome

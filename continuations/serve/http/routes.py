@@ -114,7 +114,8 @@ async def start(context: RequestContext) -> Response:
     """
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
-        fields, frozenset({"run_id", "input", "agent", "work", "labels", "title"})
+        fields,
+        frozenset({"run_id", "input", "agent", "work", "labels", "title", "settings"}),
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -135,6 +136,7 @@ async def start(context: RequestContext) -> Response:
         labels=fields.get("labels"),
         title=decision_bodies.optional_text(fields, "title"),
         by=context.identity_name,
+        settings=fields.get("settings"),
     )
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)

@@ -156,7 +156,12 @@ def test_start_event_describes_the_run(tmp_path: Path) -> None:
     handle = handler(
         store=f"file:{tmp_path}", agents=lambda: agent, wake=RecordingDispatcher()
     )
-    described = {"labels": {"team": "finance"}, "title": "Pay Jane", "by": "ann"}
+    described: dict[str, Any] = {
+        "labels": {"team": "finance"},
+        "title": "Pay Jane",
+        "by": "ann",
+    }
+    described["settings"] = {"seed": 7}
 
     handle({"start": {"input": "go", "run_id": "r-1", **described}}, Context())
     handle.close()
@@ -164,6 +169,7 @@ def test_start_event_describes_the_run(tmp_path: Path) -> None:
     run = Runner([], store=f"file:{tmp_path}").look("r-1").run_state.run
     assert ("Pay Jane", "ann") == (run.title, run.requester)
     assert (("team", "finance"),) == run.labels
+    assert '{"seed":7}' == run.settings_json
 
 
 def test_stored_run_is_resumed_by_a_sweep_if_the_wake_up_is_lost(

@@ -487,7 +487,7 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 202 == await checker.request(fixture, "post", "/runs", stored)
     assert 400 == await checker.request(fixture, "post", "/runs", {"input": "pay"})
     described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
-    described["run_id"] = "described"
+    described |= {"run_id": "described", "settings": {"seed": 7}}
     assert 202 == await checker.request(fixture, "post", "/runs", described)
     assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"

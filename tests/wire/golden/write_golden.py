@@ -99,6 +99,7 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
+from tests.wire.golden.model_objects import model_objects
 from tests.wire.golden.thread_objects import thread_objects
 
 FOLDER = Path(__file__).parent
@@ -762,7 +763,8 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= records_for_an_audit()
     objects |= display_objects()
     objects |= forms_of_approvals()
-    objects |= {name: GoldenObject(*each) for name, each in thread_objects().items()}
+    more = {**thread_objects(), **model_objects()}
+    objects |= {name: GoldenObject(*each) for name, each in more.items()}
     signal = Signal(
         id="id:mail-7",
         number=2,

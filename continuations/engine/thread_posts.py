@@ -1,0 +1,146 @@
+"""Open a thread, and post messages and requests to it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, Literal
+
+from continuations.core.output_type import Output
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine.async_ticket import AsyncTicket
+from continuations.engine.new_run import parse_user_message
+from continuations.engine.operator_commands import OperatorCommands
+from continuations.engine.run_description import RunDescription
+from continuations.errors import InvalidInput, RunErased, StaleRun
+from continuations.ledger import inbox, thread_keys
+from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
+from continuations.wire.records import InboxMessage
+
+if TYPE_CHECKING:
+    from continuations.authoring.agent import Agent
+    from continuations.core.doors import Door
+    from continuations.core.run import Budget
+    from continuations.engine.async_ticket import ThreadParts
+    from continuations.ledger.thread_keys import Generation
+    from continuations.wire.versions import VersionHeader
+
+# Ids of callers begin with this, so none is equal to an id that we made.
+_OWN_ID = "id:"
+_MAX_KEY_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPosts(Generic[Output]):
+    """Opens one thread, and posts to it."""
+
+    parts: ThreadParts
+    agent: Agent[Output]
+    key: str
+    description: RunDescription
+    budget: Budget | None
+
+    async def end_turn(
+        self,
+        action: Literal["stop", "interrupt"],
+        run_id: str,
+        number: int,
+        by: str | None,
+        door: Door,
+        reason: str | None = None,
+    ) -> None:
+        """Stop or interrupt the turn of a thread, if it has one."""
+        parts = self.parts
+        commands = OperatorCommands(
+            objects=parts.objects,
+            ports=parts.ports,
+            options=parts.options,
+            run_id=run_id,
+        )
+        # A thread that has ended has no turn.
+        with suppress(InvalidInput):
+            await commands.end_turn(action, number, reason=reason, by=by, door=door)
+
+    def new_message(self, text: object, by: object, own_id: object) -> InboxMessage:
+        """Return a message without a number; raises `InvalidInput`."""
+        now = self.parts.ports.clock.now()
+        if own_id is not None and not (isinstance(own_id, str) and own_id):
+            msg = (
+                f"id must be a text that is not empty, or None, got {own_id!r:.60}. "
+                "Pass your id of the message."
+            )
+            raise InvalidInput(msg)
+        return InboxMessage(
+            id=f"{_OWN_ID}{own_id}" if own_id else self.parts.ports.ids.new_ulid(now),
+            number=0,
+            at=now,
+            message=parse_user_message(text),
+            by=RunDescription.from_arguments(labels=None, title=None, by=by).requester,
+        )
+
+    async def newest(self) -> Generation:
+        """Return the newest run of the thread."""
+        return await thread_keys.newest_generation(
+            self.parts.objects, self.agent.name, self.key
+        )
+
+    async def header(self, generation: Generation) -> VersionHeader | None:
+        """Return the newest header, or `None` without a run or for an erased one."""
+        if not generation.version:
+            return None
+        versions = Versions(self.parts.objects, generation.run_id)
+        try:
+            return await versions.header(generation.version)
+        except RunErased:
+            return None
+
+    async def open(self, text: str, context: Any) -> VersionHeader:
+        """Return the header of the newest version; make the thread if it is missing."""
+        parts = self.parts
+        while True:
+            newest = await self.newest()
+            header = await self.header(newest)
+            if header is not None and header.status not in ENDED_STATUSES:
+                return header
+            run_id = thread_keys.thread_run_id(
+                self.agent.name, self.key, newest.number + 1
+            )
+            state = await parts.factory.thread_state(
+                self.agent,
+                self.key,
+                run_id=run_id,
+                text=text,
+                budget=self.budget,
+                context=context,
+                description=self.description,
+            )
+            await parts.probe()
+            try:
+                await parts.factory.make_worker(run_id).start(state)
+            except StaleRun:
+                continue  # another sender made it at the same time
+
+    async def post(
+        self, header: VersionHeader, message: InboxMessage
+    ) -> AsyncTicket[Output]:
+        """Post a message, once if it has an id of its sender."""
+        run_id, objects = header.run_id, self.parts.objects
+        if message.id.startswith(_OWN_ID):
+            nonce = self.parts.ports.ids.new_ulid(message.at)
+            post = inbox.post_once(objects, run_id, message, header.inbox, nonce)
+        else:
+            post = inbox.post(objects, run_id, message, header.inbox)
+        posted = await post
+        objects.announce_work()
+        return AsyncTicket(self.parts, self.agent, run_id, posted.number)
+
+
+def check_key(key: object) -> str:
+    """Return the key of a thread; raises `InvalidInput`."""
+    if isinstance(key, str) and 0 < len(key) <= _MAX_KEY_CHARS:
+        return key
+    msg = (
+        f"key must be a text of 1 to {_MAX_KEY_CHARS} characters, got {key!r:.60}. "
+        "Pass what names the conversation, for example the id of a customer."
+    )
+    raise InvalidInput(msg)

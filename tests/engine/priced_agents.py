@@ -1,0 +1,48 @@
+"""boss > hr > clerk in a process of their own; the payment of the clerk waits.
+
+Each request is recorded in the log of turns, with its settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, ToolContext, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from tests import effect_log
+from tests.effect_log import Effect
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelRequest
+
+# Requests: boss 2, hr 2, clerk 2.
+SCRIPT: dict[str, list[Any]] = {
+    "boss": [ToolCall("hr", {"input": "A"}), "boss end"],
+    "hr": [ToolCall("clerk", {"input": "B"}), "hr end"],
+    "clerk": [ToolCall("pay", {"what": "x"}), "clerk end"],
+}
+
+
+class RecordingModel(ScriptedModel):
+    """A scripted model that records each request."""
+
+    async def reply(self, request: ModelRequest) -> Any:
+        """Record the request, and return the reply of the script."""
+        turn = sum(message.role == "assistant" for message in request.messages)
+        settings = dict(request.settings)
+        effect_log.append_turn(request.agent, turn, model=self.name, **settings)
+        return await super().reply(request)
+
+
+@tool(approval=True)
+def pay(what: str, ctx: ToolContext) -> str:
+    """Pay."""
+    effect_log.record(Effect.of("pay", what, ctx))
+    return f"paid {what}"
+
+
+def make_boss(model: Any, **options: Any) -> Agent:
+    """Return the root agent; the options are those of the clerk."""
+    clerk = Agent("clerk", tools=[pay], model=model, **options)
+    hr = Agent("hr", tools=[clerk], model=model)
+    return Agent("boss", tools=[hr], model=model)
