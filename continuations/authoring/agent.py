@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from continuations.authoring import agent_options, agent_policy, agent_tools, callables
-from continuations.authoring.guarded_options import check_guarded_options
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
@@ -163,6 +162,8 @@ class Agent(Generic[Output]):
         self.guardrails = guardrails
         agent_options.check_options(name, vars(self))
         if hooks is not None or guardrails is not None:
+            from continuations.authoring.guarded_options import check_guarded_options  # noqa: PLC0415 - few agents have any
+
             check_guarded_options(name, hooks, guardrails)
         self.settings = agent_options.copy_settings(name, settings, tool_choice)
         self.suspend_conditions = checked_conditions(name, suspend_when)
@@ -238,21 +239,22 @@ class Agent(Generic[Output]):
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
-            made: Any = None
             if is_tool(tool_like):
-                made = tool_like
-            elif isinstance(tool_like, Agent):
-                made = tool_like.as_tool()
-            elif callable(tool_like):
-                made = Tool(tool_like)
-            if made is not None:
-                made = agent_policy.with_policy(made, self.approval)
-                return agent_policy.with_tool_errors(made, self.tool_errors)
+                return self._with_defaults(tool_like)
+            if isinstance(tool_like, Agent):
+                return self._with_defaults(tool_like.as_tool())
+            if callable(tool_like):
+                made: Tool[..., Any] = Tool(tool_like)
+                return self._with_defaults(made)
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error
         wanted = "a list of functions, tools and agents"
         raise self._option_error("tools", wanted, tool_like)
+
+    def _with_defaults(self, tool: ToolProtocol) -> ToolProtocol:
+        tool = agent_policy.with_policy(tool, self.approval)
+        return agent_policy.with_tool_errors(tool, self.tool_errors)
 
     def get_tool(self, name: str) -> ToolProtocol | None:
         """Return a tool by name.

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from continuations.authoring.turn_protocol import TurnProtocol
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,6 +25,9 @@ if TYPE_CHECKING:
     from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
+    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
@@ -296,8 +297,15 @@ class ToolProtocol(Protocol):
         ...
 
 
-class AgentProtocol(TurnProtocol, Protocol):
+class AgentProtocol(Protocol):
     """An agent whose frames the engine runs. `Agent` implements it."""
+
+    # How often the model is asked again after a wrong final reply.
+    output_retries: int
+    # Whether `tool_choice` applies to the first turn of a frame only.
+    reset_tool_choice: bool
+    hooks: Hooks | None
+    guardrails: Guardrails | None
 
     @property
     def name(self) -> str:
@@ -364,6 +372,11 @@ class AgentProtocol(TurnProtocol, Protocol):
         ...
 
     @property
+    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
+        """The conditions that suspend a frame before a turn of the model."""
+        ...
+
+    @property
     def output_schema(self) -> OutputSchema | None:
         """The JSON Schema of the final reply; `None`: text."""
         ...
@@ -383,4 +396,5 @@ class AgentProtocol(TurnProtocol, Protocol):
 
     def parse_output(self, text: str) -> Any:
         """Return the output that a final reply contains; raises `OutputInvalid`."""
+        ...
         ...

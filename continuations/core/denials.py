@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.calls import Errored, Refused, Returned
 from continuations.core.frames import DenialCount
-from continuations.core.trips import TRIPPED_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 # The code of a frame that ended because its model repeated a denied call.
 DENIALS_CODE = "max_denials"
+# The code of a failure, or of the end of a call, because a guardrail tripped.
+TRIPPED_CODE = "guardrail"
 # Older denials are forgotten, so the row of a frame stays small.
 _MAX_COUNTED = 32
 _DIGEST_LENGTH = 32  # 128 bits

@@ -18,8 +18,6 @@ from continuations.core import (
     run_events,
     threads,
     tool_messages,
-    trip_rows,
-    turns_without_reply,
 )
 from continuations.core.call_events import (
     Answered,
@@ -61,7 +59,6 @@ from continuations.core.events import (
     TurnRefused,
 )
 from continuations.core.frames import FrameRow, final_reply
-from continuations.core.messages import tool_message
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import unique_tool_call_ids
@@ -91,7 +88,7 @@ def advance(state: RunState, event: Event) -> RunState:
         case ModelReplied():
             _add_model_reply(draft, event)
         case ModelFailed() | ModelDelayed():
-            turns_without_reply.apply(draft, event)
+            run_events.go_without_reply(draft, event)
         case TurnRefused():
             _refuse_turn(draft, event)
         case ReplyConfirmed():
@@ -118,7 +115,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         raise illegal_transition(f"the reply has the role {event.message.role}", event)
     if frame.parent_call_id is not None and not event.is_final:
         raise illegal_transition("only the root frame reads messages", event)
-    turns_without_reply.add_usage(draft, event.usage)
+    run_events.add_usage(draft, event.usage)
     if event.added:
         draft.append(frame.id, *event.added)
     frame = replace(
@@ -128,7 +125,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         pending_reply=None,
         polls=0,
         model_error=None,
-        trips=trip_rows.numbered(draft, event.trip),
+        trips=(),
     )
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
@@ -137,6 +134,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     follows = None if asks_again else event.next_message
     frame = output_retries.counted(frame, retries=asks_again, continues=follows)
     draft.put_frame(frame)
+    _keep_trip(draft, event)
     goes_on = asks_again or follows is not None or not event.is_final
     # Providers refuse an empty assistant message in the middle of a transcript.
     if not (goes_on and output_retries.is_empty_reply(event.message)):
@@ -159,10 +157,18 @@ def _go_on(draft: Draft, frame: FrameRow, message: Message) -> None:
 
 
 def _refuse_turn(draft: Draft, event: TurnRefused) -> None:
-    turns_without_reply.add_usage(draft, event.usage)
-    if event.trip is not None:
-        trip_rows.record(draft, event.trip)
+    run_events.add_usage(draft, event.usage)
+    _keep_trip(draft, event)
     _abandon_frame(draft, event)
+
+
+def _keep_trip(
+    draft: Draft, event: ModelReplied | TurnRefused | ApprovalRequested | CallInvalid
+) -> None:
+    if event.trip is not None:
+        from continuations.core import trip_rows  # noqa: PLC0415 - rarely needed
+
+        trip_rows.record(draft, event.trip)
 
 
 def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
@@ -214,8 +220,9 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
             return
         call = draft.call(frame.parent_call_id)
         event = _call_event_of(call, ending[1], draft, frame)
-        if frame.trips:
-            trip_rows.hand_over(draft, frame, call.frame_id)
+        if frame.trips:  # a later version tells of them
+            parent = draft.frame(call.frame_id)
+            draft.put_frame(replace(parent, trips=parent.trips + frame.trips))
         draft.drop_frame(frame.id)
         draft.put_call(replace(call, state=_next_call_state(draft, call, event)))
         ending = _close_turn(draft, call.frame_id)
@@ -275,14 +282,7 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
 
 
 def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
-    results = [
-        tool_message(
-            row.tool_call_id,
-            tool_messages.tool_message_text(row, denials.count_of(frame.denials, row)),
-        )
-        for row in rows
-    ]
-    draft.append(frame.id, *results)
+    draft.append(frame.id, *tool_messages.results(frame, rows))
 
 
 def _stop_run(draft: Draft, failure: Failure) -> None:
@@ -301,9 +301,8 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
             if not isinstance(row.state, CLOSED_STATES):
                 event = CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
-        _append_results(
-            draft, frame, [draft.call(call) for call in frame.open_call_ids]
-        )
+        rows = [draft.call(call) for call in frame.open_call_ids]
+        _append_results(draft, frame, rows)
     rests = draft.run.thread_key is not None and failure.code != "cancelled"
     _drop_waits(draft, keeps_pause=rests)
     if rests:
@@ -329,9 +328,8 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
     call_rows.check_attempts(row, event)
-    trip = getattr(event, "trip", None)
-    if trip is not None:
-        trip_rows.record(draft, trip)
+    if isinstance(event, ApprovalRequested | CallInvalid):
+        _keep_trip(draft, event)
     old_wait_id = open_wait_id(row.state)
     row = call_rows.with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):

@@ -22,6 +22,7 @@ from continuations.core.calls import (
     Started,
     Unknown,
 )
+from continuations.core.messages import tool_message
 from continuations.core.output_retries import is_empty_reply
 
 if TYPE_CHECKING:
@@ -107,6 +108,17 @@ def max_turns_error(frame: FrameRow) -> Errored:
         f"agent {frame.agent} used all of its {frame.max_turns} turns without a final "
         "reply. Raise max_turns, or give the agent a smaller task.",
     )
+
+
+def results(frame: FrameRow, rows: list[CallRow]) -> list[Message]:
+    """Return the tool messages of the closed calls of a frame."""
+    return [
+        tool_message(
+            row.tool_call_id,
+            tool_message_text(row, denials.count_of(frame.denials, row)),
+        )
+        for row in rows
+    ]
 
 
 def tool_message_text(row: CallRow, denial_count: int = 0) -> str:

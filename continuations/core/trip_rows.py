@@ -12,26 +12,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from continuations.core.draft import Draft
-    from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
 
 
-def numbered(draft: Draft, trip: Trip | None) -> tuple[Trip, ...]:
-    """Return a trip with an id of its own, if there is one."""
-    return () if trip is None else (replace(trip, id=draft.allocate_id("g")),)
-
-
 def record(draft: Draft, trip: Trip) -> None:
-    """Add a trip to its frame."""
+    """Give a trip an id of its own, and add it to its frame."""
     frame = draft.frame(trip.frame_id)
-    draft.put_frame(replace(frame, trips=frame.trips + numbered(draft, trip)))
-
-
-def hand_over(draft: Draft, frame: FrameRow, parent_id: str) -> None:
-    """Keep the trips of a frame that ends in the frame above."""
-    parent = draft.frame(parent_id)
-    draft.put_frame(replace(parent, trips=parent.trips + frame.trips))
+    kept = replace(trip, id=draft.allocate_id("g"))
+    draft.put_frame(replace(frame, trips=(*frame.trips, kept)))
 
 
 def trips_between(before: RunState | None, after: RunState) -> list[Trip]:

@@ -8,8 +8,6 @@ from continuations.value_class import dataclass
 
 GuardrailStage = Literal["input", "output", "tool"]
 GUARDRAIL_STAGES: frozenset[str] = frozenset(get_args(GuardrailStage))
-# The code of a failure, or of the end of a call, because a guardrail tripped.
-TRIPPED_CODE = "guardrail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -12,6 +11,7 @@ from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
 from continuations.engine.model_turn import enabled_tools, is_enabled
 from continuations.engine.rule_approvals import ExaminedCall
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol

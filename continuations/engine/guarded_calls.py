@@ -15,9 +15,9 @@ from continuations.authoring.hooks import (
 )
 from continuations.core import jsontext
 from continuations.core.call_events import CallInvalid, CallRaised, CallReturned
+from continuations.core.denials import TRIPPED_CODE
 from continuations.core.run import Failure
 from continuations.core.state import frame_path
-from continuations.core.trips import TRIPPED_CODE, Trip
 from continuations.engine import call_failures
 from continuations.engine.hook_calls import HookProblem, call_hook
 from continuations.engine.trip_texts import failure_text, new_trip
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
+    from continuations.core.trips import Trip
 
 # The code of a call that a hook held back.
 HOOK_CODE = "hook"

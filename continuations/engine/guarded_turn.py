@@ -17,11 +17,11 @@ from continuations.authoring.hooks import (
     TurnInfo,
 )
 from continuations.core import jsontext, output_retries
+from continuations.core.denials import TRIPPED_CODE
 from continuations.core.events import TurnRefused
 from continuations.core.messages import MalformedMessage, Message, user_message
 from continuations.core.model_protocol import ModelReply, ModelRequest
 from continuations.core.state import frame_path
-from continuations.core.trips import TRIPPED_CODE
 from continuations.core.usage import Usage
 from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
 from continuations.engine.new_run import with_instructions

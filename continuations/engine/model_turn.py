@@ -132,14 +132,15 @@ class ModelTurn:
         if isinstance(reply, LostReply):
             return delays.after_loss(state, frame, reply)
         problem = _output_problem(agent, reply.message)
-        retries = output_retries.count_retries(frame, log.messages)
         event = ModelReplied(
             frame_id=frame.id,
             message=reply.message,
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             output_error=problem,
-            may_retry=problem is not None and retries < agent.output_retries,
+            may_retry=problem is not None
+            and output_retries.count_retries(frame, log.messages)
+            < agent.output_retries,
         )
         if guarded is None:
             return event

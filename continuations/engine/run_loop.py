@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
 from continuations.core.call_events import (
+    ApprovalRequested,
+    CallAccepted,
+    CallInvalid,
     CallRaised,
     CallReturned,
     CallStarted,
     RepeatAllowed,
+    SubAgentStarted,
 )
 from continuations.core.calls import Started
-from continuations.core.events import ModelReplied
+from continuations.core.events import FrameWatched, ModelReplied
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.engine.action_tasks import ActionTasks
-from continuations.engine.derived_events import is_derived
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.last_look import something_comes_first
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
@@ -51,6 +54,15 @@ if TYPE_CHECKING:
     from continuations.engine.journal_protocol import Journal
     from continuations.engine.performer import Performer
     from continuations.wire.records import CancelRequest, InboxMessage
+
+# Events that a later process can compute again from the state.
+_DERIVED_EVENTS = (
+    CallAccepted,
+    ApprovalRequested,
+    CallInvalid,
+    SubAgentStarted,
+    FrameWatched,
+)
 
 
 class RunLoop:
@@ -214,8 +226,7 @@ class RunLoop:
         if self.state.frames[frame_id].pending_reply is not None:
             return self.failure is not None  # it is paid for, so it may be polled
         budget, usage = self.state.run.budget, self.state.run.limited_usage
-        limit = budget and budget.reached_limit(usage)
-        if limit:
+        if limit := budget and budget.reached_limit(usage):
             reason = (
                 f"the budget of {limit} is used up. Start a new run with a larger one."
             )
@@ -358,7 +369,8 @@ class RunLoop:
         if isinstance(event, ModelReplied) and self._ends_paused_run(event):
             # Its last reply is confirmed after `unpause`.
             event = replace(event, is_final=False)
-        derived = is_derived(event)
+        derived = isinstance(event, _DERIVED_EVENTS)
+        derived = derived and not getattr(event, "trip", None)  # for its event
         may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable
