@@ -22,6 +22,24 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.failed_call import FailedCall
+    from continuations.authoring.guardrails import (
+        Guardrail,
+        Guardrails,
+        Tripped,
+    )
+    from continuations.authoring.hooks import (
+        CallInfo,
+        ChangeArguments,
+        ChangeReply,
+        ChangeRequest,
+        ChangeResult,
+        Continue,
+        Hooks,
+        RefuseReply,
+        ReplyInfo,
+        ResultInfo,
+        TurnInfo,
+    )
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -29,6 +47,7 @@ if TYPE_CHECKING:
         after,
         every,
     )
+    from continuations.authoring.task_method import task
     from continuations.authoring.tool import Tool, tool
     from continuations.authoring.tool_waits import (
         ToolWait,
@@ -79,6 +98,7 @@ if TYPE_CHECKING:
         Corrupt,
         DecisionRefused,
         FormatError,
+        HookFailed,
         IllegalTransition,
         Inconclusive,
         InvalidId,
@@ -114,12 +134,31 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.call_retries": ["Retries"],
     "continuations.authoring.failed_call": ["FailedCall"],
     "continuations.authoring.escalation": ["escalate"],
+    "continuations.authoring.guardrails": [
+        "Guardrail",
+        "Guardrails",
+        "Tripped",
+    ],
+    "continuations.authoring.hooks": [
+        "CallInfo",
+        "ChangeArguments",
+        "ChangeReply",
+        "ChangeRequest",
+        "ChangeResult",
+        "Continue",
+        "Hooks",
+        "RefuseReply",
+        "ReplyInfo",
+        "ResultInfo",
+        "TurnInfo",
+    ],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
         "SuspendCondition",
         "after",
         "every",
     ],
+    "continuations.authoring.task_method": ["task"],
     "continuations.authoring.tool": ["Tool", "tool"],
     "continuations.authoring.tool_waits": [
         "ToolWait",
@@ -170,6 +209,7 @@ _EXPORTS_BY_MODULE = {
         "Corrupt",
         "DecisionRefused",
         "FormatError",
+        "HookFailed",
         "IllegalTransition",
         "Inconclusive",
         "InvalidId",
@@ -216,10 +256,16 @@ __all__ = [
     "AuditLine",
     "Budget",
     "Call",
+    "CallInfo",
     "Cancelled",
+    "ChangeArguments",
+    "ChangeReply",
+    "ChangeRequest",
+    "ChangeResult",
     "ClockOff",
     "Continuation",
     "ContinuationsError",
+    "Continue",
     "Corrupt",
     "Decision",
     "DecisionRefused",
@@ -233,6 +279,10 @@ __all__ = [
     "FormatError",
     "Frame",
     "Grant",
+    "Guardrail",
+    "Guardrails",
+    "HookFailed",
+    "Hooks",
     "Identity",
     "IllegalTransition",
     "Inconclusive",
@@ -246,7 +296,10 @@ __all__ = [
     "Outcome",
     "Publication",
     "Queued",
+    "RefuseReply",
     "Replied",
+    "ReplyInfo",
+    "ResultInfo",
     "Retries",
     "RunBusy",
     "RunErased",
@@ -270,6 +323,8 @@ __all__ = [
     "ToolContext",
     "ToolWait",
     "TranscriptInvalid",
+    "Tripped",
+    "TurnInfo",
     "Usage",
     "Verdict",
     "Vote",
@@ -291,6 +346,7 @@ __all__ = [
     "run_async",
     "sleep",
     "sleep_until",
+    "task",
     "tool",
     "wait_for",
 ]

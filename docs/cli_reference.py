@@ -26,7 +26,8 @@ Ctrl-C or SIGTERM while `start` or `resume` works on a run:
 | the first | Nothing new begins. Tools in progress are completed. A model call is given up after 5 s. The run is suspended, and any process can resume it at once. |
 | the second | The command stops at once. If a tool was in progress, the run stays claimed for the rest of its claim, and the outcome of a tool that may not be repeated is unknown. |
 
-The exit code is 130 after Ctrl-C and 143 after SIGTERM.
+The exit code is 130 after Ctrl-C and 143 after SIGTERM. In `chat`, the first Ctrl-C has the same effect on the reply, and
+the chat goes on: Enter continues the reply, and `/stop` gives it up. At the prompt, Ctrl-C leaves the chat.
 
 Completion:
 

@@ -6,7 +6,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from continuations.authoring import agent_options, agent_policy, agent_tools, callables
+from continuations.authoring import (
+    agent_declaration,
+    agent_options,
+    agent_policy,
+    callables,
+)
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
@@ -16,18 +21,16 @@ from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from continuations.authoring.agent_option_types import (
+    from continuations.authoring.agent_declaration import (
         AgentOptions,
-        InstructionsFunction,
-        ToolsOption,
+        ToolLike,
     )
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.declared_display import Summary
-    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
     from continuations.authoring.output_spec import OutputSpec
@@ -39,12 +42,31 @@ if TYPE_CHECKING:
 class Agent(Generic[Output]):
     """A model with instructions and tools. A run begins with one agent.
 
-    Do not change an agent after it was made; several runs may share it. The arguments
-    are attributes of the same names, except `tools`: see `tools_by_name`.
+    Do not change an agent after it was made; several runs may share it. The options
+    are attributes of the same names.
+
+    An agent can also be a class. The body of a subclass declares options as names, and
+    tools as methods with `@tool`. Its docstring is the instructions, unless the body
+    has `instructions`. An option that is passed wins over the body. A function of the
+    body is a method if it takes `self`.
+
+    ```python
+    class Support(Agent):
+        \"\"\"You answer questions about orders.\"\"\"
+
+        model = "gpt-5-mini"
+
+        @tool(approval=True)
+        def refund(self, order: str, cents: int) -> str: ...
+
+    support = Support()  # the name is "support"
+    ```
 
     Args:
         name: The name. If the agent is a tool of another agent, the name must have
-            1 to 64 characters of `[a-zA-Z0-9_-]`.
+            1 to 64 characters of `[a-zA-Z0-9_-]`. Default for a subclass: the name of
+            the class in lower case, `support_desk` for `SupportDesk`.
+        **options: The options below, each as a keyword argument.
         instructions: The system message at the start of each conversation. Or a plain
             or async function of (input, context) that returns it. The function is
             called once, when a conversation starts, and its text is stored. A `start`
@@ -108,67 +130,62 @@ class Agent(Generic[Output]):
             first use.
     """
 
+    # The default of each option. A subclass declares its own in the same way; `Any`
+    # where it may declare a method.
+    name: str = ""
+    instructions: Any = ""
+    tools: Any = ()
+    model: str | Model | None = None
+    description: str | None = None
+    input_type: Any = None
+    output_type: Any = None
+    output_retries: int = 1
+    context_type: Any = None
+    approval: Any = None
+    max_turns: int | None = 100
+    max_denials: int | None = 3
+    settings: Mapping[str, Any] = MappingProxyType({})
+    reset_tool_choice: bool = True
+    tool_choice: str | None = None
+    tool_errors: Any = None
+    suspend_when: SuspendConditions = ()
+    hooks: Hooks | None = None
+    guardrails: Guardrails | None = None
+
     @overload
     def __init__(
-        self, name: str, *, output_type: type[Output], **options: Unpack[AgentOptions]
+        self,
+        name: str = ...,
+        *,
+        output_type: type[Output],
+        **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Agent[Any],
-        name: str,
+        name: str = ...,
         *,
         output_type: object = ...,
         **options: Unpack[AgentOptions],
     ) -> None: ...
-    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
-        self,
-        name: str,
-        *,
-        instructions: str | InstructionsFunction = "",
-        tools: ToolsOption = (),
-        model: str | Model | None = None,
-        description: str | None = None,
-        input_type: Any = None,
-        output_type: Any = None,
-        output_retries: int = 1,
-        context_type: Any = None,
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        max_turns: int | None = 100,
-        max_denials: int | None = 3,
-        settings: Mapping[str, Any] | None = None,
-        reset_tool_choice: bool = True,
-        tool_choice: str | None = None,
-        tool_errors: ToolErrorFunction | None = None,
-        suspend_when: SuspendConditions = (),
-        hooks: Hooks | None = None,
-        guardrails: Guardrails | None = None,
-    ) -> None:
-        agent_options.check_name(name)
-        self.name = name
-        self.instructions = instructions
-        self.model = model
-        self.description = description
-        self.input_type = input_type
-        self.output_type = output_type
-        self.output_retries = output_retries
-        self.context_type = context_type
-        self.approval = agent_policy.checked_policy(name, approval)
-        self.max_turns = max_turns
-        self.max_denials = max_denials
-        self.reset_tool_choice = reset_tool_choice
-        self.tool_choice = tool_choice
-        self.tool_errors = tool_errors
-        self.hooks = hooks
-        self.guardrails = guardrails
-        agent_options.check_options(name, vars(self))
-        if hooks is not None or guardrails is not None:
-            from continuations.authoring.guarded_options import check_guarded_options  # noqa: PLC0415 - few agents have any
+    def __init__(self, name: str = "", **options: Any) -> None:
+        if type(self) is not Agent:
+            from continuations.authoring import agent_classes  # noqa: PLC0415 - not every application has one
 
-            check_guarded_options(name, hooks, guardrails)
-        self.settings = agent_options.copy_settings(name, settings, tool_choice)
-        self.suspend_conditions = checked_conditions(name, suspend_when)
-        self._tools = tools
-        if not agent_tools.is_tools_function(tools):
+            name = name or agent_classes.declared_name(type(self))
+            options = {**agent_classes.declared_options(self, Agent), **options}
+        agent_options.check_name(name)
+        agent_declaration.check_known(name, options)
+        vars(self).update(options, name=name)
+        agent_options.check_options(name, agent_declaration.options_of(self))
+        agent_declaration.check_guards(name, self.hooks, self.guardrails)
+        self.settings = agent_options.copy_settings(
+            name, self.settings, self.tool_choice
+        )
+        self._policy = agent_policy.checked_policy(name, self.approval)
+        self.approval = self._policy
+        self.suspend_conditions = checked_conditions(name, self.suspend_when)
+        if not agent_declaration.is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
     def __repr__(self) -> str:
@@ -225,7 +242,8 @@ class Agent(Generic[Output]):
     @cached_property
     def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
-        for tool_like in agent_tools.resolve_tools(self.name, self._tools):
+        listed = agent_declaration.resolve_tools(self.name, self.tools)
+        for tool_like in (*self._method_tools(), *listed):
             tool = self._to_tool(tool_like)
             if tool.name in tools:
                 msg = (
@@ -236,6 +254,13 @@ class Agent(Generic[Output]):
             tools[tool.name] = tool
         agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
+
+    def _method_tools(self) -> Sequence[ToolLike]:
+        if type(self) is Agent:
+            return ()
+        from continuations.authoring import agent_classes  # noqa: PLC0415 - likewise
+
+        return agent_classes.method_tools(self, Agent)
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
@@ -249,11 +274,11 @@ class Agent(Generic[Output]):
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error
-        wanted = "a list of functions, tools and agents"
+        wanted = "a list of functions, tools, agents, and methods of an object"
         raise self._option_error("tools", wanted, tool_like)
 
     def _with_defaults(self, tool: ToolProtocol) -> ToolProtocol:
-        tool = agent_policy.with_policy(tool, self.approval)
+        tool = agent_policy.with_policy(tool, self._policy)
         return agent_policy.with_tool_errors(tool, self.tool_errors)
 
     def get_tool(self, name: str) -> ToolProtocol | None:

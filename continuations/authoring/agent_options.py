@@ -125,7 +125,7 @@ def copy_settings(
     name: str, settings: object, tool_choice: str | None = None
 ) -> Mapping[str, Any]:
     """Return an agent's settings with its `tool_choice`; raises `InvalidInput`."""
-    if settings is None:
+    if not settings:
         settings = {}
     copy: dict[Any, Any] = {}
     is_mapping = False

@@ -151,6 +151,14 @@ def check_callback_parameters(
             raise InvalidInput(msg)
 
 
+def is_method(value: object) -> bool:
+    """Return whether a value is a function whose first parameter is a plain `self`."""
+    if not inspect.isfunction(value):
+        return False
+    code = value.__code__
+    return code.co_varnames[:1] == ("self",) and "self" not in value.__annotations__
+
+
 def function_name(function: object) -> str:
     """Return the name of a function for its tool; raises `InvalidInput`."""
     name = getattr(function, "__name__", None)

@@ -17,7 +17,8 @@ from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Unpack
+    from types import FrameType
+    from typing import Concatenate, Unpack
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         SchemaTool,
         SchemaToolOptions,
     )
+    from continuations.authoring.tool_option_types import ToolOptions
     from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
     from continuations.authoring.tool_waits import ToolWait
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 _TEXT = (str, "str")
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 
@@ -125,6 +128,16 @@ class Tool(WaitingTool, Generic[P, R]):
             )
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
+
+    if TYPE_CHECKING:
+        # At run time, a method is a `MethodTool`.
+        @overload
+        def __get__(self, instance: None, owner: type) -> Tool[P, R]: ...
+        @overload
+        def __get__(
+            self: Tool[Concatenate[Any, Q], R], instance: object, owner: type
+        ) -> Tool[Q, R]: ...
+        def __get__(self, instance: Any, owner: type) -> Any: ...
 
     @staticmethod
     def from_schema(
@@ -288,42 +301,10 @@ def _load_result_serializer() -> Callable[[object], str]:
 
 
 @overload
-def tool(
-    function: Callable[P, R],
-    /,
-    *,
-    approval: bool | Condition | ApprovalPolicy | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    read_only: bool = False,
-    idempotent: bool = False,
-    timeout: Duration | None = None,
-    on_timeout: OnTimeout = "unknown",
-    retries: RetriesOption = 0,
-    on_error: ToolErrorFunction | None = None,
-    verify: Callable[..., Any] | None = None,
-    version: str | None = None,
-    is_enabled: bool | EnabledCondition = True,
-    summary: Summary | None = None,
-    reversible: bool | None = None,
-) -> Tool[P, R]: ...
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
 @overload
 def tool(
-    *,
-    approval: bool | Condition | ApprovalPolicy | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    read_only: bool = False,
-    idempotent: bool = False,
-    timeout: Duration | None = None,
-    on_timeout: OnTimeout = "unknown",
-    retries: RetriesOption = 0,
-    on_error: ToolErrorFunction | None = None,
-    verify: Callable[..., Any] | None = None,
-    version: str | None = None,
-    is_enabled: bool | EnabledCondition = True,
-    summary: Summary | None = None,
-    reversible: bool | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a plain or async function, or from a bound method.
@@ -378,10 +359,19 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """
     frame = inspect.currentframe()
     if function is not None:
-        return Tool(function, **options, scope=enclosing_locals(function, frame))
+        return _made(function, options, frame)
 
-    def wrap(function: Callable[P, R]) -> Tool[P, R]:
-        scope = enclosing_locals(function, inspect.currentframe())
-        return Tool(function, **options, scope=scope)
+    def wrap(function: Callable[P, R]) -> Any:
+        return _made(function, options, inspect.currentframe())
 
     return wrap
+
+
+def _made(
+    function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType | None
+) -> Any:
+    if callables.is_method(function):
+        from continuations.authoring.method_tool import MethodTool  # noqa: PLC0415 - few tools are methods
+
+        return MethodTool(function, Tool, options, frame)
+    return Tool(function, **options, scope=enclosing_locals(function, frame))

@@ -26,7 +26,7 @@ def event_line(event: StreamEvent) -> Line:
     return Line(place, f"{escape_invisible(path)}  {text}", style)
 
 
-def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, C901 - one return for each type
+def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, PLR0912, C901 - one return for each type
     match event:
         case run_stream.RunRepaired():
             return "repaired; the lines below describe the run anew", "bad"
@@ -49,6 +49,9 @@ def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, C901 - one r
         case run_stream.WaitDecided():
             by = f" by {event.by}" if event.by else ""
             return _one_line(f"{event.kind or 'wait over'}{by}"), "wait"
+        case run_stream.GuardrailTripped():
+            said = f"{event.guardrail} ({event.stage}): {event.reason}"
+            return _one_line(f"guardrail {said}"), "bad"
         case run_stream.ReplyGiven():
             failed = event.failure is not None
             text = f"reply to message {event.message_number}"

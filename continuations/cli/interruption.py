@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from continuations.cli.output import write_note
 from continuations.core.calls import Started
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from continuations.engine.run_options import ShouldPause
 
     Attempt: TypeAlias = Callable[[ShouldPause], Coroutine[Any, Any, Outcome]]
+
+Result = TypeVar("Result")
 
 # How long a model call in progress is awaited after the first signal, in seconds.
 MODEL_PATIENCE = 5.0
@@ -75,8 +77,11 @@ def stopped_by_signals() -> Generator[StopSwitch]:
 
 
 async def advance_until_stopped(
-    runner: AsyncRunner, run_id: str, attempt: Attempt, switch: StopSwitch
-) -> Outcome | None:
+    runner: AsyncRunner,
+    run_id: str,
+    attempt: Callable[[ShouldPause], Coroutine[Any, Any, Result]],
+    switch: StopSwitch,
+) -> Result | None:
     """Return the outcome of an attempt, or `None` if a model call was given up."""
     task = asyncio.create_task(attempt(switch.is_set))
     try:

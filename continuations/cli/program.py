@@ -9,6 +9,7 @@ import typer
 import continuations
 from continuations.cli.adopt_command import adopt
 from continuations.cli.batch_command import decide
+from continuations.cli.chat_command import chat
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
 from continuations.cli.erase_commands import erase, prune
@@ -93,6 +94,7 @@ def root(
 _SETTINGS = {"answer": {"ignore_unknown_options": True}}
 _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
+    chat,
     waiting,
     runs,
     show,

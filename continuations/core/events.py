@@ -56,12 +56,14 @@ class ModelReplied:
 class TurnRefused:
     """A guardrail refused the input of a frame, so its model is not asked.
 
-    `usage` is the cost of guardrails that are agents.
+    `message` stands in the transcript instead of a reply, so that the next message is a
+    new input. `usage` is the cost of guardrails that are agents.
     """
 
     frame_id: str
     code: str
     content: str
+    message: Message
     usage: Usage
     trip: Trip | None = None
 

@@ -159,6 +159,7 @@ def _go_on(draft: Draft, frame: FrameRow, message: Message) -> None:
 def _refuse_turn(draft: Draft, event: TurnRefused) -> None:
     run_events.add_usage(draft, event.usage)
     _keep_trip(draft, event)
+    draft.append(event.frame_id, event.message)
     _abandon_frame(draft, event)
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 # The code of an agent that ends because a hook refused its reply.
 REFUSED_CODE = "refused"
-_WITHHELD = "(This reply was withheld.)"
 _ADDED_ROLES = ("user", "system", "developer")
 
 
@@ -93,6 +92,7 @@ class GuardedTurn:
             frame_id=self._frame.id,
             code=TRIPPED_CODE,
             content=failure_text(trip[1], "the input"),
+            message=_note("(This message was refused.)"),
             usage=self.usage,
             trip=trip[1],
         )
@@ -214,10 +214,9 @@ class GuardedTurn:
         """Return the event of a reply that is not used, without its text and calls."""
         messages = self._state.logs[self._frame.id].messages
         count = output_retries.count_retries(self._frame, messages)
-        withheld = Message.from_mapping({"role": "assistant", "content": _WITHHELD})
         return replace(
             event,
-            message=withheld,
+            message=_note("(This reply was withheld.)"),
             finish_reason="stop",
             output_error=reason,
             error_code=code,
@@ -374,6 +373,10 @@ def _check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
     if isinstance(change, Continue) and not info.is_final:
         msg = "returned Continue for a reply with calls"
         raise HookProblem(msg)
+
+
+def _note(text: str) -> Message:
+    return Message.from_mapping({"role": "assistant", "content": text})
 
 
 def _with_text(message: Message, text: str) -> Message:

@@ -92,7 +92,7 @@ class RequestErrors:
 
     def of_unusable_reply(self, error: chat_reply.UnusableReply) -> ModelError:
         """Return the error for a response without a usable reply."""
-        quote = self._quote_provider(error.provider_text)
+        quote = self.quote_provider(error.provider_text)
         status, retryable = error.error_status, error.retryable
         if status is not None:
             retryable = _may_succeed_later(status, error.provider_text)
@@ -112,13 +112,14 @@ class RequestErrors:
         changed = "The same request will be refused again: change the agent."
         advice = _ADVICE_BY_STATUS.get(status, later if retryable else changed)
         text = f"{self.client.base_url.host} returned status {status}"
-        text += f"{self._quote_provider(provider_text)}. {advice}"
+        text += f"{self.quote_provider(provider_text)}. {advice}"
         if error.request_id:
             text += f" The request id is {error.request_id[:80]!r}."
         wait = _retry_after(error.response.headers) if retryable else None
         return self._error(text, status=status, retryable=retryable, retry_after=wait)
 
-    def _quote_provider(self, provider_text: str) -> str:
+    def quote_provider(self, provider_text: str) -> str:
+        """Return a provider's text in parentheses, redacted; `""` without a text."""
         quote = redact_provider_text(
             provider_text,
             api_key=self.client.api_key,

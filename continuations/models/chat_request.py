@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.model_protocol import ToolSpec
+from continuations.models.responses_items import ITEMS_FIELD
 from continuations.models.strict_schema import to_strict_schema
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def build_request_body(
         raise InvalidModelSettings(msg) from None
     rest = f",{tail[1:]}" if settings else "}"
     messages = _messages_json(request.messages, null_content=dialect.null_content)
-    return _encode_utf8(f'{head[:-1]},"messages":[{messages}]{rest}')
+    return encode_utf8(f'{head[:-1]},"messages":[{messages}]{rest}')
 
 
 def output_tool_name(request: ModelRequest) -> str:
@@ -100,9 +101,12 @@ def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:
 
 
 def _messages_json(messages: Sequence[Message], *, null_content: bool) -> str:
-    texts = [message.text for message in messages]
+    texts = [_text_without_foreign_field(message) for message in messages]
     if not null_content:
-        texts = [_text_without_null_content(message) for message in messages]
+        texts = [
+            _text_without_null_content(message, text)
+            for message, text in zip(messages, texts, strict=True)
+        ]
     text = ",".join(texts)
     if "\\ud" in text or "\\uD" in text:
         # As escapes, surrogates pass UTF-8, and the provider refuses the JSON.
@@ -110,16 +114,23 @@ def _messages_json(messages: Sequence[Message], *, null_content: bool) -> str:
     return text
 
 
-def _text_without_null_content(message: Message) -> str:
-    if not message.tool_call_ids:
+def _text_without_foreign_field(message: Message) -> str:
+    """Return a message without what `OpenAIResponses` stored: servers refuse it."""
+    if f'"{ITEMS_FIELD}"' not in message.text:
         return message.text
     data = message.data
-    if data.get("content") is not None:
-        return message.text
-    return jsontext.dump({**data, "content": ""})
+    data.pop(ITEMS_FIELD, None)
+    return jsontext.dump(data)
 
 
-def _encode_utf8(text: str) -> bytes:
+def _text_without_null_content(message: Message, text: str) -> str:
+    if not message.tool_call_ids or message.data.get("content") is not None:
+        return text
+    return jsontext.dump({**jsontext.parse(text), "content": ""})
+
+
+def encode_utf8(text: str) -> bytes:
+    """Return a text in UTF-8, with U+FFFD for each lone surrogate."""
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core import jsontext
+from continuations.models.responses_items import ITEMS_FIELD
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from continuations.core.messages import Message
 
 _MAX_LENGTH = 400
+# The fields of a stored item that say which item is wrong.
+_ITEM_NAMES = frozenset({"id", "type", "call_id", "name", "role", "status", "phase"})
 # A text that looks like a key, masked or whole, or like a header with a key.
 _KEYLIKE = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk|api|key)[-_][\w*.…-]+"
@@ -159,6 +164,10 @@ def _conversation_texts(messages: Iterable[Message]) -> Iterator[str]:
     for message in messages:
         data = message.data
         yield from _content_texts(data.get("content"))
+        for item in jsontext.as_array(data.get(ITEMS_FIELD)) or ():
+            fields = jsontext.as_object(item) or {}
+            told = [v for k, v in fields.items() if k not in _ITEM_NAMES]
+            yield from _content_texts(told)
         for request in message.tool_calls if message.tool_call_ids else ():
             yield from _content_texts(request.arguments)
 

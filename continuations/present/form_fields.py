@@ -37,7 +37,11 @@ class FormField(NamedTuple):
 
 def form_fields(wait: Wait) -> tuple[FormField, ...]:
     """Return the fields of the form that an approval needs, the required ones first."""
-    schema = wait.form_schema or {}
+    return schema_fields(wait.form_schema or {})
+
+
+def schema_fields(schema: dict[str, Any]) -> tuple[FormField, ...]:
+    """Return the fields of an object with this schema, the required ones first."""
     properties = jsontext.as_object(schema.get("properties")) or {}
     required = jsontext.as_array(schema.get("required")) or ()
     # The stored schema has its properties by name, and `required` as declared.

@@ -177,14 +177,6 @@ def test_bound_method_is_a_tool() -> None:
     assert ["account"] == list(made.parameters["properties"])
 
 
-def test_unbound_method_error_says_what_to_do() -> None:
-    def method(self: object, account: str) -> None: ...
-
-    del method.__annotations__["self"]
-    with pytest.raises(InvalidInput, match=r"tool\(thing\.method\)"):
-        tool(method)
-
-
 def test_wrapped_function_is_read_through_its_wrapper() -> None:
     @functools.wraps(transfer)
     def wrapper(*args: Any, **kwargs: Any) -> None: ...

@@ -36,6 +36,7 @@ NOT_MADE_BY_APPLICATIONS = {
     "Continuation",
     "Frame",
     "Handler",
+    "TaskAgent",
     "Thread",
     "Ticket",
 }

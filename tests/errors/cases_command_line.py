@@ -51,6 +51,15 @@ USAGE = Area(
     "Command line: wrong usage",
     (
         Case(
+            "cli-chat-id-without-message",
+            _USAGE,
+            'cli("chat", "--key", "42", "--id", "m-1", "--app", "payroll:talker")',
+            'cli("chat", "--key", "42", "--message", TASK, "--id", "m-1",'
+            ' "--app", "payroll:talker")',
+            setup=_APP,
+            names=("--id", "--message"),
+        ),
+        Case(
             "cli-without-app",
             _USAGE,
             'cli("start", TASK)',

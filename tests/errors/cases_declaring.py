@@ -470,7 +470,7 @@ TOOLS = Area(
         Case(
             "tool-unbound-method",
             InvalidInput,
-            "tool(Bank.transfer)",
+            'Agent("clerk", tools=[Bank.transfer])',
             "tool(Bank().transfer)",
             setup="""
                 class Bank:

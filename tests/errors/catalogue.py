@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.errors import (
     cases_approvals,
     cases_bytes,
+    cases_classes,
     cases_command_line,
     cases_deciding,
     cases_declaring,
@@ -15,6 +16,7 @@ from tests.errors import (
     cases_messages,
     cases_models,
     cases_people,
+    cases_responses,
     cases_running,
     cases_serving,
     cases_stores,
@@ -26,11 +28,13 @@ from tests.errors import (
 
 AREAS = (
     cases_declaring.AGENTS,
+    cases_classes.CLASSES,
     cases_declaring.TOOLS,
     cases_declaring.SCHEMA_TOOLS,
     cases_declaring.POLICIES,
     cases_waits.WAITS,
     cases_models.OPENAI,
+    cases_responses.RESPONSES,
     cases_models.OTHERS,
     cases_running.OPTIONS,
     cases_running.STARTING,

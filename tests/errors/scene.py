@@ -31,6 +31,7 @@ from continuations import (
 )
 from continuations.cli import main
 from continuations.models.openai_chat import OpenAIChat
+from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
@@ -46,6 +47,7 @@ from continuations_storage.s3 import S3Store
 from tests.errors import names
 from tests.errors.case import Shown, dedent
 from tests.model_server import ModelServer
+from tests.responses_server import ResponsesServer
 from tests.serve.notify.receivers import (
     MailServer,
     WebhookReceiver,
@@ -253,6 +255,18 @@ class Scene(contextlib.ExitStack):
         server = self.enter_context(ModelServer(next_reply, key=API_KEY))
         given: dict[str, Any] = {"max_retries": 0, **options}
         return OpenAIChat("gpt-5-mini", base_url=server.url, api_key=API_KEY, **given)
+
+    def responses(self, *replies: Mapping[str, Any], **options: Any) -> Model:
+        """Return a model of the Responses API that gives one reply after another.
+
+        `stored_responses` is what its provider returns to a poll.
+        """
+        left = list(replies)
+        server = self.enter_context(ResponsesServer(lambda _: left.pop(0), key=API_KEY))
+        self.stored_responses = server.stored
+        return OpenAIResponses(
+            "gpt-5-mini", base_url=server.url, api_key=API_KEY, **options
+        )
 
     def webhook(
         self,

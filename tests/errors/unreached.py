@@ -17,6 +17,9 @@ _OBSTORE_REPLY = "a server that is not S3 answers; see test_obstore_replies.py"
 _SYSTEM_CALL = "a system call fails between two others; see test_files_system_calls.py"
 
 UNREACHED: dict[str, str] = {
+    "continuations/models/responses_batch.py": (
+        "the adapter catches it and returns a LostReply; see test_responses_later.py"
+    ),
     "continuations/value_class.py": "it is the wording of the standard library",
     "continuations/ledger/heartbeats.py:extend_deadline#4": (
         "another process passes the deadline between two requests"
@@ -56,6 +59,9 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/field_codecs.py:_read_labels": _BYTES,
     "continuations/wire/field_codecs.py:_read_quorum_fields": _BYTES,
     "continuations/wire/field_codecs.py:_read_signal": _BYTES,
+    "continuations/cli/chat_decisions.py": (
+        "the chat catches it; see test_chat_in_a_terminal.py"
+    ),
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
     "continuations/cli/serve_command.py": (
         "a command that works until a signal; see test_serve_command.py"

@@ -37,6 +37,17 @@ if TYPE_CHECKING:
 SEEDS_PER_JOB = 250
 
 
+@contextmanager
+def silent_logs() -> Generator[None]:
+    """Log nothing in the block: faults are part of a schedule."""
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """Which schedules a search runs, and what it looks for."""
@@ -86,8 +97,11 @@ def _actor_of(fault: str) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run many schedules; returns 1 if one breaks a law."""
-    options = _parser().parse_args(arguments)
-    logging.disable()
+    with silent_logs():
+        return _simulate(_parser().parse_args(arguments))
+
+
+def _simulate(options: argparse.Namespace) -> int:
     search = Search(
         law=options.law,
         fault_kinds=options.fault_kinds,
@@ -154,11 +168,10 @@ def _print(text: str) -> None:
 
 def _check_seeds(search: Search, seeds: range) -> tuple[int | None, Counter[str]]:
     """Return the first seed that breaks a law, if any, and the counts of events."""
-    logging.disable()
     # No collection need look at the modules again.
     gc.freeze()
     counts: Counter[str] = Counter()
-    with search.mutant_applied():
+    with silent_logs(), search.mutant_applied():
         for seed in seeds:
             report = search.run(seed)
             if search.finds(report):

@@ -147,9 +147,8 @@ def make_waiting_tool(
         await perform(call, 0.5)
         return final_result(name, call.result)
 
-    made: Tool[Any, Any] = tool(
-        work, name=name, description="Wait.", **(declaration.options or {})
-    )
+    options: Any = declaration.options or {}
+    made: Tool[Any, Any] = tool(work, name=name, description="Wait.", **options)
 
     async def stop(ctx: ToolContext) -> None:
         process = current_process()

@@ -1,0 +1,101 @@
+"""The options of an agent by name, and the option `tools`: a list or a function."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from continuations.authoring.agent_options import option_error
+from continuations.authoring.tool_members import is_tool
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import TypeAlias
+
+    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
+    from continuations.authoring.suspend_conditions import SuspendConditions
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.model_protocol import Model
+
+    ToolLike: TypeAlias = ToolProtocol | AgentProtocol | Callable[..., Any]
+    ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
+    # The input is the text of the task, or the chat messages that `start` was given.
+    InstructionsFunction: TypeAlias = Callable[[Any, Any], str | Awaitable[str]]
+
+
+class AgentOptions(TypedDict, total=False):
+    """The options of `Agent` beside its name and `output_type`; see there."""
+
+    instructions: str | InstructionsFunction
+    tools: ToolsOption
+    model: str | Model | None
+    description: str | None
+    input_type: Any
+    output_retries: int
+    context_type: Any
+    approval: bool | Condition | ApprovalPolicy | None
+    max_turns: int | None
+    max_denials: int | None
+    settings: Mapping[str, Any] | None
+    reset_tool_choice: bool
+    tool_choice: str | None
+    tool_errors: ToolErrorFunction | None
+    suspend_when: SuspendConditions
+    hooks: Hooks | None
+    guardrails: Guardrails | None
+
+
+OPTIONS = (*AgentOptions.__annotations__, "output_type")
+
+
+def check_known(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for an option that agents do not have."""
+    for option in options:
+        if option not in OPTIONS:
+            close = difflib.get_close_matches(option, OPTIONS, n=1)
+            advice = f"Write {close[0]}." if close else "Leave it out."
+            msg = f"agent {name}: there is no option {option!r}. {advice}"
+            raise InvalidInput(msg)
+
+
+def check_guards(name: str, hooks: object, guardrails: object) -> None:
+    """Raise `InvalidInput` for wrong hooks and guardrails."""
+    if hooks is not None or guardrails is not None:
+        from continuations.authoring import guarded_options  # noqa: PLC0415 - few agents have any
+
+        guarded_options.check_guarded_options(name, hooks, guardrails)
+
+
+def options_of(agent: object) -> dict[str, Any]:
+    """Return the options of an agent by name."""
+    return {option: getattr(agent, option) for option in OPTIONS}
+
+
+def is_tools_function(tools: object) -> bool:
+    """Return whether `tools` is a function that returns the list of tools.
+
+    One tool instead of a list is a mistake; a tool may be callable.
+    """
+    return callable(tools) and not is_tool(tools)
+
+
+def resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
+    """Return the list of the option `tools`; raises `InvalidInput`."""
+    if is_tools_function(tools):
+        try:
+            tools = tools()
+        except InvalidInput:
+            raise
+        except Exception as error:
+            why = type(error).__name__
+            msg = f"agent {agent_name}: the function `tools` raised {why}."
+            raise InvalidInput(msg) from error
+    if isinstance(tools, Sequence) and not isinstance(tools, str):
+        return tools  # pyright: ignore[reportUnknownVariableType] - items may be any
+    wanted = "a list, or a function that returns a list"
+    raise option_error(agent_name, "tools", wanted, tools)

@@ -1,0 +1,138 @@
+"""The lines of a conversation: its messages, calls and replies.
+
+A line that a model or a person wrote is indented after its first line, so that it
+cannot imitate the lines of the program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.cli.stack_tree import Line
+from continuations.core import jsontext, run_stream
+from continuations.core.visible_text import shorten
+from continuations.present.escaping import escape_invisible
+from continuations.present.wait_text import DECISION_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from continuations.core.run import Failure
+    from continuations.core.run_stream import StreamEvent
+
+_MAX_CALL_CHARS = 200
+
+
+def said_lines(name: str, text: str, style: str = "agent") -> Iterator[Line]:
+    """Yield a message after the name of its writer."""
+    first, *others = text.split("\n")
+    yield Line(f"{escape_invisible(name)}: ", escape_invisible(first), style)
+    for line in others:
+        yield Line("  ", escape_invisible(line), style)
+
+
+def history_lines(
+    messages: Sequence[dict[str, Any]], agent: str, limit: int
+) -> Iterator[Line]:
+    """Yield the last messages of a transcript, without instructions and results."""
+    shown = [each for each in messages if each.get("role") in ("user", "assistant")]
+    earlier = len(shown) - limit
+    if earlier > 0:
+        yield Line("", f"({earlier} earlier messages; /history {len(shown)})")
+    for message in shown[-limit:] if limit else ():
+        yield from _message_lines(message, agent)
+
+
+def _message_lines(message: dict[str, Any], agent: str) -> Iterator[Line]:
+    is_user = message["role"] == "user"
+    text = _text(message.get("content"))
+    if text:
+        yield from said_lines(
+            "user" if is_user else agent, text, "" if is_user else "agent"
+        )
+    for call in message.get("tool_calls") or ():
+        function = jsontext.as_object(call.get("function")) or {}
+        arguments = str(function.get("arguments", ""))
+        yield _call_line(str(function.get("name")), shorten(arguments, _MAX_CALL_CHARS))
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = jsontext.as_array(content) or ()
+    texts = ((jsontext.as_object(part) or {}).get("text") for part in parts)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+class EventLines:
+    """Turns the events of a conversation into lines; each text is shown once."""
+
+    def __init__(self, agent: str, own_decisions: Container[str] = ()) -> None:
+        self._agent = agent
+        # Waits that the person at this terminal decided.
+        self._own_decisions = own_decisions
+        self._last_text: str | None = None
+        # Number of the last message whose reply was shown.
+        self.replied = 0
+        # Texts that the person at this terminal typed: they stand there already.
+        self.own_texts: list[str] = []
+
+    def lines(self, event: StreamEvent) -> Iterator[Line]:
+        """Yield the lines of an event, if any."""
+        match event:
+            case run_stream.MessageAdded() if len(event.path) == 1:
+                yield from self._message(event.message)
+            case run_stream.CallStarted():
+                yield _call_line(_place(event.path), "runs")
+            case run_stream.CallEnded():
+                result = shorten(event.result or "", _MAX_CALL_CHARS)
+                yield _call_line(_place(event.path), result)
+            case run_stream.WaitDecided():
+                if event.wait_id not in self._own_decisions:
+                    yield _call_line(_place(event.path), _decided_text(event))
+            case run_stream.ReplyGiven():
+                yield from self._reply(event)
+            case run_stream.RunEnded():
+                yield Line("", "The conversation is closed.")
+            case run_stream.RunRepaired():
+                yield Line("", "The conversation was repaired.", "bad")
+            case _:
+                pass
+
+    def _message(self, message: dict[str, Any]) -> Iterator[Line]:
+        text, role = _text(message.get("content")), message.get("role")
+        if role == "assistant":
+            self._last_text = text
+            if text:
+                yield from said_lines(self._agent, text)
+        elif role == "user":
+            if text in self.own_texts:
+                self.own_texts.remove(text)
+            else:
+                yield from said_lines("user", text, "")
+
+    def _reply(self, event: run_stream.ReplyGiven) -> Iterator[Line]:
+        self.replied = event.message_number
+        if event.failure is not None:
+            yield from failed_lines(event.failure)
+        elif event.output is not None and event.output != self._last_text:
+            yield from said_lines(self._agent, event.output)
+        self._last_text = None
+
+
+def failed_lines(failure: Failure) -> Iterator[Line]:
+    """Yield why a message has no reply."""
+    yield from said_lines("no reply", f"{failure.code}: {failure.message}", "bad")
+
+
+def _place(path: Sequence[str]) -> str:
+    return " > ".join(path[1:]) or "call"
+
+
+def _decided_text(event: run_stream.WaitDecided) -> str:
+    word = DECISION_WORDS[event.kind].lower() if event.kind else "no longer waits"
+    return f"{word} by {event.by}" if event.by else word
+
+
+def _call_line(place: str, text: str) -> Line:
+    return Line("  · ", escape_invisible(f"{place}: {text}" if text else place), "busy")

@@ -1,0 +1,179 @@
+"""One conversation at a terminal: post messages, work on replies, read what is new."""
+
+from __future__ import annotations
+
+import shlex
+from os import environ
+from typing import TYPE_CHECKING, Any
+
+from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
+from continuations.cli.wait_status import recorded_decisions
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import portal
+from continuations.errors import RunErased
+
+if TYPE_CHECKING:
+    import signal
+
+    from continuations import AsyncThread, Continuation, Runner, Thread, Wait
+    from continuations.cli.decision_input import Actor
+    from continuations.core.run import WhenBusy
+    from continuations.core.run_stream import StreamEvent
+    from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.outcomes import SendResult
+
+# Greater than the ordinal of every event of a version.
+_LAST_ORDINAL = 9_999_999_999
+
+
+class ChatSession:
+    """The place of one terminal in a thread.
+
+    Attributes:
+        run_id: Id of the thread's run; `None` before the first message.
+        next_number: Number of the first message whose reply was not shown.
+        stop_signal: The signal that stopped the last work, or `None`.
+    """
+
+    def __init__(
+        self, runner: Runner, thread: Thread[Any], actor: Actor, context: object
+    ) -> None:
+        self._runner = runner
+        self._thread: AsyncThread[Any] = thread.async_thread
+        self._actor = actor
+        self._context = context
+        self._cursor = ""
+        self.agent, self.key = thread.agent, thread.key
+        self.run_id: str | None = None
+        self.next_number = 1
+        self.stop_signal: signal.Signals | None = None
+
+    def open(self) -> Continuation | None:
+        """Go to the end of the conversation; return its state, or `None` if it is new.
+
+        A conversation that is closed or erased counts as new: a message opens it again.
+        """
+        state = self.look()
+        if state is None:
+            return None
+        self.run_id = state.run_id
+        self.next_number = state.run_state.run.answered + 1
+        self._cursor = f"{state.version}.{_LAST_ORDINAL}"
+        return state
+
+    def look(self) -> Continuation | None:
+        """Return the newest state of the open conversation."""
+        try:
+            state = portal.run_until_complete(self._thread.look())
+        except RunErased:
+            return None
+        is_over = state is None or state.status in ENDED_STATUSES
+        return None if is_over else state
+
+    def post(
+        self, text: str, *, own_id: str | None = None, when_busy: WhenBusy = "queue"
+    ) -> AsyncTicket[Any]:
+        """Store a message; nothing works on it yet."""
+        posted = self._thread.post(
+            text,
+            by=self._actor.name,
+            id=own_id,
+            when_busy=when_busy,
+            context=self._context,
+            door=self._actor.door,
+        )
+        ticket = portal.run_until_complete(posted)
+        if ticket.run_id != self.run_id:
+            self.run_id, self.next_number, self._cursor = ticket.run_id, 1, ""
+        return ticket
+
+    def next_ticket(self) -> AsyncTicket[Any] | None:
+        """Return the ticket of the first message whose reply was not shown, if any."""
+        run_id = self._find_run()
+        if run_id is None:
+            return None
+        found = self._thread.ticket(self.next_number, run_id=run_id)
+        ticket = portal.run_until_complete(found)
+        if ticket is None or portal.run_until_complete(ticket.look()) is None:
+            return None
+        return ticket
+
+    def _find_run(self) -> str | None:
+        """Return the id of the run; another process may have begun the conversation."""
+        if self.run_id is None:
+            state = self.look()
+            self.run_id = None if state is None else state.run_id
+        return self.run_id
+
+    def work(self, ticket: AsyncTicket[Any]) -> SendResult[Any] | None:
+        """Work until a message has its reply or something waits.
+
+        The first Ctrl-C or SIGTERM lets calls in progress return; nothing else begins.
+        The second one raises `KeyboardInterrupt`.
+
+        Returns:
+            The result; `None` if a model call was given up after a signal.
+        """
+        with stopped_by_signals() as switch:
+            try:
+                return portal.run_until_complete(
+                    advance_until_stopped(
+                        self._runner.async_runner,
+                        ticket.run_id,
+                        lambda pause: ticket.reply(
+                            context=self._context, should_pause=pause
+                        ),
+                        switch,
+                    )
+                )
+            finally:
+                self.stop_signal = switch.signal
+
+    def new_events(self) -> list[StreamEvent]:
+        """Return the events since the last call, in their order."""
+        run_id = self._find_run()
+        if run_id is None:
+            return []
+        events = list(self._runner.events(run_id, after=self._cursor))
+        if events:
+            self._cursor = events[-1].cursor
+        return events
+
+    def open_waits(self) -> tuple[Wait, ...]:
+        """Return the waits of the conversation without a decision."""
+        state = self.look()
+        if state is None or not state.waits:
+            return ()
+        decided = recorded_decisions(self._runner.store, state)
+        return tuple(wait for wait in state.waits if wait.id not in decided)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the conversation in the chat completions format."""
+        state = self.look()
+        return [] if state is None else state.root.messages
+
+    def stop(self, reason: str | None) -> None:
+        """Ask that the present turn ends."""
+        portal.run_until_complete(
+            self._thread.stop_turn(
+                by=self._actor.name, reason=reason, door=self._actor.door
+            )
+        )
+
+    def close(self) -> None:
+        """Close the conversation after the messages before."""
+        closing = self._thread.close(by=self._actor.name, context=self._context)
+        portal.run_until_complete(closing)
+
+
+def next_command(session: ChatSession, *, app: str | None, store: str | None) -> str:
+    """Return the command that continues a conversation."""
+    words = ["continuations", "chat", session.agent, "--key", session.key]
+    given = {
+        "--app": (app, "CONTINUATIONS_APP"),
+        "--store": (store, "CONTINUATIONS_STORE"),
+    }
+    for option, (value, variable) in given.items():
+        if value is not None and value != environ.get(variable):
+            words += [option, value]
+    return shlex.join(words)

@@ -1,0 +1,321 @@
+"""The adapter for the Responses API of OpenAI.
+
+It imports openai with the first request, see `openai_clients`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations.core import jsontext
+from continuations.core.model_protocol import LostReply, ModelRequest, PendingReply
+from continuations.errors import InvalidInput
+from continuations.models import (
+    chat_errors,
+    responses_batch,
+    responses_http,
+    responses_reply,
+    responses_request,
+    responses_stream,
+)
+from continuations.models.chat_reply import UnusableReply
+from continuations.models.chat_request import InvalidModelSettings
+from continuations.models.openai_clients import OpenAIClients
+from continuations.models.responses_request import RequestForm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from openai import AsyncOpenAI
+
+    from continuations.core.model_protocol import ModelReply
+
+_BACKGROUND_POLL = timedelta(seconds=30)
+_BATCH_POLL = timedelta(minutes=5)
+_NOT_FOUND = 404
+
+
+class OpenAIResponses:
+    """A `PollableModel` that sends requests to `POST /responses`.
+
+    Each request contains the whole conversation, and the provider stores nothing
+    (`store: false`). The output items of each reply are stored with the run, also
+    reasoning (encrypted) and the calls of hosted tools. They go back to the provider
+    unchanged and in their order.
+
+    With `background=True` or `batch=True`, `reply` returns a `PendingReply`. The run
+    waits without a process, and `poll` returns the reply.
+
+    `reply` and `poll` raise only `ModelError`, by the rules of `OpenAIChat`.
+
+    Args:
+        model: The name of the model, as the provider knows it.
+        client: A client of your own. It is used as it is, and you close it;
+            `base_url`, `api_key`, `timeout` and `max_retries` are ignored. Default: a
+            client is made for each event loop.
+        base_url: The URL of the API. Default: `OPENAI_BASE_URL`, else OpenAI's.
+        api_key: The API key. Default: `OPENAI_API_KEY`.
+        timeout: The time limit of one request in seconds. Default: the client's, 600.
+        max_retries: How often the client itself repeats a failed request. Default: 0.
+        hosted_tools: The tools that the provider runs, as the API wants them, for
+            example `[{"type": "web_search"}]`. They run without an approval.
+        background: Let the provider compute each reply in the background. It stores the
+            response (`store: true`) and gets the id of the run as metadata.
+        batch: Send each request as a batch of its own, for half the price and within
+            24 hours. The provider gets the id of the run as metadata.
+        poll_after: The time until a pending reply is polled first. Default: 30 seconds
+            in the background, 5 minutes for a batch.
+
+    Raises:
+        InvalidInput: `hosted_tools` is not a list of objects with a `type`,
+            `background` and `batch` are both set, or `poll_after` is not a positive
+            timedelta.
+    """
+
+    def __init__(  # noqa: PLR0913 - the options are keyword-only
+        self,
+        model: str,
+        *,
+        client: AsyncOpenAI | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float | None = None,
+        max_retries: int = 0,
+        hosted_tools: Sequence[Mapping[str, Any]] = (),
+        background: bool = False,
+        batch: bool = False,
+        poll_after: timedelta | None = None,
+    ) -> None:
+        _check_options(hosted_tools, background, batch, poll_after)
+        self._name = model
+        self._form = RequestForm(
+            hosted_tools=tuple(hosted_tools), is_background=background
+        )
+        self._is_batch = batch
+        self._refuses_encrypted_reasoning = False
+        self._refused_schemas: set[str] = set()
+        self._poll_after = poll_after or (_BATCH_POLL if batch else _BACKGROUND_POLL)
+        settings = {
+            "base_url": base_url,
+            "api_key": api_key,
+            "timeout": timeout,
+            "max_retries": max_retries,
+        }
+        self._clients = OpenAIClients("OpenAIResponses", model, client, settings)
+
+    def __repr__(self) -> str:
+        return f"OpenAIResponses({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the model, as the provider knows it."""
+        return self._name
+
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Return the next assistant message, or the id of a pending reply.
+
+        If the provider refuses a form of the request, such as encrypted reasoning or a
+        strict schema, the adapter leaves that form out and sends the request again.
+
+        Args:
+            request: The conversation, the tools and the options.
+
+        Returns:
+            The reply; with `background` or `batch`, a `PendingReply`.
+
+        Raises:
+            ModelError: There is no usable reply.
+        """
+        client = await self._clients.of_running_loop(request.run_id)
+        errors = chat_errors.RequestErrors(self._name, request, client)
+        first = form = self._first_form(request)
+        while True:
+            body = self._body(request, form)
+            try:
+                answer = await self._send(client, request, body, form)
+            except UnusableReply as unusable:
+                raise errors.of_unusable_reply(unusable) from None
+            except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+                caught = error
+            else:
+                self._remember(first, form, request)
+                return answer
+            # Outside of `except`: the original error holds the request with its
+            # headers. It must not become the context of another error.
+            next_form = _form_after(caught, form, request)
+            if next_form is None:
+                raise errors.of_exception(caught)
+            form = next_form
+
+    async def poll(
+        self, reply_id: str, request: ModelRequest
+    ) -> ModelReply | PendingReply | LostReply:
+        """Return a background response or the output of a batch, if it is ready.
+
+        Args:
+            reply_id: The id of the newest `PendingReply`.
+            request: The request of the turn.
+
+        Returns:
+            The reply; a `PendingReply`; or a `LostReply` if the provider reports that
+            the response failed, was cancelled or expired, or does not know it any more.
+
+        Raises:
+            ModelError: The provider cannot be asked now, or the reply is not usable.
+        """
+        client = await self._clients.of_running_loop(request.run_id)
+        errors = chat_errors.RequestErrors(self._name, request, client)
+        try:
+            response = await responses_http.fetch(client, reply_id)
+            return self._answer(reply_id, response, errors)
+        except UnusableReply as unusable:
+            raise errors.of_unusable_reply(unusable) from None
+        except responses_batch.LostBatch as lost:
+            quoted = errors.quote_provider(str(lost))
+            return LostReply(reason=f"the batch has no reply{quoted}")
+        except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+            caught = error
+        if _is_unknown(caught):
+            return LostReply(reason="the provider does not know the reply any more")
+        raise errors.of_exception(caught)
+
+    async def find_run(self, reply_id: str) -> str | None:
+        """Return the id of the run that waits for a reply.
+
+        The provider is asked: it got the id of the run with the request. A receiver of
+        webhooks calls this function, see `openai_webhook`.
+
+        Args:
+            reply_id: The id of the response or batch, as a webhook names it.
+
+        Returns:
+            The id of the run; `None` if the provider does not know the reply, or got no
+            id of a run.
+
+        Raises:
+            ModelError: The provider cannot be asked now.
+        """
+        request = ModelRequest(messages=())
+        client = await self._clients.of_running_loop("")
+        errors = chat_errors.RequestErrors(self._name, request, client)
+        try:
+            metadata = await responses_http.fetch_metadata(client, reply_id)
+        except UnusableReply as unusable:
+            raise errors.of_unusable_reply(unusable) from None
+        except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+            caught = error
+        else:
+            run_id = metadata.get(responses_request.RUN_METADATA)
+            return run_id if isinstance(run_id, str) else None
+        if _is_unknown(caught):
+            return None
+        raise errors.of_exception(caught)
+
+    def _first_form(self, request: ModelRequest) -> RequestForm:
+        is_later = self._form.is_background or self._is_batch
+        return replace(
+            self._form,
+            is_stream=request.on_delta is not None and not is_later,
+            with_encrypted_reasoning=not self._refuses_encrypted_reasoning,
+            is_strict=_schema_key(request) not in self._refused_schemas,
+        )
+
+    def _remember(
+        self, first: RequestForm, accepted: RequestForm, request: ModelRequest
+    ) -> None:
+        """Remember what the provider refused, for the requests of this process."""
+        if first.with_encrypted_reasoning and not accepted.with_encrypted_reasoning:
+            self._refuses_encrypted_reasoning = True
+        if first.is_strict and not accepted.is_strict:
+            self._refused_schemas.add(_schema_key(request))
+
+    def _body(self, request: ModelRequest, form: RequestForm) -> bytes:
+        try:
+            return responses_request.build_body(self._name, request, form)
+        except InvalidModelSettings as error:
+            run_id = request.run_id
+            raise chat_errors.model_error(self._name, run_id, f"{error}.") from None
+
+    async def _send(
+        self, client: AsyncOpenAI, request: ModelRequest, body: bytes, form: RequestForm
+    ) -> ModelReply | PendingReply:
+        if self._is_batch:
+            batch = await responses_batch.submit_batch(client, body, request.run_id)
+            reply_id = f"{responses_batch.BATCH_PREFIX}{batch}"
+            return PendingReply(id=reply_id, poll_after=self._poll_after)
+        if form.is_stream and request.on_delta is not None:
+            stream = await responses_http.post_for_stream(client, body)
+            response = await responses_stream.read_stream(stream, request.on_delta)
+        else:
+            response = responses_reply.parse_response(
+                await responses_http.post(client, body)
+            )
+        if form.is_background and responses_reply.is_pending(response):
+            reply_id = responses_reply.id_of(response)
+            return PendingReply(id=reply_id, poll_after=self._poll_after)
+        return responses_reply.reply_of(response)
+
+    def _answer(
+        self,
+        reply_id: str,
+        response: Mapping[str, Any] | None,
+        errors: chat_errors.RequestErrors,
+    ) -> ModelReply | PendingReply | LostReply:
+        if response is None or responses_reply.is_pending(response):
+            return PendingReply(id=reply_id, poll_after=self._poll_after)
+        if not responses_reply.is_lost(response):
+            return responses_reply.reply_of(response)
+        reason = f"the response is {response.get('status')}"
+        lost = responses_reply.provider_error(response, reason)
+        quoted = errors.quote_provider(lost.provider_text)
+        usage = responses_reply.usage_of(response)
+        return LostReply(reason=f"{reason}{quoted}", usage=usage)
+
+
+def _form_after(
+    error: Exception, form: RequestForm, request: ModelRequest
+) -> RequestForm | None:
+    refusal = chat_errors.refusal_of(error)
+    if refusal is None:
+        return None
+    status, text = refusal
+    return responses_request.form_after_refusal(form, request, status=status, text=text)
+
+
+def _is_unknown(error: Exception) -> bool:
+    refusal = chat_errors.refusal_of(error)
+    return refusal is not None and refusal[0] == _NOT_FOUND
+
+
+def _schema_key(request: ModelRequest) -> str:
+    schema = request.output_schema
+    return "" if schema is None else f"{schema.name} {schema.schema!r}"
+
+
+def _check_options(
+    hosted_tools: object, background: object, batch: object, poll_after: object
+) -> None:
+    tools = cast("Sequence[object]", hosted_tools)
+    is_list = isinstance(hosted_tools, list | tuple)
+    if not is_list or not all(_is_hosted_tool(tool) for tool in tools):
+        msg = (
+            'hosted_tools must be a list of objects with a "type", for example '
+            '[{"type": "web_search"}]. Pass functions as Agent(tools=...).'
+        )
+        raise InvalidInput(msg)
+    if not isinstance(background, bool) or not isinstance(batch, bool):
+        raise InvalidInput("background and batch must be True or False.")
+    if background and batch:
+        raise InvalidInput("background and batch exclude each other. Pass one of them.")
+    if poll_after is None:
+        return
+    if not isinstance(poll_after, timedelta) or poll_after <= timedelta():
+        msg = f"poll_after must be a timedelta above 0, got {poll_after!r}."
+        raise InvalidInput(msg)
+
+
+def _is_hosted_tool(tool: object) -> bool:
+    fields = jsontext.as_object(tool) or {}
+    return isinstance(fields.get("type"), str)

@@ -1,0 +1,221 @@
+"""Agents as classes: options in the body, tools as methods, tasks for the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Finished,
+    InvalidInput,
+    Tool,
+    run,
+    task,
+    tool,
+)
+from continuations.core.model_protocol import OutputSchema
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+
+def is_much(cents: int) -> bool:
+    """Tell whether a person is asked."""
+    return cents > 50
+
+
+class SupportDesk(Agent):
+    """You answer questions.
+
+    Be brief.
+    """
+
+    model = "gpt-5-mini"
+    max_turns = 7
+    settings = MappingProxyType({"temperature": 0})
+    approval = ApprovalPolicy(when=is_much)
+
+    @tool
+    def refund(self, cents: int) -> str:
+        """Pay money back."""
+        return f"{self.name} paid {cents}"
+
+
+class NightDesk(SupportDesk):
+    """You answer at night."""
+
+    max_turns = 3
+
+    @tool
+    def wake(self, cents: int = 9) -> str:
+        """Wake a person; the agent's condition reads `cents`."""
+        return f"awake for {cents}"
+
+
+def test_body_of_a_class_declares_options() -> None:
+    desk = SupportDesk()
+    assert "support_desk" == desk.name
+    assert "You answer questions.\n\nBe brief." == desk.instructions
+    assert ("gpt-5-mini", 7) == (desk.model, desk.max_turns)
+    assert {"temperature": 0} == desk.settings
+    assert ["refund"] == list(desk.tools_by_name)
+    assert desk.tools_by_name["refund"].approval is not None
+
+
+def test_passed_option_wins_over_the_body() -> None:
+    """Also a value that is the default of all agents."""
+    desk = SupportDesk("desk", max_turns=100, instructions="", approval=False)
+    assert ("desk", 100, "") == (desk.name, desk.max_turns, desk.instructions)
+    assert desk.tools_by_name["refund"].approval is None
+
+
+def test_class_inherits_options_and_tools() -> None:
+    night = NightDesk()
+    assert ("night_desk", 3, "gpt-5-mini") == (night.name, night.max_turns, night.model)
+    assert "You answer at night." == night.instructions
+    assert ["refund", "wake"] == list(night.tools_by_name)
+    assert 7 == SupportDesk().max_turns
+
+
+def test_class_without_docstring_has_the_instructions_of_its_parent() -> None:
+    class Other(SupportDesk):
+        name = "other"
+
+    assert ("other", SupportDesk().instructions) == (Other().name, Other().instructions)
+    assert "" == Agent("plain").instructions
+
+
+@pytest.mark.parametrize(
+    ("cls_name", "name"),
+    [("HTTPServer", "http_server"), ("Desk", "desk"), ("Desk2Go", "desk2_go")],
+)
+def test_name_of_a_class_becomes_lower_case(cls_name: str, name: str) -> None:
+    assert name == type(cls_name, (Agent,), {})().name
+
+
+def test_each_object_has_its_own_tools() -> None:
+    first, second = SupportDesk("first"), SupportDesk("second")
+    assert "first paid 5" == first.refund(5)
+    assert "second paid 6" == second.refund(6)
+    assert isinstance(first.refund, Tool)
+    assert first.refund is first.refund
+
+
+def test_functions_of_the_body_may_be_methods() -> None:
+    """A function that takes `self` is bound; another one stays as it is."""
+
+    class Claims(Agent):
+        limit = 5
+        model = ScriptedModel([[ToolCall("pay", {"cents": 9})], "done"])
+
+        def instructions(self, task_: Any, context: Any) -> str:
+            return f"{self.name} {task_} {context}"
+
+        def suspend(self, _progress: Any) -> bool:
+            return False
+
+        def _paid(self, cents: int) -> Answer:
+            return Answer(f"{self.limit} {cents}")
+
+        @tool(
+            verify=_paid,
+            approval=is_much,
+            summary="Pay {cents}",
+            is_enabled=lambda context: context == "shop",
+        )
+        def pay(self, cents: int) -> str:
+            """Pay."""
+            return f"paid {cents} below {self.limit}"
+
+    claims = Claims()
+    verify = claims.pay.verify
+    assert verify is not None
+    assert Answer("5 3") == verify(cents=3)
+    outcome = run(claims, "go", context="shop")
+    assert isinstance(outcome, Finished)
+    messages = outcome.continuation.root.messages
+    assert "claims go shop" == messages[0]["content"]
+    assert "paid 9 below 5" == messages[3]["content"]
+
+
+def test_method_of_any_object_can_be_a_tool() -> None:
+    @dataclass
+    class Item:
+        name: str
+
+    class Shop:
+        __slots__ = ("name",)
+
+        @tool
+        def sell(self, item: Item) -> str:
+            """Sell something."""
+            return item.name
+
+    shop = Shop()
+    assert "Item" in shop.sell.parameters["$defs"]
+    assert ["sell"] == list(Agent("clerk", tools=[shop.sell]).tools_by_name)
+
+
+def test_task_is_an_agent_with_the_tools_of_its_class() -> None:
+    class Judge(SupportDesk):
+        """You judge."""
+
+        @task
+        def weigh(self, text: str, words: list[str] = []) -> list[int]:  # noqa: B006 - it is copied
+            """Weigh a text.
+
+            Count it.
+            """
+            raise NotImplementedError
+
+    judge = Judge()
+    weigh = judge.weigh
+    assert weigh is judge.weigh
+    assert "judge_weigh" == weigh.name
+    assert "You judge.\n\nWeigh a text.\n\nCount it." == weigh.instructions
+    assert "Weigh a text." == weigh.description
+    assert ["refund"] == list(weigh.tools_by_name)
+    assert (7, "gpt-5-mini") == (weigh.max_turns, weigh.model)
+    assert list[int] == weigh.output_type
+    assert isinstance(weigh.output_schema, OutputSchema)
+    schema = weigh.as_tool().parameters
+    assert ["text"] == schema["required"]
+    assert '{"text":"a","words":["b"]}' == weigh.input("a", words=["b"])
+    assert '{"text":"a","words":[]}' == weigh.input("a")
+
+
+def test_task_of_dynamic_instructions_has_both_texts() -> None:
+    class Guide(Agent):
+        model = ScriptedModel(["fine"])
+
+        async def instructions(self, _task: Any, context: Any) -> str:
+            return f"For {context}."
+
+        @task
+        def tell(self, topic: str) -> str:
+            """Tell something."""
+            raise NotImplementedError
+
+    guide = Guide()
+    outcome = run(guide.tell, guide.tell.input("cats"), context="kim")
+    assert isinstance(outcome, Finished)
+    first, second = outcome.continuation.root.messages[:2]
+    assert "For kim.\n\nTell something." == first["content"]
+    assert '{"topic":"cats"}' == second["content"]
+    assert "fine" == outcome.output
+
+
+def test_arguments_of_a_task_are_checked() -> None:
+    class Guide(Agent):
+        @task
+        def tell(self, topic: int) -> str:
+            """Tell something."""
+            raise NotImplementedError
+
+    wrong: Any = "cats"
+    with pytest.raises(InvalidInput, match=r"task guide_tell: the arguments"):
+        Guide().tell.input(wrong)

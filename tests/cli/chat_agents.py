@@ -1,0 +1,96 @@
+"""An agent to talk to: `--app tests.cli.chat_agents:runner`; see `reply`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, ApprovalPolicy, Runner, ToolWait, ask, sleep, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelRequest
+
+EFFECTS = "chat effects"
+
+
+def _record(effect: str) -> None:
+    with Path(EFFECTS).open("a", encoding="utf-8") as log:
+        log.write(f"{effect}\n")
+
+
+@tool(approval=True, summary="Refund {cents:money/100} EUR")
+def refund(cents: int) -> str:
+    """Refund an amount."""
+    _record(f"refund {cents}")
+    return f"refunded {cents}"
+
+
+@dataclass
+class Address:
+    """Where a parcel goes."""
+
+    street: str
+    number: int
+
+
+@tool
+def ask_address(name: str) -> ToolWait[Address]:
+    """Ask a person for an address."""
+    return ask(f"Where does {name} live?", Address)
+
+
+@tool
+def ask_colour() -> ToolWait[str]:
+    """Ask a person for a colour."""
+    return ask("Which colour?", str)
+
+
+@tool
+def nap(days: int) -> ToolWait[Any]:
+    """Wait for some days."""
+    return sleep(days * 86400)
+
+
+@tool(read_only=True)
+def search() -> str:
+    """Search until the file `found` exists."""
+    _record("search")
+    print("searching", flush=True)  # noqa: T201 - the test waits for this line
+    while not Path("found").exists():
+        time.sleep(0.05)
+    return "found it"
+
+
+@tool(approval=ApprovalPolicy(approvers=["boss"]))
+def hire() -> str:
+    """Hire a person."""
+    return "hired"
+
+
+def reply(request: ModelRequest) -> Any:
+    """Reply to a message with a call of the tool that it names, or with its words."""
+    last = request.messages[-1]
+    text = str(last.data["content"])
+    if last.role == "tool":
+        return f"The tool said: {text}"
+    name, _, rest = text.partition(" ")
+    if name == "fail":
+        raise ValueError(rest)
+    if name in TOOLS:
+        arguments: dict[str, dict[str, Any]] = {
+            "refund": {"cents": int(rest) if rest.isdigit() else 1},
+            "nap": {"days": 3},
+            "ask_address": {"name": rest},
+        }
+        return ToolCall(name, arguments.get(name, {}))
+    return f"You said: {text}"
+
+
+TOOLS = {
+    each.name: each for each in (refund, ask_address, ask_colour, nap, search, hire)
+}
+agent = Agent("support", tools=list(TOOLS.values()), model=ScriptedModel(reply))
+runner = Runner(agent, store="file:runs", lease=2)
