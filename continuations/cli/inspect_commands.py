@@ -10,6 +10,7 @@ import typer
 
 from continuations.cli import FAILED, formatting
 from continuations.cli.application import runner_without_agents
+from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import run_form, write_json
@@ -139,8 +140,8 @@ def runs(  # noqa: PLR0913 - one parameter for each option
         str | None,
         typer.Option(
             metavar="STATUS",
-            help="live, ended, running, suspended, finished, failed or cancelled. "
-            "Default: all.",
+            help="live, ended, running, suspended, resting, finished, failed or "
+            "cancelled. Default: all.",
         ),
     ] = None,
     agent: Annotated[
@@ -182,9 +183,19 @@ def runs(  # noqa: PLR0913 - one parameter for each option
 
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="RUN|WAIT", help="The id of a run or of a wait.")
+        str,
+        typer.Argument(
+            metavar="RUN|WAIT|AGENT",
+            help="The id of a run or of a wait. With --key, an agent.",
+        ),
     ],
     *,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Show the conversation of the agent with this key."
+        ),
+    ] = None,
     version: Annotated[
         int | None,
         typer.Option(
@@ -195,8 +206,13 @@ def show(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Show the stack of a run as a tree, or one wait. Needs no agent code."""
+    """Show the stack of a run as a tree, or one wait. Needs no agent code.
+
+    A conversation is a run: name it by its agent and --key, or by its run id.
+    """
     runner = runner_without_agents(app, store)
+    if key is not None:
+        name = conversation_id(runner, name, key)
     if "@" in name:
         if version is not None:
             msg = "--version applies to runs, and a wait has no versions. Leave it out."

@@ -74,6 +74,13 @@ MaxTokens = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Limit the model tokens of the run."),
 ]
+MaxCost = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AMOUNT",
+        help="Limit the cost of the run, for example 2.50. The runner needs prices.",
+    ),
+]
 Context = Annotated[
     str | None,
     typer.Option(

@@ -23,6 +23,7 @@ from continuations.cli.options import (
     Context,
     Json,
     Labels,
+    MaxCost,
     MaxRequests,
     MaxTokens,
     NewRunId,
@@ -69,6 +70,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     ] = False,
     max_requests: MaxRequests = None,
     max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
     setting: Settings = None,
     context: Context = None,
     wait_if_busy: WaitIfBusy = False,
@@ -81,8 +83,10 @@ def start(  # noqa: PLR0913 - one parameter for each option
     runner = runner_with_agents(app, store, command="start")
     ports = Ports()
     budget = None
-    if max_requests is not None or max_tokens is not None:
-        budget = continuations.Budget(requests=max_requests, tokens=max_tokens)
+    if (max_requests, max_tokens, max_cost) != (None, None, None):
+        budget = continuations.Budget(
+            requests=max_requests, tokens=max_tokens, cost=max_cost
+        )
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
     options: dict[str, Any] = {

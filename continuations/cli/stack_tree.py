@@ -58,6 +58,10 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
     by = f" by {escape_invisible(run.requester)}" if run.requester else ""
     started = f"started {readable_time(run.created_at)}{by}"
     yield Line("", f"{started}; {usage_text(continuation.usage)}")
+    if run.thread_key is not None:
+        count = f"{run.last_inbox_number} messages, {run.answered} answered"
+        thread = f"conversation {run.thread_key} with {run.agent}: {count}"
+        yield Line("", escape_invisible(thread))
     if run.title:
         yield Line("", f"title: {escape_invisible(run.title)}")
     if run.labels:
@@ -75,10 +79,12 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
             text = f"the model of agent {frame.agent} refused: {frame.model_error}"
             yield Line("", escape_invisible(text), "bad")
     if continuation.failure is not None:
-        yield Line("", f"error: {escape_invisible(continuation.failure.code)}", "bad")
+        label = "error" if run.thread_key is None else "last reply failed"
+        yield Line("", f"{label}: {escape_invisible(continuation.failure.code)}", "bad")
         yield Line("", indent_escaped(continuation.failure.message))
     if continuation.output is not None:
-        yield Line("", "output:")
+        is_reply = run.thread_key is not None
+        yield Line("", "last reply:" if is_reply else "output:")
         yield Line("", indent_escaped(continuation.output))
 
 

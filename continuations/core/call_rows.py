@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.call_events import (
@@ -19,6 +18,7 @@ from continuations.core.call_events import (
 )
 from continuations.core.calls import Parked, Ready, Started, Unknown
 from continuations.core.transitions import illegal_transition
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.call_events import CallEvent

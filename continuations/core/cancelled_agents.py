@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import CLOSED_STATES, Nested
 from continuations.core.transitions import illegal_transition
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

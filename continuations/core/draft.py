@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from continuations.core.frames import MessageLog
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState, asks_model, is_runnable
 from continuations.errors import IllegalTransition
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

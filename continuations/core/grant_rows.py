@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.grants import has_ended
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.grants import KeptGrant

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.core.messages import Message
+    from continuations.core.prices import Prices
 
     DeltaListener: TypeAlias = "Callable[[ModelDelta], Awaitable[None]]"
 
@@ -78,6 +79,9 @@ class ModelRequest:
         on_delta: A model that can stream awaits this function with each part of the
             reply, before it reads the next part. `None`: the model need not
             stream. The returned reply contains all parts in every case.
+        prices: The prices of the runner. A model that asks other models sets the cost
+            of each part of its usage: `prices.with_cost(usage, name)`. For other models
+            the runner does.
     """
 
     messages: Sequence[Message]
@@ -87,6 +91,7 @@ class ModelRequest:
     agent: str = ""
     run_id: str = ""
     on_delta: DeltaListener | None = field(default=None, compare=False, repr=False)
+    prices: Prices | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

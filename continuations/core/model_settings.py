@@ -62,10 +62,6 @@ def check_settings(settings: object) -> str | None:
     return text
 
 
-def merged_settings(
-    of_agent: Mapping[str, Any], of_run: str | None
-) -> Mapping[str, Any]:
+def merged_settings(of_agent: Mapping[str, Any], of_run: str) -> Mapping[str, Any]:
     """Return an agent's settings with those of the run, which win, over them."""
-    if of_run is None:
-        return of_agent
     return {**of_agent, **(jsontext.as_object(jsontext.parse(of_run)) or {})}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.call_cancellation import open_calls_below, with_cancelled_call
@@ -16,6 +15,7 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID, frame_path
 from continuations.core.waits import Wait, frame_digest
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -7,7 +7,6 @@ for frames, messages, waits and the run.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import (
@@ -63,6 +62,7 @@ from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import unique_tool_call_ids
 from continuations.core.transitions import illegal_transition, next_state
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.call_events import CallEvent

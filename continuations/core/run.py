@@ -11,6 +11,7 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from decimal import Decimal
 
     from continuations.core.grants import KeptGrant
 
@@ -73,16 +74,23 @@ class Budget:
     """Limits for the model usage of a whole run, over all agents and suspensions.
 
     A worker compares the limits with `Usage` before each model request. Requests that
-    run at the same time may together exceed a limit.
+    run at the same time may together exceed a limit. So does the request that reaches
+    it: its cost is known only afterwards.
 
     Attributes:
         requests: Maximum number of model requests, or `None` for no limit.
         tokens: Maximum number of input and output tokens together, or `None` for no
             limit.
+        cost: Maximum cost: a `Decimal`, a text such as `"2.50"` or an integer, or
+            `None` for no limit. It needs `Runner(prices=...)` with the price of every
+            model of the run.
+        currency: The currency of `cost`. `""`: that of the prices.
     """
 
     requests: int | None = None
     tokens: int | None = None
+    cost: Decimal | str | int | None = None
+    currency: str = ""
 
     def reached_limit(self, usage: Usage) -> str | None:
         """Return the limit that the usage has reached.
@@ -98,7 +106,20 @@ class Budget:
             return f"{self.requests} requests"
         if self.tokens is not None and usage.total_tokens >= self.tokens:
             return f"{self.tokens} tokens"
+        if self.cost is not None:
+            spent = usage.cost
+            # Never without limit: an unknown cost counts as too high.
+            if spent is None or usage.currency not in ("", self.currency):
+                return f"{self.cost} {self.currency} (the cost so far is not known)"
+            if spent >= _decimal(self.cost):
+                return f"{self.cost} {self.currency}"
         return None
+
+
+def _decimal(cost: Decimal | str | int) -> Decimal:
+    from decimal import Decimal  # noqa: PLC0415 - most runs have no such budget
+
+    return Decimal(cost)
 
 
 @dataclass(frozen=True, slots=True)

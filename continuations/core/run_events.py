@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import threads
@@ -24,6 +23,7 @@ from continuations.core.events import (
 )
 from continuations.core.grant_rows import with_grant, without_grants
 from continuations.core.transitions import illegal_transition
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from typing import TypeAlias

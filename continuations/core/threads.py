@@ -12,12 +12,12 @@ to its message, and the thread rests.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStopping
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.draft import Draft

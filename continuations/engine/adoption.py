@@ -7,7 +7,6 @@ other run started, and that may have had an effect, has an unknown outcome.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -39,7 +38,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:

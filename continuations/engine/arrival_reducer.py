@@ -6,7 +6,6 @@ resumed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -50,7 +49,7 @@ from continuations.engine.grant_coverage import given_grants
 from continuations.engine.parked_calls import ParkedCalls
 from continuations.engine.signal_delivery import without_signal
 from continuations.ledger import early_answers
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

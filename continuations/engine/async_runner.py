@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.core.identity import Identity
+    from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
@@ -65,6 +66,8 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
             is reached after about two days.
         context_type: The class that `context=` must be an instance of. A call with
             another object raises `InvalidInput` before any work. Default: any object.
+        prices: The prices of models: with them, `Usage.cost` is known, and budgets in
+            money are possible. Default: no prices.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         callback_url: A function that returns the URL of a wait, to which another
@@ -91,6 +94,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         patience: timedelta | float = DEFAULT_PATIENCE,
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
+        prices: Prices | None = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
@@ -114,6 +118,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
                 patience=patience,
                 max_model_failures=max_model_failures,
                 context_type=context_type,
+                prices=prices,
             ),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.doors import PYTHON, Door
@@ -14,6 +13,7 @@ from continuations.engine.thread_posts import ThreadPosts, check_key
 from continuations.errors import InvalidInput
 from continuations.ledger import thread_keys
 from continuations.ledger.versions import Versions
+from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:

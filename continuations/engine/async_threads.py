@@ -64,4 +64,5 @@ class AsyncThreads(AsyncWaker):
             labels=labels, title=title, settings=settings
         )
         root = factory.root_agent(agent)
-        return AsyncThread(parts, root, key, description, check_budget(budget))
+        limit = check_budget(budget, self._options.prices, root)
+        return AsyncThread(parts, root, key, description, limit)

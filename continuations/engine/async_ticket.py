@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
@@ -13,7 +12,7 @@ from continuations.ledger.arrivals import read_inbox_message
 from continuations.ledger.objects import NotFound
 from continuations.ledger.thread_replies import load_reply
 from continuations.ledger.versions import Versions
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from continuations.core.waits import (
 )
 from continuations.engine.call_displays import display_of_wait
 from continuations.ledger import layout
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:

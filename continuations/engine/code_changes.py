@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.manifest import (
@@ -15,6 +14,7 @@ from continuations.authoring.manifest import (
 from continuations.core import jsontext
 from continuations.core.state import frame_path
 from continuations.errors import FormatError
+from continuations.value_class import replace
 from continuations.version import __version__
 
 if TYPE_CHECKING:

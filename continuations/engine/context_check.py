@@ -8,10 +8,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.run import ENDED_STATUSES
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.prices import Prices
+    from continuations.core.run import RunRow
+    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import WorkerOptions
+
+
+def check_can_continue(
+    run: RunRow, root: AgentProtocol, run_options: RunOptions, options: WorkerOptions
+) -> None:
+    """Raise `InvalidInput` if this process cannot continue a run.
+
+    The application's object has another type, or the run has a budget in money, and a
+    price is missing (`PriceUnknown`).
+    """
+    check_context(run_options.context, root, options.context_type, run.id)
+    check_run_prices(run, options.prices, root)
+
+
+def check_run_prices(run: RunRow, prices: Prices | None, root: AgentProtocol) -> None:
+    """Raise `PriceUnknown` if a run has a budget in money, and a price is missing."""
+    if run.budget is None or run.budget.cost is None or run.status in ENDED_STATUSES:
+        return
+    from continuations.engine import money_budgets  # noqa: PLC0415 - few runs have one
+
+    money_budgets.check_prices(run.budget, prices, root, run.id)
 
 
 def check_context(

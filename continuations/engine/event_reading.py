@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from asyncio import gather
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.run import ENDED_STATUSES
@@ -16,6 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.version_walk import VersionWalk
 from continuations.ledger.versions import Versions
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

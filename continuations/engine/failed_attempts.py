@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -11,7 +10,7 @@ from continuations.core import jsontext
 from continuations.core.call_events import CallRaised, OutcomeUnknown, RepeatAllowed
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -19,7 +19,7 @@ from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.tool_contexts import make_tool_context
 from continuations.errors import AgentChanged, FormatError
 from continuations.ledger.arrivals import read_decision
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.event_matching import opened_and_closed
@@ -29,6 +28,7 @@ from continuations.ledger.arrivals import (
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -150,9 +150,12 @@ class StoreJournal:
             attempt=self._attempt,
         )
         try:
-            sent_at, asked = await with_side_task(
-                self._append(claimed), self._read_requests(state, first=first)
-            )
+            if first:  # the listing after this commit shows the requests
+                sent_at, asked = await self._append(claimed), NO_ARRIVALS
+            else:
+                sent_at, asked = await with_side_task(
+                    self._append(claimed), self._read_requests(state)
+                )
         except StaleRun:
             await self._delete_own_markers()
             raise
@@ -364,9 +367,7 @@ class StoreJournal:
             self._objects, state.run, cancelled=progress.may_be_cancelled
         )
 
-    async def _read_requests(self, state: RunState, *, first: bool) -> Arrivals:
-        if first:
-            return NO_ARRIVALS  # the listing after the first commit shows them
+    async def _read_requests(self, state: RunState) -> Arrivals:
         return await operator_looks.read_if_possible(self._objects, state.run)
 
     async def _index_if_new(self, state: RunState) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -12,12 +11,14 @@ from continuations.core.model_protocol import LostReply, ModelReply, PendingRepl
 from continuations.core.usage import Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
+    from continuations.core.prices import Prices
     from continuations.engine.run_options import ShouldPause
     from continuations.ledger.claims import Clock
     from continuations_storage.retry_policy import RetryState
@@ -44,12 +45,18 @@ class ModelRegistry:
     Attributes:
         max_failures: How many requests of a turn may fail in a row, each for longer
             than `patience`, before the run fails; `None` for no limit.
+        prices: The prices of models, or `None`.
     """
 
     def __init__(
-        self, patience: float, clock: Clock, max_failures: int | None = None
+        self,
+        patience: float,
+        clock: Clock,
+        max_failures: int | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.max_failures = max_failures
+        self.prices = prices
         self._patience = patience
         self._clock = clock
         self._by_name: dict[str, Model] = {}
@@ -80,9 +87,11 @@ class ModelRegistry:
         while True:
             try:
                 reply = await self._request_once(agent, request, pending_reply)
+                if self.prices is not None:
+                    reply = replace(reply, usage=self._with_cost(agent, reply.usage))
             except ModelError as error:
                 if isinstance(error.usage, Usage):
-                    costs.append(error.usage)
+                    costs.append(self._with_cost(agent, error.usage))
                 error.usage = sum(costs, Usage()) if costs else None
                 too_costly = len(costs) > _MAX_BILLED_REPEATS
                 if not error.retryable or too_costly or should_pause():
@@ -95,6 +104,12 @@ class ModelRegistry:
                 return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+
+    def _with_cost(self, agent: AgentProtocol, usage: Usage) -> Usage:
+        name = agent.model_name
+        if self.prices is None or name is None:
+            return usage
+        return self.prices.with_cost(usage, name)
 
     def _begin_retries(self, run_id: str, should_pause: ShouldPause) -> RetryState:
         """Begin to count the patience: the first request has just failed."""

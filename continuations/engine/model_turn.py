@@ -111,6 +111,7 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
+            prices=self.model_registry.prices,
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
@@ -185,7 +186,9 @@ def _settings(
     With a tool forced in each turn, an agent would never end. Providers refuse a
     `tool_choice` without tools.
     """
-    settings = merged_settings(agent.settings, settings_of_run)
+    settings = agent.settings
+    if settings_of_run is not None:
+        settings = merged_settings(settings, settings_of_run)
     choice = settings.get("tool_choice")
     is_forced_again = bool(
         agent.reset_tool_choice and frame.limited_turns and choice not in _FREE_CHOICES

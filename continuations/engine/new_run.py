@@ -23,15 +23,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.prices import Prices
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 
 
 class RunLimits(NamedTuple):
-    """The limits that are stored with a run when it starts."""
+    """The limits that are stored with a run when it starts.
+
+    `prices` are those of this process. A budget in money needs them.
+    """
 
     budget: Budget | None
     max_depth: int | None
+    prices: Prices | None = None
 
 
 def parse_input(agent_input: Input) -> tuple[Message, ...]:
@@ -108,17 +113,26 @@ def parse_user_message(text: object) -> Message:
     return user_message(text)
 
 
-def check_budget(budget: object) -> Budget | None:
-    """Return a valid budget or `None`; raises `InvalidInput`."""
+def check_budget(
+    budget: object, prices: Prices | None, root: AgentProtocol
+) -> Budget | None:
+    """Return a valid budget or `None`.
+
+    Raises `InvalidInput`, and `PriceUnknown` for a budget in money without prices.
+    """
     if budget is None:
         return None
     if isinstance(budget, Budget):
         limits = [n for n in (budget.requests, budget.tokens) if n is not None]
         if all(type(limit) is int and limit > 0 for limit in limits):
-            return budget
+            if budget.cost is None:
+                return budget
+            from continuations.engine.money_budgets import checked_money  # noqa: PLC0415 - few runs have one
+
+            return checked_money(budget, prices, root)
     msg = (
-        "budget must be Budget(requests=..., tokens=...) with integers above 0, "
-        f"got {budget!r}."
+        "budget must be Budget(requests=..., tokens=..., cost=...) with integers above "
+        f"0, got {budget!r}."
     )
     raise InvalidInput(msg)
 
@@ -150,7 +164,7 @@ def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
         created_at=now,
         input_digest=jsontext.digest(agent.name, *texts),
         next_id=3,
-        budget=check_budget(limits.budget),
+        budget=check_budget(limits.budget, limits.prices, agent),
         max_depth=limits.max_depth,
         thread_key=thread_key,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
@@ -26,7 +25,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.errors import AgentChanged, DecisionRefused, InvalidInput
 from continuations.ledger import layout, verdict_checks
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -18,6 +18,7 @@ from continuations.ledger.arrivals import (
     list_decided_wait_ids,
     read_arrivals,
 )
+from continuations.ledger.objects import gather_all, gather_outcomes
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import dataclass
@@ -41,7 +42,7 @@ async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
     new_markers = (
         marker for wait in new_waits for marker in markers.first_markers(wait)
     )
-    await asyncio.gather(*(markers.create(objects, marker) for marker in new_markers))
+    await gather_all(markers.create(objects, marker) for marker in new_markers)
     await waits.create(objects, (w for w in new_waits if w.rules.has_object))
 
 
@@ -138,9 +139,13 @@ class Publisher:
         """
         # The decisions are recorded, so these objects may go before the version exists.
         decided = [layout.wait_key(wait_id) for wait_id in arrived.decisions]
-        _, cleaned = await with_side_task(
-            journal.commit_and_release(state), self._delete(journal.run_id, decided)
-        )
+        cleaned = True
+        if decided:
+            _, cleaned = await with_side_task(
+                journal.commit_and_release(state), self._delete(journal.run_id, decided)
+            )
+        else:
+            await journal.commit_and_release(state)
         new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await look_back(self.objects, self.ports, new)
@@ -273,8 +278,7 @@ class Publisher:
         An error is logged and changes no outcome: the version is committed, or its
         commit raises. A sweep deletes what is left, because its marker is left too.
         """
-        deletes = (self.objects.delete(key) for key in keys)
-        results = await asyncio.gather(*deletes, return_exceptions=True)
+        results = await gather_outcomes(map(self.objects.delete, keys))
         errors = [each for each in results if isinstance(each, BaseException)]
         for error in errors:
             if not isinstance(error, ContinuationsError):

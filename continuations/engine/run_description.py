@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.identity import MAX_NAME_BYTES, Identity
 from continuations.core.model_settings import check_settings
 from continuations.core.run import is_label
 from continuations.errors import InvalidInput
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

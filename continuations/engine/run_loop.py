@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
@@ -46,6 +45,7 @@ from continuations.errors import (
     StoreError,
 )
 from continuations.ledger.arrivals import Arrivals
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.actions import Action, VerifyOutcome

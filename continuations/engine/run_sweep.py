@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -19,7 +18,7 @@ from continuations.errors import (
 from continuations.ledger import layout, markers, run_index, waits
 from continuations.ledger.arrivals import list_decided_wait_ids, read_arrivals
 from continuations.ledger.erasing import Eraser
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:

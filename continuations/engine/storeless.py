@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.authoring.agent import Agent
 from continuations.authoring.manifest import compare_manifests
@@ -17,7 +17,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.engine import deadlines, new_run, portal
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
-from continuations.engine.context_check import check_context
+from continuations.engine.context_check import check_context, check_run_prices
 from continuations.engine.inbox_messages import with_confirmed_reply
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal_protocol import NoJournal
@@ -36,6 +36,7 @@ from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_PATIENCE,
     check_max_depth,
+    check_prices,
 )
 from continuations.errors import InvalidInput
 from continuations.ledger import claims
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.identity import Identity
     from continuations.core.output_type import Output
+    from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
@@ -55,13 +57,14 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
 
 
-def run(
+def run(  # noqa: PLR0913 - what a start may say, all by keyword
     agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
+    prices: Prices | None = None,
     clock: Clock | None = None,
     by: str | Identity | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -79,6 +82,7 @@ def run(
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with the run.
         budget: Limits for the model usage of the whole run.
+        prices: The prices of models: with them, `Usage.cost` is known.
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
         settings: Model settings of the run, JSON values. In each turn of each agent
@@ -99,6 +103,7 @@ def run(
         context=context,
         max_depth=max_depth,
         budget=budget,
+        prices=prices,
         clock=clock,
         by=by,
         settings=settings,
@@ -114,6 +119,7 @@ def resume(
     unpause: bool = False,
     context: Any = None,
     max_depth: int | None = None,
+    prices: Prices | None = None,
     clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run, without a store.
@@ -130,6 +136,7 @@ def resume(
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for that of the
             start. The smaller one counts.
+        prices: As for `run`.
         clock: The clocks of this machine, for tests.
 
     Returns:
@@ -156,18 +163,20 @@ def resume(
             unpause=unpause,
             context=context,
             max_depth=max_depth,
+            prices=prices,
             clock=clock,
         )
     )
 
 
-async def run_async(
+async def run_async(  # noqa: PLR0913 - as for `run`
     agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
     budget: Budget | None = None,
+    prices: Prices | None = None,
     clock: Clock | None = None,
     by: str | Identity | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -181,6 +190,7 @@ async def run_async(
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with the run.
         budget: Limits for the model usage of the whole run.
+        prices: The prices of models: with them, `Usage.cost` is known.
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
         settings: Model settings of the run, JSON values. In each turn of each agent
@@ -197,7 +207,7 @@ async def run_async(
     """
     _check_agent(agent)
     check_context(context, agent)
-    max_depth = check_max_depth(max_depth)
+    max_depth, prices = check_max_depth(max_depth), check_prices(prices)
     description = (
         None if by is None and settings is None else _description(by, settings)
     )
@@ -214,11 +224,12 @@ async def run_async(
         run_nonce=ulid,
         manifest=current_manifest(agent),
         now=now,
-        limits=new_run.RunLimits(budget, max_depth),
+        limits=new_run.RunLimits(budget, max_depth, prices),
     )
     state = description.describe(state) if description is not None else state
     options = RunOptions(context=context)
-    return await _run_loop(state, agent, ports, options, max_depth, ())
+    limits = _Limits(max_depth, prices)
+    return await _run_loop(state, agent, ports, options, limits, ())
 
 
 async def resume_async(
@@ -229,6 +240,7 @@ async def resume_async(
     unpause: bool = False,
     context: Any = None,
     max_depth: int | None = None,
+    prices: Prices | None = None,
     clock: Clock | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run; see `resume`.
@@ -241,6 +253,7 @@ async def resume_async(
         unpause: Whether to end the waits of conditions, as `Runner.unpause` does.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels; the smaller one of this and the start's.
+        prices: As for `run`.
         clock: The clocks of this machine, for tests.
 
     Returns:
@@ -259,9 +272,10 @@ async def resume_async(
     continuation = _read_continuation(data)
     _check_agent(agent)
     check_context(context, agent)
-    max_depth = check_max_depth(max_depth)
+    max_depth, prices = check_max_depth(max_depth), check_prices(prices)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     state = continuation.run_state
+    check_run_prices(state.run, prices, agent)
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
     now = ports.clock.now()  # once: a deadline may pass between two readings
@@ -280,7 +294,8 @@ async def resume_async(
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
-    return await _run_loop(state, agent, ports, options, max_depth, changes)
+    limits = _Limits(max_depth, prices)
+    return await _run_loop(state, agent, ports, options, limits, changes)
 
 
 async def _cancel_expired_jobs(
@@ -338,18 +353,25 @@ def _check_answers(answers: object) -> None:
         raise InvalidInput(msg)
 
 
+class _Limits(NamedTuple):
+    """The limits and prices of one process."""
+
+    max_depth: int | None
+    prices: Prices | None
+
+
 async def _run_loop(
     state: RunState,
     agent: Agent,
     ports: Ports,
     run_options: RunOptions,
-    max_depth: int | None,
+    limits: _Limits,
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
     stack_binding = StackBinding(AgentRegistry([agent]))
     patience = DEFAULT_PATIENCE.total_seconds()
-    models = ModelRegistry(patience, ports.clock, DEFAULT_MODEL_FAILURES)
-    performer = Performer(stack_binding, ports, models, run_options, max_depth)
+    models = ModelRegistry(patience, ports.clock, DEFAULT_MODEL_FAILURES, limits.prices)
+    performer = Performer(stack_binding, ports, models, run_options, limits.max_depth)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()
     state = loop.state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +14,7 @@ from continuations.engine import deadlines
 from continuations.errors import WaitNotFound
 from continuations.ledger.decision_errors import refused_error
 from continuations.ledger.decisions import build_decision
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from continuations.errors import (
     ClockOff,
     ContinuationsError,
     NewerFormat,
+    PriceUnknown,
     RunBusy,
     RunErased,
     StaleRun,
@@ -44,7 +45,7 @@ MakeWorker = Callable[[str, RunOptions], "Worker"]
 
 # After these errors another process may be able to work on the run, so this one does
 # not date its markers later.
-_OWN_ERRORS = (AgentChanged, ClockOff, NewerFormat, StoreError)
+_OWN_ERRORS = (AgentChanged, ClockOff, NewerFormat, PriceUnknown, StoreError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.context import ToolContext
 from continuations.ledger import layout
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol

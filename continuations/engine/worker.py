@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import with_operator_requests
@@ -15,7 +15,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import deadlines, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
-from continuations.engine.context_check import check_context
+from continuations.engine.context_check import check_can_continue
 from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
     leaves_messages,
@@ -50,6 +50,7 @@ from continuations.ledger.read_ahead import read_ahead
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
+from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
@@ -236,12 +237,8 @@ class Worker:
             return await ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
         stack_binding.check_agents(state, arrived.decisions)
-        check_context(
-            self.run_options.context,
-            stack_binding.agent(state, ROOT_FRAME_ID),
-            self.options.context_type,
-            state.run.id,
-        )
+        root = stack_binding.agent(state, ROOT_FRAME_ID)
+        check_can_continue(state.run, root, self.run_options, self.options)
         reducer = ArrivalReducer(stack_binding, self.ports)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)

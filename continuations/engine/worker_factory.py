@@ -40,7 +40,7 @@ class WorkerFactory:
         self._root_agents = _agent_list(agents)
         self._agent_registry = AgentRegistry(self._root_agents)
         self._model_registry = ModelRegistry(
-            options.patience, ports.clock, options.max_model_failures
+            options.patience, ports.clock, options.max_model_failures, options.prices
         )
         self._objects = objects
         self._ports = ports
@@ -71,7 +71,7 @@ class WorkerFactory:
             run_nonce=run_nonce,
             manifest=current_manifest(root),
             now=now,
-            limits=new_run.RunLimits(budget, self._options.max_depth),
+            limits=self._limits(budget),
         )
         return description.describe(state)
 
@@ -101,10 +101,13 @@ class WorkerFactory:
             run_nonce=self._ports.ids.new_ulid(now),
             manifest=current_manifest(root),
             now=now,
-            limits=new_run.RunLimits(budget, self._options.max_depth),
+            limits=self._limits(budget),
             thread_key=key,
         )
         return description.describe(state)
+
+    def _limits(self, budget: Budget | None) -> new_run.RunLimits:
+        return new_run.RunLimits(budget, self._options.max_depth, self._options.prices)
 
     def check_context(self, context: object) -> None:
         """Raise `InvalidInput` if no root agent takes the object.

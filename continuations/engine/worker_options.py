@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from continuations.core.prices import Prices
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
 # for days after its worker died.
@@ -36,6 +39,7 @@ class WorkerOptions:
         max_model_failures: How many requests of one turn may fail in a row, each for
             longer than `patience`, before the run fails; `None` for no limit.
         context_type: The class of the application's object, or `None` for any.
+        prices: The prices of models, or `None`.
     """
 
     lease: float
@@ -44,6 +48,7 @@ class WorkerOptions:
     patience: float
     context_type: Any = None
     max_model_failures: int | None = None
+    prices: Prices | None = None
 
     @classmethod
     def validate(
@@ -55,6 +60,7 @@ class WorkerOptions:
         patience: object,
         context_type: Any = None,
         max_model_failures: object = None,
+        prices: object = None,
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
@@ -84,6 +90,7 @@ class WorkerOptions:
             patience=_patience_seconds(patience),
             context_type=context_type,
             max_model_failures=max_model_failures,
+            prices=check_prices(prices),
         )
 
     def check_lease(self, time_resolution: timedelta) -> None:
@@ -97,6 +104,18 @@ class WorkerOptions:
                 "checked for a shorter claim."
             )
             raise InvalidInput(msg)
+
+
+def check_prices(prices: Any) -> Prices | None:
+    """Return valid prices or `None`; raises `InvalidInput`."""
+    if prices is None:
+        return None
+    from continuations.core.prices import Prices  # noqa: PLC0415 - few runners have prices
+
+    if isinstance(prices, Prices):
+        return prices
+    msg = f"prices must be Prices({{...}}) or None, got {type(prices).__name__}."
+    raise InvalidInput(msg)
 
 
 def check_max_depth(max_depth: object) -> int | None:

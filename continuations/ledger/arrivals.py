@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from asyncio import gather
-from dataclasses import field, replace
+from dataclasses import field
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
 from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, gather_all
 from continuations.ledger.operator_inbox import read_listed_request
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.records import (
     decode_cancel_request,
     decode_decision,
@@ -126,18 +126,20 @@ async def read_arrivals(
     # The marker of a moved deadline is found by its slot only.
     movable = {key for key, wait in state.waits.items() if wait.rules.is_extendable}
     slot_keys = _slot_keys(keys, run.id, undecided | movable)
-    decisions, signals, messages, requests, cancel_request, waits = await gather(
-        gather(*_decision_reads(objects, state, digests)),
-        gather(*(read_kept_signal(objects, run.id, n) for n in signal_numbers)),
-        gather(*(_read_listed_message(objects, run.id, number) for number in numbers)),
-        gather(*(read_listed_request(objects, run.id, n) for n in request_numbers)),
-        read_cancel_request(objects, run.id) if cancelled else _no_cancel_request(),
-        gather(
-            *(
-                _follow(objects, state.waits[wait_id], keys_of_wait)
-                for wait_id, keys_of_wait in slot_keys.items()
-            )
-        ),
+    reads: list[list[Coroutine[Any, Any, Any]]] = [
+        list(_decision_reads(objects, state, digests)),
+        [read_kept_signal(objects, run.id, number) for number in signal_numbers],
+        [_read_listed_message(objects, run.id, number) for number in numbers],
+        [read_listed_request(objects, run.id, number) for number in request_numbers],
+        [read_cancel_request(objects, run.id)] if cancelled else [],
+        [
+            _follow(objects, state.waits[wait_id], keys_of_wait)
+            for wait_id, keys_of_wait in slot_keys.items()
+        ],
+    ]
+    results = iter(await gather_all(chain.from_iterable(reads)))
+    decisions, signals, messages, requests, cancel_requests, waits = (
+        [*islice(results, len(group))] for group in reads
     )
     _check_quorums(state, decisions)
     made = (each for each in waits if isinstance(each, Decision))
@@ -149,7 +151,7 @@ async def read_arrivals(
         revocations=tuple(await _read_revocations(objects, run, keys)),
         inbox_messages=tuple(messages),
         operator_requests=tuple(requests),
-        cancel_request=cancel_request,
+        cancel_request=next(iter(cancel_requests), None),
     )
 
 
@@ -390,7 +392,3 @@ async def read_kept_signal(objects: Objects, run_id: str, number: int) -> Signal
         key = layout.numbered_key(layout.SIGNAL, run_id, number)
         msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None
-
-
-async def _no_cancel_request() -> None:
-    return None

@@ -7,7 +7,6 @@ them, and each costs one read. The newest version is looked at too: a run may be
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.audit import AuditLine
@@ -20,6 +19,7 @@ from continuations.ledger.arrivals import (
     read_kept_signal,
 )
 from continuations.ledger.objects import NotFound
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -7,13 +7,12 @@ was frozen sees that its claim has ended.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from continuations.core.run import ENDED_STATUSES, Claim
 from continuations.errors import ClockOff, RunBusy
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ libraries. Only if the object of the wait is missing after a crash, the run is l
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,6 +44,7 @@ from continuations.ledger.decision_errors import (
 )
 from continuations.ledger.objects import NotFound
 from continuations.ledger.verdict_records import decision_from_verdict
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

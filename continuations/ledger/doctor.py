@@ -7,7 +7,6 @@ objects.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from continuations.ledger.integrity import Finding, IntegrityReport, check_integ
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.repaired_calls import as_started
 from continuations.ledger.versions import LoadedVersion, Versions
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.fields import from_milliseconds, to_milliseconds
 from continuations.wire.records import encode_decision
 

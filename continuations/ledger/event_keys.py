@@ -12,7 +12,6 @@ key, and the events that a wait matches are found by one listing.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from continuations.core.event_matching import KEPT_FOR, LOOK_BACK, first_id_at
 from continuations.core.ulid import LENGTH, RANDOM_BYTES, milliseconds_of
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.fields import from_milliseconds, to_milliseconds
 
 if TYPE_CHECKING:

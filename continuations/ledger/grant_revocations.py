@@ -7,7 +7,6 @@ it with everything else that arrived.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.grants import KeptGrant, has_ended, parse_grant_text
@@ -24,6 +23,7 @@ from continuations.ledger.revocation_records import (
     read_listed,
 )
 from continuations.ledger.versions import Versions
+from continuations.value_class import replace
 from continuations.wire.revocations import Revocation, encode_revocation
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ created first. So a heartbeat and the expiry of a wait compete for one slot.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -15,6 +14,7 @@ from continuations.errors import DecisionRefused
 from continuations.ledger import decisions, layout, markers, wait_slots
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.decision_errors import closed_wait_error, late_error
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:

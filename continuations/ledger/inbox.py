@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
@@ -10,6 +9,7 @@ from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.thread_keys import message_id_key
+from continuations.value_class import replace
 from continuations.wire.records import (
     CancelRequest,
     InboxMessage,

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -38,7 +37,7 @@ from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.core.wait_rules import KNOWN_ID_KIND, WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import known_wait_ulid
 from continuations.errors import Corrupt, InvalidId, WaitNotFound
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

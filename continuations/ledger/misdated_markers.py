@@ -9,12 +9,12 @@ listing after that time shows the wrong ones.
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.ledger import layout
+from continuations.value_class import replace
 from continuations.wire.fields import to_milliseconds
 from continuations_storage.contract import PAGE_SIZE, is_last_page
 

@@ -6,7 +6,7 @@ other error of a store becomes an error of `continuations.errors`.
 
 from __future__ import annotations
 
-from asyncio import sleep
+from asyncio import gather, sleep
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, cast
 
@@ -34,7 +34,7 @@ from continuations_storage.contract import (
 from continuations_storage.url import open_store as storage_open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
     from datetime import datetime, timedelta
     from typing import Any, TypeVar, Unpack
 
@@ -201,6 +201,30 @@ async def pieces(page: list[str]) -> AsyncIterator[list[str]]:
         if first:
             await sleep(0)
         yield page[first : first + PAGE_SIZE]
+
+
+async def gather_all(operations: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run operations at the same time, and return their results.
+
+    One operation runs in this task: a task of its own costs three rounds of the loop.
+    """
+    coroutines = tuple(operations)
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    return await gather(*coroutines) if coroutines else []
+
+
+async def gather_outcomes(
+    operations: Iterable[Coroutine[Any, Any, T]],
+) -> list[T | BaseException]:
+    """Return the results or errors of operations that run at the same time."""
+    coroutines = tuple(operations)
+    if len(coroutines) != 1:
+        return await gather(*coroutines, return_exceptions=True) if coroutines else []
+    try:
+        return [await coroutines[0]]
+    except Exception as error:  # noqa: BLE001 - the caller looks at it
+        return [error]
 
 
 async def _translate_errors(operation: Coroutine[Any, Any, T]) -> T:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.ulid import is_ulid
 from continuations.errors import Corrupt, FormatError, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.operator_records import (
     decode_operator_request,

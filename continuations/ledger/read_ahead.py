@@ -12,12 +12,11 @@ In all other cases nothing is read ahead, so no object is read without need.
 
 from __future__ import annotations
 
-from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.errors import StoreError
 from continuations.ledger import layout
-from continuations.ledger.objects import NotFound, Objects
+from continuations.ledger.objects import NotFound, Objects, gather_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +48,7 @@ async def read_ahead(
     A decision that cannot be read now is left out, and is read again when it is needed.
     """
     keys = _new_decision_keys(objects, run_id, overview)
-    bodies = await gather(*(_read_if_possible(objects, key) for key in keys))
+    bodies = await gather_all(_read_if_possible(objects, key) for key in keys)
     pairs = zip(keys, bodies, strict=True)
     return ObjectsReadAhead(
         objects, {key: body for key, body in pairs if body is not None}

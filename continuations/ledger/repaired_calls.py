@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import consequences, jsontext
 from continuations.core.calls import Parked, Ready, Started, Unknown, Waiting
 from continuations.core.decisions import Answer, Decision
 from continuations.core.secret_arguments import SecretLost, restored_json
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

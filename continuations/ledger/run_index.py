@@ -21,7 +21,7 @@ from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased
 from continuations.ledger import index_layout, layout
-from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.objects import AlreadyExists, gather_all
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def _waiter_keys(waits: Iterable[Wait]) -> Iterable[str]:
 
 async def create_live(objects: Objects, run: RunRow) -> None:
     """Create the keys of a live run; the caller looks at its status afterwards."""
-    await gather(
-        _create(objects, index_layout.live_key(run.id)), *_label_creates(objects, run)
-    )
+    live = _create(objects, index_layout.live_key(run.id))
+    await gather_all((live, *_label_creates(objects, run)))
 
 
 async def move_to_ended(

@@ -36,13 +36,16 @@ class RunSummary:
 
     Attributes:
         run_id: Id of the run.
-        status: Status of the newest version: `running`, `suspended`, `finished`,
-            `failed` or `cancelled`. `unreadable` if the version cannot be read; then
-            the fields below are empty, and `continuations doctor RUN` tells why.
+        status: Status of the newest version: `running`, `suspended`, `resting`,
+            `finished`, `failed` or `cancelled`. `unreadable` if the version cannot be
+            read; then the fields below are empty, and `continuations doctor RUN` tells
+            why.
         agent: Name of the root agent.
         title: The subject of the run, as given to `start`.
         labels: The labels, as given to `start`.
         requester: The requester of the run: `by` of `start`.
+        thread: The key of a thread; `None` for another run.
+        messages: Number of messages that a thread has read; 0 for another run.
         created_at: When the run was started, in UTC.
         updated_at: When the newest version was written; for an ended run, its end.
         version: Number of the newest version.
@@ -55,6 +58,8 @@ class RunSummary:
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     requester: str | None = None
+    thread: str | None = None
+    messages: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None
     version: int = 0
@@ -189,6 +194,8 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
         title=run.title,
         labels=dict(run.labels),
         requester=run.requester,
+        thread=run.thread_key,
+        messages=header.inbox,
         created_at=run.created_at,
         updated_at=header.at,
         version=header.number,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.signal_matching import MAX_KEPT_SIGNALS
@@ -11,6 +10,7 @@ from continuations.errors import FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.records import Signal, encode_signal
 

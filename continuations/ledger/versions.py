@@ -7,8 +7,6 @@ history.
 
 from __future__ import annotations
 
-from asyncio import gather
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.delta import diff
@@ -17,8 +15,9 @@ from continuations.errors import ContinuationsError, Corrupt, RunNotFound, Stale
 from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
 from continuations.ledger.other_runs import check_wait_ids, decode_own_header
+from continuations.value_class import replace
 from continuations.wire.envelope import object_digest
 from continuations.wire.versions import (
     VersionHeader,
@@ -330,9 +329,7 @@ class Versions:
     async def _read_chain(
         self, numbers: tuple[int, ...], *, allow_missing: bool
     ) -> dict[int, bytes]:
-        results = await gather(
-            *(self.read(number) for number in numbers), return_exceptions=True
-        )
+        results = await gather_outcomes(self.read(number) for number in numbers)
         bodies: dict[int, bytes] = {}
         for number, result in zip(numbers, results, strict=True):
             if isinstance(result, bytes):

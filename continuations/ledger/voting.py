@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.decisions import Decision
@@ -11,6 +10,7 @@ from continuations.core.slots import Slot, find_repeated_vote, objection_to
 from continuations.errors import InvalidInput, StoreError
 from continuations.ledger import markers, wait_slots
 from continuations.ledger.decision_errors import refused_error
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection

@@ -8,7 +8,6 @@ that end a wait records its decision.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from continuations.core.slots import Slot, after_slot, after_slots
 from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.slot_records import decode_slot, encode_slot
 

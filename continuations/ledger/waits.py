@@ -6,7 +6,6 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 
 from __future__ import annotations
 
-from asyncio import gather
 from bisect import bisect
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,12 @@ from continuations.core.waits import WaitSummary
 from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
-from continuations.ledger.objects import AlreadyExists, NotFound, pieces
+from continuations.ledger.objects import (
+    AlreadyExists,
+    NotFound,
+    gather_all,
+    pieces,
+)
 from continuations.wire.records import decode_wait, encode_wait
 from continuations_storage.contract import is_last_page
 
@@ -35,7 +39,7 @@ _PARALLEL_READS = 50
 
 async def create(objects: Objects, waits: Iterable[Wait]) -> None:
     """Create the objects of waits; existing objects stay as they are."""
-    await gather(*(_create_one(objects, wait) for wait in waits))
+    await gather_all(_create_one(objects, wait) for wait in waits)
 
 
 async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
@@ -51,12 +55,12 @@ async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
 
         await event_waiters.create(objects, for_events)
     await create(objects, waits)
-    await gather(*(_delete_if_decided(objects, wait) for wait in waits))
+    await gather_all(_delete_if_decided(objects, wait) for wait in waits)
 
 
 async def delete(objects: Objects, wait_ids: Iterable[str]) -> None:
     """Remove the objects of waits that are no longer open."""
-    await gather(*(objects.delete(layout.wait_key(wait_id)) for wait_id in wait_ids))
+    await gather_all(objects.delete(layout.wait_key(each)) for each in wait_ids)
 
 
 async def list_open(

@@ -96,6 +96,8 @@ def run_summary_json(summary: RunSummary) -> dict[str, Any]:
         "title": summary.title,
         "labels": dict(summary.labels),
         "requester": summary.requester,
+        "thread": summary.thread,
+        "messages": summary.messages,
         "created_at": report.optional_utc_text(summary.created_at),
         "updated_at": report.optional_utc_text(summary.updated_at),
         "version": summary.version,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from continuations.core.run import RUN_STATUSES
+from continuations.core.usage import USAGE_COUNTS
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -29,6 +30,14 @@ DESCRIPTION: Json = {
     ),
 }
 
+USAGE: Json = {
+    **dict.fromkeys(USAGE_COUNTS, COUNT),
+    "cost": described(
+        TEXT_OR_NULL,
+        "The exact cost as a decimal number; null if a part of it is not known.",
+    ),
+    "currency": TEXT_OR_NULL,
+}
 START_REQUEST: Json = object_form(
     "A run to start.",
     {
@@ -58,6 +67,12 @@ START_REQUEST: Json = object_form(
 )
 
 
+_THREAD: Json = {
+    "thread": described(TEXT_OR_NULL, "The key of a thread, null for another run."),
+    "messages": described(COUNT, "Messages that a thread has read, 0 for another run."),
+}
+
+
 def index_definitions() -> dict[str, Json]:
     """Return the forms of listed and erased runs."""
     return {
@@ -71,6 +86,7 @@ def index_definitions() -> dict[str, Json]:
                 ),
                 "agent": described(TEXT, "The root agent."),
                 **DESCRIPTION,
+                **_THREAD,
                 "created_at": TIME_OR_NULL,
                 "updated_at": described(
                     TIME_OR_NULL, "When the newest version was written."

@@ -14,12 +14,12 @@ from typing import Any
 
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
-from continuations.core.usage import Usage
 from continuations.present import audit_schemas, event_schemas, wait_schemas
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
     DESCRIPTION,
     START_REQUEST,
+    USAGE,
     index_definitions,
 )
 from continuations.present.schema_parts import (
@@ -64,7 +64,7 @@ _RUN: Json = {
     },
     "usage": object_form(
         "The cost of all model replies of the run.",
-        dict.fromkeys(Usage.__dataclass_fields__, COUNT),
+        USAGE,
     ),
     "waits": described(array(ref("wait")), "The waits without a decision."),
 }

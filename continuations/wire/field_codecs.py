@@ -8,7 +8,7 @@ from continuations.core import deadline_actions, jsontext
 from continuations.core.frames import ConditionCount, DenialCount
 from continuations.core.run import WHEN_BUSY, KeptSignal, is_label
 from continuations.core.ulid import is_ulid
-from continuations.core.usage import Usage
+from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
 from continuations.value_class import dataclass
 from continuations.wire.fields import (
     FieldReader,
@@ -146,18 +146,62 @@ def _read_names(fields: FieldReader, name: str) -> str | None:
     raise invalid_object(f"{fields.where}.{name}", "it must be a list of names")
 
 
+def _write_usage(usage: Usage) -> object:
+    counts: list[object] = [getattr(usage, name) for name in USAGE_COUNTS]
+    if usage.currency:
+        counts += [usage.priced, units_text(usage.cost_units), usage.currency]
+    return counts
+
+
 def _read_usage(fields: FieldReader, name: str) -> Usage:
-    counts = fields.list_of(name, _read_usage_count)
-    if len(counts) > len(_USAGE_COUNTS):
-        why = f"it must have at most {len(_USAGE_COUNTS)} numbers"
-        raise invalid_object(f"{fields.where}.{name}", why)
-    return Usage(**dict(zip(_USAGE_COUNTS, counts, strict=False)))
+    where = f"{fields.where}.{name}"
+    values = fields.list_of(name, lambda value, _: value)
+    counts: dict[str, Any] = dict(zip((*USAGE_COUNTS, "priced"), values, strict=False))
+    if not all(map(_is_count, counts.values())):
+        raise invalid_object(where, "it must begin with numbers of at least 0")
+    cost = values[len(USAGE_COUNTS) + 1 :]
+    match cost:
+        case []:
+            return Usage(**counts)
+        case [str() as text, str() as currency] if currency:
+            units = _units_of(text, where)
+            return Usage(**counts, cost_units=units, currency=currency)
+        case _:
+            raise invalid_object(where, "it must end with a cost and its currency")
 
 
-def _read_usage_count(value: object, where: str) -> int:
-    if type(value) is int and value >= 0:
-        return value
-    raise invalid_object(where, "it must be a number of at least 0")
+def _units_of(text: str, where: str) -> int:
+    if len(text) <= _MAX_COST_CHARS:
+        try:
+            units = text_units(text)
+        except ValueError:
+            pass
+        else:
+            if text == units_text(units):
+                return units
+    raise invalid_object(where, "it must be a cost with at most 12 decimal places")
+
+
+def _read_cost(fields: FieldReader, name: str) -> int:
+    text = fields.text_or_none(name)
+    return 0 if text is None else _units_of(text, f"{fields.where}.{name}")
+
+
+def _read_amount(fields: FieldReader, name: str) -> object:
+    text = fields.text_or_none(name)
+    if text is None:
+        return None
+    where = f"{fields.where}.{name}"
+    from decimal import Decimal  # noqa: PLC0415 - few runs have such a budget
+
+    if len(text) <= _MAX_COST_CHARS:
+        try:
+            text_units(text)
+        except ValueError:
+            pass
+        else:
+            return Decimal(text)
+    raise invalid_object(where, "it must be an amount of money")
 
 
 def _read_event_id(fields: FieldReader, name: str) -> str | None:
@@ -211,20 +255,14 @@ GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
 LABELS = Codec(dict, _read_labels)
 # The text of a JSON array of names, which may be empty.
 NAMES_TEXT = Codec(_unchanged, _read_names)
-# The order is part of the format. A count that is added later goes to the end.
-_USAGE_COUNTS = (
-    "requests",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-)
+# The longest text of a cost or an amount that is read.
+_MAX_COST_CHARS = 60
+COST = Codec(units_text, _read_cost)
+AMOUNT = Codec(lambda amount: f"{amount:f}", _read_amount)
 # The effect of a message on a busy thread; a missing text is empty: the message waits.
 WHEN_BUSY_TEXT = Codec(
     _unchanged, lambda fields, name: fields.one_of(name, WHEN_BUSY - {"queue"})
 )
-USAGE = Codec(
-    lambda usage: [getattr(usage, name) for name in _USAGE_COUNTS], _read_usage
-)
+USAGE = Codec(_write_usage, _read_usage)
 EVENT_ID = Codec(_unchanged, _read_event_id)
 EVENT_IDS = Codec(list, _read_event_ids)

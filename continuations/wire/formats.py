@@ -34,8 +34,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
+    AMOUNT,
     BINARY,
     CONDITION_COUNTS,
+    COST,
     DEADLINE_ACTION,
     DENIAL_COUNTS,
     DISPLAY,
@@ -174,6 +176,15 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             attribute="settings_json",
             constant=True,
         ),
+    ),
+    "usage": (
+        NewField(3, "cost", COST, attribute="cost_units"),
+        NewField(3, "priced", NUMBER),
+        NewField(3, "currency", OPTIONAL_TEXT),
+    ),
+    "budget": (
+        NewField(3, "cost", AMOUNT),
+        NewField(3, "currency", OPTIONAL_TEXT),
     ),
     "decision": (
         NewField(3, "signal", NUMBER),
@@ -334,9 +345,10 @@ def _format_of_row(kind: str, row: object) -> int:
         if value.is_in(fields):
             needed = max(needed, value.format)
     for name, inner in _INNER_KINDS.get(kind, {}).items():
-        if not _has_changed(inner):
+        rows = fields.get(name)
+        if rows is None or not _has_changed(inner):
             continue
-        for each in _rows_in(fields.get(name), inner):
+        for each in _rows_in(rows, inner):
             needed = max(needed, _format_of_row(inner, each))
     return needed
 

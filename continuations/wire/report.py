@@ -8,17 +8,18 @@ calls of `stack_report`.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.usage import USAGE_COUNTS
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.quorum import Vote
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
     from continuations.core.waits import Wait
 
 
@@ -53,7 +54,18 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
         "claimed_until": optional_utc_text(run.claim.until if run.claim else None),
         "output": run.output,
         "failure": failure and {"code": failure.code, "message": failure.message},
-        "usage": asdict(run.usage),
+        "usage": usage_json(run.usage),
+    }
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """Return a usage as JSON values."""
+    counts = {name: getattr(usage, name) for name in USAGE_COUNTS}
+    cost = usage.cost if usage.currency else None
+    return {
+        **counts,
+        "cost": None if cost is None else f"{cost:f}",
+        "currency": usage.currency or None,
     }
 
 

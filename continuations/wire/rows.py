@@ -28,7 +28,7 @@ from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import FrameRow
 from continuations.core.messages import Message
 from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
-from continuations.core.usage import Usage
+from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.wire.fields import (
     FieldReader,
     invalid_object,
@@ -157,23 +157,14 @@ def _read_claim(value: object, where: str) -> Claim:
     return claim
 
 
-_USAGE_FIELDS = (
-    "requests",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-)
-
-
 def _usage_fields(usage: Usage) -> dict[str, object]:
-    counts = {name: getattr(usage, name) or None for name in _USAGE_FIELDS}
+    counts = {name: getattr(usage, name) or None for name in USAGE_COUNTS}
     return omit_empty(**counts, **fields_of("usage", usage))
 
 
 def _read_usage(value: object, where: str) -> Usage:
     fields = FieldReader(value, where)
-    counts = {name: fields.number(name, 0) for name in _USAGE_FIELDS}
+    counts: dict[str, Any] = {n: fields.number(n, 0) for n in USAGE_COUNTS}
     usage = Usage(**counts, **read_fields("usage", fields))
     fields.check_all_read()
     return usage

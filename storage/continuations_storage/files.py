@@ -47,6 +47,7 @@ from continuations_storage.probe import prove_put_if_absent
 from continuations_storage.stored_file import (
     flush_before_use,
     is_folder,
+    is_missing,
     is_unflushed_file,
     read_file,
     unlink,
@@ -169,8 +170,10 @@ class FileStore:
         The delete is not flushed: after a power cut within seconds, the key may exist
         again.
         """
-        # In a thread: the system makes an unlink wait while it writes its journal.
-        await _workers.run(self._remove, key, split_key(key))
+        segments = split_key(key)
+        if not self._is_missing(segments):
+            # In a thread: the system makes an unlink wait while it writes its journal.
+            await _workers.run(self._remove, key, segments)
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
@@ -289,6 +292,16 @@ class FileStore:
         else:
             flush_folder(folder.descriptor)
         raise AlreadyExists(key)
+
+    def _is_missing(self, segments: list[str]) -> bool:
+        """Return whether a key is certainly missing; an error shows in the thread."""
+        *above, name = segments
+        try:
+            return is_missing(self._folders.open(above).descriptor, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
 
     def _remove(self, key: str, segments: list[str]) -> None:
         *above, name = segments

@@ -15,6 +15,7 @@ from typing import Any
 from continuations import Agent, ApprovalPolicy, AsyncRunner, Runner, ToolContext, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.sample_agents import make_boss
+from tests.engine.priced_agents import PRICES, PricedModel, endless
 from tests.scripts import call
 
 STORE = "file:runs"
@@ -25,6 +26,12 @@ holder = SimpleNamespace(runner=AsyncRunner(boss, store=STORE))
 
 # Its process dies after the effect and before the result is stored.
 dying = Runner(make_boss(call("act", what="1", then="die")), store=STORE, lease=2)
+
+priced = Runner(
+    Agent("priced", model=PricedModel(endless)),
+    store=STORE,
+    prices=PRICES,
+)
 
 silent = Agent("silent", model=ScriptedModel([]))
 

@@ -58,6 +58,24 @@ def test_start_stores_settings_as_json_or_words(
     assert expected == json.loads(str(stored))
 
 
+def test_budget_in_money_ends_a_run_and_the_cost_is_shown(cli: CommandLine) -> None:
+    """Each request costs one cent."""
+    done = cli.start(f"{RUNNERS}:priced", "--max-cost", "0.03")
+
+    assert 1 == done.exit_code
+    assert "the budget of 0.03 USD is used up" in done.out
+    assert "3 requests, 30 tokens in, 0 out, 0.03 USD" in cli("show", "j1").out
+    usage = json.loads(cli("show", "j1", "--json").out)["usage"]
+    assert ("0.03", "USD") == (usage["cost"], usage["currency"])
+
+
+def test_budget_in_money_needs_prices(cli: CommandLine) -> None:
+    done = cli.start(TELLING, "--max-cost", "0.03")
+
+    assert "PriceUnknown" in done.err
+    assert "" == done.out
+
+
 @pytest.mark.parametrize("settings", [("seed",), ("a=1", "a=2"), ("a={",), ("=1",)])
 def test_setting_without_a_value_or_twice_is_a_usage_error(
     cli: CommandLine, settings: tuple[str, ...]

@@ -5,9 +5,10 @@ Each request is recorded in the log of turns, with its settings.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, ToolContext, tool
+from continuations import Agent, Price, Prices, ToolContext, Usage, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests import effect_log
 from tests.effect_log import Effect
@@ -32,6 +33,34 @@ class RecordingModel(ScriptedModel):
         settings = dict(request.settings)
         effect_log.append_turn(request.agent, turn, model=self.name, **settings)
         return await super().reply(request)
+
+
+# A request of `PricedModel` has 10 tokens: it costs one cent.
+PRICES = Prices({"priced": Price(input="1000", output="0")})
+
+
+class PricedModel(RecordingModel):
+    """A model whose replies have a usage."""
+
+    def __init__(self, script: Any = None, name: str = "priced") -> None:
+        super().__init__(SCRIPT if script is None else script, name)
+
+    async def reply(self, request: ModelRequest) -> Any:
+        """Return the reply of the script with 10 input tokens."""
+        reply = await super().reply(request)
+        return replace(reply, usage=Usage(requests=1, input_tokens=10))
+
+
+def endless(request: ModelRequest) -> ToolCall:
+    """Call a tool that does not exist, in every turn."""
+    del request
+    return ToolCall("none")
+
+
+def agrees(request: ModelRequest) -> str:
+    """Reply to every message."""
+    del request
+    return "Yes."
 
 
 @tool(approval=True)

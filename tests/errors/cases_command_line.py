@@ -51,6 +51,14 @@ USAGE = Area(
     "Command line: wrong usage",
     (
         Case(
+            "cli-unknown-conversation",
+            _USAGE,
+            'cli("show", "talker", "--key", "42")',
+            'cli("runs")',
+            setup=_APP,
+            names=("--key",),
+        ),
+        Case(
             "cli-chat-id-without-message",
             _USAGE,
             'cli("chat", "--key", "42", "--id", "m-1", "--app", "payroll:talker")',

@@ -47,6 +47,7 @@ def _option(name: str, wrong: str, right: str, *names: str) -> Case:
     )
 
 
+_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _NOT_JSON = '{"raw": "<html>"}'
 _BAD_EVENT = '{"raw_events": "data: {\\n\\n"}'
 
@@ -103,6 +104,17 @@ RESPONSES = Area(
             'await_(model.reply(ModelRequest(messages=[said], settings={"text": {"verbosity": "low"}})))',
             setup=f"{_SETUP}\n    model = scene.responses(done)\n    said = user_message(TASK)",
             names=("text", "object"),
+        ),
+        Case(
+            "openai-webhook-model",
+            InvalidInput,
+            f'openai_webhook("{_SECRET}", "gpt-5-mini")',
+            f'openai_webhook("{_SECRET}", OpenAIResponses("gpt-5-mini"))',
+            setup="""
+                from continuations.models.openai_responses import OpenAIResponses
+                from continuations.serve.http.openai_webhook import openai_webhook
+            """,
+            names=("model", "OpenAIResponses"),
         ),
         _provider(
             "responses-429", '{"status_code": 429, "body": {"error": "no"}}', "429"

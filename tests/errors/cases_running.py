@@ -8,6 +8,7 @@ from continuations.errors import (
     ContinuationsError,
     InvalidId,
     InvalidInput,
+    PriceUnknown,
     RunBusy,
     RunExists,
     RunNotFound,
@@ -202,6 +203,12 @@ _NESTED = """
         return content
 """
 
+_PRICES = """
+    from continuations import Price, Prices
+    price = Price(input="0.25", output="2")
+    prices = Prices({"scripted": price})
+"""
+
 STARTING = Area(
     "Starting a run",
     (
@@ -391,6 +398,89 @@ STARTING = Area(
             "runner.start(TASK, budget=Budget(requests=0))",
             "runner.start(TASK, budget=Budget(requests=1))",
             names=("budget", "requests"),
+        ),
+        Case(
+            "start-budget-in-money-of-zero",
+            InvalidInput,
+            'runner.start(TASK, budget=Budget(cost="0"))',
+            'run(clerk(), TASK, budget=Budget(cost="2.50"), prices=prices)',
+            setup=_PRICES,
+            names=("budget.cost", "2.50"),
+        ),
+        Case(
+            "start-budget-as-a-float",
+            InvalidInput,
+            "runner.start(TASK, budget=Budget(cost=0.25))",
+            'run(clerk(), TASK, budget=Budget(cost="0.25"), prices=prices)',
+            setup=_PRICES,
+            names=("budget.cost", "0.25", "float"),
+        ),
+        Case(
+            "start-budget-without-prices",
+            PriceUnknown,
+            'runner.start(TASK, budget=Budget(cost="1", currency="USD"))',
+            'Runner(clerk(), store="memory:", prices=prices).start(TASK, budget=Budget(cost="1"))',
+            setup=_PRICES,
+            names=("budget", "prices"),
+        ),
+        Case(
+            "start-budget-of-an-unpriced-model",
+            PriceUnknown,
+            'run(clerk(), TASK, budget=Budget(cost="1"), prices=Prices({}))',
+            'run(clerk(), TASK, budget=Budget(cost="1"), prices=prices)',
+            setup=_PRICES,
+            names=("scripted", "prices="),
+        ),
+        Case(
+            "start-budget-in-another-currency",
+            PriceUnknown,
+            'run(clerk(), TASK, budget=Budget(cost="1", currency="EUR"), prices=prices)',
+            """
+                euros = Prices({"scripted": price}, currency="EUR")
+                run(clerk(), TASK, budget=Budget(cost="1", currency="EUR"), prices=euros)
+            """,
+            setup=_PRICES,
+            names=("EUR", "USD"),
+        ),
+        Case(
+            "prices-no-mapping",
+            InvalidInput,
+            "Prices([price])",
+            'Prices({"scripted": price})',
+            setup=_PRICES,
+            names=("prices", "Price"),
+        ),
+        Case(
+            "prices-no-name",
+            InvalidInput,
+            "Prices({5: price})",
+            'Prices({"scripted": price})',
+            setup=_PRICES,
+            names=("prices",),
+        ),
+        Case(
+            "prices-no-price",
+            InvalidInput,
+            'Prices({"scripted": "0.25"})',
+            'Prices({"scripted": Price(input="0.25", output="2")})',
+            setup=_PRICES,
+            names=("prices", "scripted", "Price"),
+        ),
+        Case(
+            "prices-currency",
+            InvalidInput,
+            'Prices({"scripted": price}, currency="dollars")',
+            'Prices({"scripted": price}, currency="USD")',
+            setup=_PRICES,
+            names=("currency", "USD"),
+        ),
+        Case(
+            "runner-prices",
+            InvalidInput,
+            'Runner(clerk(), store="memory:", prices={"scripted": price})',
+            'Runner(clerk(), store="memory:", prices=Prices({"scripted": price}))',
+            setup=_PRICES,
+            names=("prices", "Prices"),
         ),
         Case(
             "start-unknown-agent",

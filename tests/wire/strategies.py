@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ from continuations.core.run import (
     KeptSignal,
     RunRow,
 )
-from continuations.core.usage import Usage
+from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import Wait
 from tests.core.rows import MOMENT, make_wait, run_row
@@ -126,7 +126,14 @@ def _of_frame(wait: Wait) -> Wait:
 
 
 WAIT = WAIT_OF_CALL | WAIT_OF_CALL.map(_of_frame)
-USAGE = st.builds(Usage, **{field.name: COUNT for field in fields_of(Usage)})
+_COUNTS = dict.fromkeys(USAGE_COUNTS, COUNT)
+USAGE = st.builds(Usage, **_COUNTS) | st.builds(
+    Usage,
+    **_COUNTS,
+    priced=COUNT,
+    cost_units=st.integers(0, 10**25),
+    currency=st.sampled_from(["USD", "EUR"]),
+)
 RUN = st.builds(
     RunRow,
     id=TEXT,
@@ -139,7 +146,13 @@ RUN = st.builds(
     last_inbox_number=COUNT,
     claim=st.none() | st.builds(Claim, worker=TEXT, until=TIME, attempt=COUNT),
     usage=USAGE,
-    budget=st.none() | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT),
+    budget=st.none()
+    | st.builds(Budget, requests=st.none() | COUNT, tokens=COUNT)
+    | st.builds(
+        Budget,
+        cost=st.sampled_from([Decimal("0.5"), Decimal(7), Decimal("2.50")]),
+        currency=st.just("USD"),
+    ),
     max_depth=st.none() | st.integers(1, 9),
     settings_json=st.sampled_from([None, "{}", '{"a":1}']),
     output=OPTIONAL_TEXT,

@@ -1,4 +1,4 @@
-"""Webhooks of other systems: a signed post decides a wait or sends a signal.
+"""Webhooks of other systems: a signed post decides, signals or wakes a run.
 
     POST /webhooks/{name}
     webhook-id: msg_…           the same for every attempt of one message
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
     from continuations.serve.http.request_response import Request
 
-__all__ = ["Decide", "SendSignal", "WebhookReceiver"]
+__all__ = ["Decide", "SendSignal", "Wake", "WebhookReceiver"]
 
 _TOLERANCE = timedelta(minutes=5)
 _MAX_HEADER_CHARS, _MAX_DIGITS = 2000, 12
@@ -66,7 +66,18 @@ class SendSignal:
     data: Any = None
 
 
-Meaning: TypeAlias = Decide | SendSignal | None
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """The message says that a model can be asked or polled: `runner.wake(run_id)`.
+
+    Attributes:
+        run_id: Id of the run.
+    """
+
+    run_id: str
+
+
+Meaning: TypeAlias = Decide | SendSignal | Wake | None
 Handle: TypeAlias = Callable[[Any, Mapping[str, str]], Meaning | Awaitable[Meaning]]
 
 
@@ -77,8 +88,8 @@ class WebhookReceiver:
         secret: The secret of the sender, `whsec_` and base64. During a rotation, a
             list of secrets: a signature of one of them is enough.
         handle: A function or coroutine function of the JSON payload and the headers
-            (lower case). It returns `Decide`, `SendSignal`, or `None` to ignore the
-            message. It may be called several times for one message.
+            (lower case). It returns `Decide`, `SendSignal`, `Wake`, or `None` to ignore
+            the message. It may be called several times for one message.
         tolerance: How much the time of a message may differ from that of this machine.
 
     Raises:
@@ -146,16 +157,16 @@ class WebhookReceiver:
             headers: The headers.
 
         Returns:
-            The decision or the signal, or `None`.
+            The meaning of the message, or `None` to ignore it.
 
         Raises:
             TypeError: The function returned something else.
         """
         asked: object = await callables.call(self._handle, payload, headers)
-        if asked is None or isinstance(asked, Decide | SendSignal):
+        if asked is None or isinstance(asked, Decide | SendSignal | Wake):
             return asked
         msg = (
-            "handle must return Decide, SendSignal or None, got "
+            "handle must return Decide, SendSignal, Wake or None, got "
             f"{type(asked).__name__}. Return for example Decide(wait_id, Answer(7))."
         )
         raise TypeError(msg)

@@ -13,20 +13,23 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
+    InvalidId,
     InvalidInput,
     RunErased,
+    RunNotFound,
     WaitExpired,
 )
 from continuations.ledger import layout
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import json_response
-from continuations.serve.http.webhook_receiver import Decide, SendSignal
+from continuations.serve.http.webhook_receiver import Decide, SendSignal, Wake
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
 
 _log = logging.getLogger("continuations")
+_DOOR = Door("webhook", "signed message")
 
 
 async def receive(context: RequestContext) -> Response:
@@ -47,6 +50,8 @@ async def receive(context: RequestContext) -> Response:
     meaning = await receiver.meaning(payload, request.headers)
     if meaning is None:
         return json_response({"status": "ignored", "woken": False})
+    if isinstance(meaning, Wake):
+        return await _wake(context, meaning, name)
     try:
         run_id = await _do(context, meaning, name, message_id)
     except (AlreadyDecided, Cancelled, RunErased, WaitExpired) as error:
@@ -56,6 +61,21 @@ async def receive(context: RequestContext) -> Response:
             raise
         return _too_late(name, error)
     woken = await context.wake(run_id)
+    return json_response({"status": "recorded", "woken": woken})
+
+
+async def _wake(context: RequestContext, meaning: Wake, name: str) -> Response:
+    """Let the next worker poll the models of a run, and start one."""
+    try:
+        waits = await context.runner.wake(
+            meaning.run_id, by=f"webhook {name}", door=_DOOR
+        )
+    except (InvalidId, RunErased, RunNotFound) as error:
+        # Several stores may share an account of the provider.
+        return _too_late(name, error)
+    if waits == 0:
+        return json_response({"status": "ignored", "woken": False})
+    woken = await context.wake(meaning.run_id)
     return json_response({"status": "recorded", "woken": woken})
 
 
@@ -76,12 +96,12 @@ async def _do(
     message_id: str,
 ) -> str:
     """Record what a message means; return the id of the run."""
-    door, by = Door("webhook", "signed message"), f"webhook {name}"
+    by = f"webhook {name}"
     if isinstance(meaning, Decide):
         verdict = meaning.verdict
         if type(verdict) in VERDICT_KINDS and verdict.by is None:
             verdict = replace(verdict, by=by)
-        await context.runner.decide(meaning.wait_id, verdict, door=door)
+        await context.runner.decide(meaning.wait_id, verdict, door=_DOOR)
         return layout.parse_wait_id(meaning.wait_id).run_id
     await context.runner.signal(
         meaning.run_id,
@@ -89,6 +109,6 @@ async def _do(
         meaning.data,
         by=by,
         id=f"{name}/{message_id}",
-        door=door,
+        door=_DOOR,
     )
     return meaning.run_id

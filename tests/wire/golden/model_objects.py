@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from continuations.core.run import Budget
+from continuations.core.usage import UNITS, Usage
 from continuations.wire.continuation import Continuation
 from tests.core.rows import new_state
+from tests.core.thread_rows import new_thread
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
-
-ODD_TEXT = "caf\u00e9 \u2028 \x00 \u202e \ud800"
 
 
 def run_with_settings() -> RunState:
@@ -21,10 +23,38 @@ def run_with_settings() -> RunState:
     return replace(state, run=replace(state.run, settings_json=settings))
 
 
+def run_with_cost() -> RunState:
+    """Return a run that has cost a part of its budget in money."""
+    state = new_state()
+    run = replace(
+        state.run,
+        budget=Budget(tokens=100_000, cost=Decimal("2.50"), currency="EUR"),
+        usage=Usage(
+            requests=2,
+            input_tokens=10,
+            output_tokens=3,
+            cost_units=UNITS + 25_000_000_001,
+            priced=15,
+            currency="EUR",
+        ),
+    )
+    return replace(state, run=run)
+
+
+def thread_with_cost() -> RunState:
+    """Return a thread whose earlier replies have a cost."""
+    state = new_thread()
+    earlier = Usage(requests=1, input_tokens=5, cost_units=7, priced=6, currency="USD")
+    return replace(
+        state,
+        run=replace(state.run, usage=earlier + earlier, earlier_usage=earlier),
+    )
+
+
 def model_objects() -> dict[str, tuple[bytes, object]]:
     """Return the objects by name: their bytes, and what they mean."""
     objects: dict[str, tuple[bytes, object]] = {}
-    for make in (run_with_settings,):
+    for make in (run_with_settings, run_with_cost, thread_with_cost):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = (continuation.to_bytes(), continuation)
     return objects

@@ -13,6 +13,7 @@ import json
 import sys
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -863,6 +864,8 @@ def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
             return value.text
         case datetime():
             return value.isoformat()
+        case Decimal():
+            return f"{value:f}"
         case dict():
             items = cast("dict[str, object]", value).items()
             return {key: describe(inner) for key, inner in items}

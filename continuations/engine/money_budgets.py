@@ -1,0 +1,74 @@
+"""Budgets in money: they need the price of every model that the run may ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.authoring.agent_tree import every_agent
+from continuations.core.prices import check_amount, check_currency
+from continuations.errors import InvalidInput, PriceUnknown
+
+if TYPE_CHECKING:
+    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.prices import Prices
+    from continuations.core.run import Budget
+
+
+def checked_money(budget: Budget, prices: Prices | None, root: AgentProtocol) -> Budget:
+    """Return a budget in money in its stored form.
+
+    Raises `InvalidInput` for an invalid amount, and `PriceUnknown` if a price is
+    missing.
+    """
+    assert budget.cost is not None  # noqa: S101 - the caller has looked
+    cost = check_amount("budget.cost", budget.cost)
+    if not cost:
+        msg = "budget.cost must be more than 0. Pass for example Budget(cost='2.50')."
+        raise InvalidInput(msg)
+    currency = budget.currency
+    if currency:
+        check_currency(currency)
+    elif prices is not None:
+        currency = prices.currency
+    stored = replace(budget, cost=cost, currency=currency)
+    check_prices(stored, prices, root, None)
+    return stored
+
+
+def check_prices(
+    budget: Budget, prices: Prices | None, root: AgentProtocol, run_id: str | None
+) -> None:
+    """Raise `PriceUnknown` if a budget in money cannot be kept in this process."""
+    run = f"run {run_id} did not continue: " if run_id is not None else ""
+    if prices is None:
+        msg = (
+            f"{run}its budget of {budget.cost} {budget.currency} needs prices. Pass "
+            "prices=Prices({...}) to the runner."
+        )
+        raise PriceUnknown(msg.replace("  ", " "), run_id=run_id)
+    if prices.currency != budget.currency:
+        msg = (
+            f"{run}its budget is in {budget.currency}, and the prices are in "
+            f"{prices.currency}. Pass prices in {budget.currency}."
+        )
+        raise PriceUnknown(msg, run_id=run_id)
+    names = sorted({name for each in every_agent(root) for name in _model_names(each)})
+    unknown = [name for name in names if name not in prices]
+    if unknown:
+        msg = (
+            f"{run}the budget of {budget.cost} {budget.currency} needs the price of "
+            f"each model, and {', '.join(map(repr, unknown))} has none. Add it to "
+            "prices=."
+        )
+        raise PriceUnknown(msg, run_id=run_id)
+
+
+def _model_names(agent: AgentProtocol) -> tuple[str, ...]:
+    """Return the names under which the replies of an agent's model are priced."""
+    model = agent.model
+    if model is None:
+        return ()  # its first turn raises an error
+    if isinstance(model, str):
+        return (model,)
+    return getattr(model, "priced_names", None) or (model.name,)

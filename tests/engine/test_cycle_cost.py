@@ -1,0 +1,89 @@
+"""The work of one cycle of start, approval and resume, counted and not timed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, Approve, AsyncRunner, Finished, Suspended, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import FileStore, MemoryStore
+from continuations_storage.thread_pool import DaemonThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from continuations_storage import Store
+
+# A task costs three rounds of the event loop. One commit of a run that takes its claim,
+# one that keeps it, two model calls, one tool and their neighbours need these.
+_MAX_TASKS = 17
+# Each trip to a thread of the store costs as much as twenty small system calls.
+_MAX_THREAD_CALLS = 17
+
+
+async def _one_cycle(runner: AsyncRunner, run_id: str) -> None:
+    outcome = await runner.start("Pay 500.", run_id=run_id)
+    assert isinstance(outcome, Suspended)
+    await runner.decide(outcome.waits[0].id, Approve(by="kim"))
+    assert isinstance(await runner.resume(run_id), Finished)
+
+
+def _runner(store: Store) -> AsyncRunner:
+    @tool(approval=True)
+    async def pay(cents: int) -> str:
+        """Pay an amount."""
+        return f"Paid {cents}."
+
+    model = ScriptedModel([ToolCall("pay", {"cents": 500}), "It is paid."])
+    return AsyncRunner(Agent("payer", tools=[pay], model=model), store=store)
+
+
+def test_cycle_makes_few_tasks() -> None:
+    """An operation that has no neighbour runs in the task of its caller."""
+
+    async def scenario() -> list[str]:
+        runner = _runner(MemoryStore())
+        await _one_cycle(runner, "first")
+        made: list[str] = []
+
+        def factory(
+            loop: asyncio.AbstractEventLoop, coro: Any, **more: Any
+        ) -> asyncio.Task[Any]:
+            made.append(coro.__qualname__)
+            return asyncio.Task(coro, loop=loop, **more)
+
+        asyncio.get_running_loop().set_task_factory(factory)
+        await _one_cycle(runner, "second")
+        return made
+
+    made = asyncio.run(scenario())
+
+    assert len(made) <= _MAX_TASKS, made
+
+
+def test_cycle_makes_few_calls_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads, listings and deletes of missing keys need no thread."""
+    made: list[str] = []
+    run = DaemonThreadPool.run
+
+    async def counted(
+        self: DaemonThreadPool, function: Callable[..., Any], *args: Any
+    ) -> Any:
+        made.append(function.__name__)
+        return await run(self, function, *args)
+
+    async def scenario() -> None:
+        runner = _runner(FileStore(tmp_path))
+        await _one_cycle(runner, "first")
+        monkeypatch.setattr(DaemonThreadPool, "run", counted)
+        await _one_cycle(runner, "second")
+
+    asyncio.run(scenario())
+
+    assert len(made) <= _MAX_THREAD_CALLS, made
