@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.call_retries import Retries
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.failed_call import FailedCall
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         AlreadyDecided,
         Cancelled,
         ClockOff,
+        CompactionFailed,
         ContinuationsError,
         Corrupt,
         DecisionRefused,
@@ -131,6 +133,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": ["Agent"],
     "continuations.authoring.approval": ["ApprovalPolicy"],
     "continuations.authoring.ask_person": ["ask_person"],
+    "continuations.authoring.compaction": ["Compaction"],
     "continuations.authoring.context": ["ToolContext"],
     "continuations.authoring.readings": ["Money", "Secret"],
     "continuations.authoring.call_retries": ["Retries"],
@@ -208,6 +211,7 @@ _EXPORTS_BY_MODULE = {
         "AlreadyDecided",
         "Cancelled",
         "ClockOff",
+        "CompactionFailed",
         "ContinuationsError",
         "Corrupt",
         "DecisionRefused",
@@ -267,6 +271,8 @@ __all__ = [
     "ChangeRequest",
     "ChangeResult",
     "ClockOff",
+    "Compaction",
+    "CompactionFailed",
     "Continuation",
     "ContinuationsError",
     "Continue",

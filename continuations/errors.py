@@ -253,6 +253,16 @@ class HookFailed(ModelError):
     hook: str = ""
 
 
+class CompactionFailed(ModelError):
+    """The history of an agent is above its hard budget and was not shortened.
+
+    Causes are a summary that failed, or messages that stay as they are and need too
+    many tokens. Nothing was sent to the agent's model, and the history is as before.
+    Correct the cause that the text names, or raise `hard`, then resume the run. In a
+    thread, the reply to the message is `Failed` with code `compaction` instead.
+    """
+
+
 class AgentChanged(ContinuationsError):
     """The running code does not fit the run: an agent or a tool is missing or differs.
 

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     )
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.base_tool import EnabledCondition
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
 
 
@@ -123,6 +124,8 @@ class Agent(Generic[Output]):
         hooks: Functions that observe or change requests, replies and calls; see
             `Hooks`. Default: none.
         guardrails: Checks of input, output and calls; see `Guardrails`. Default: none.
+        compaction: `Compaction(soft=..., hard=...)`: when the history of a frame is
+            shortened, and how. Default: never.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -151,6 +154,7 @@ class Agent(Generic[Output]):
     suspend_when: SuspendConditions = ()
     hooks: Hooks | None = None
     guardrails: Guardrails | None = None
+    compaction: Compaction | None = None
 
     @overload
     def __init__(
@@ -185,6 +189,10 @@ class Agent(Generic[Output]):
         self._policy = agent_policy.checked_policy(name, self.approval)
         self.approval = self._policy
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
+        if self.compaction is not None:
+            from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+
+            check_compaction(name, self.compaction)
         if not agent_declaration.is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
@@ -299,16 +307,7 @@ class Agent(Generic[Output]):
 
     @cached_property
     def _context_types(self) -> tuple[tuple[str, Any], ...]:
-        agents: list[AgentProtocol] = [self]
-        seen = {id(self)}
-        for agent in agents:  # grows while it is read
-            for tool in agent.tools_by_name.values():
-                below = tool.sub_agent
-                if below is not None and id(below) not in seen:
-                    seen.add(id(below))
-                    agents.append(below)
-        types = ((agent.name, agent.context_type) for agent in agents)
-        return tuple(pair for pair in types if pair[1] is not None)
+        return agent_declaration.context_types_of(self)
 
     # Model, input and output --------------------------------------------------
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.compaction import Compaction
     from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
@@ -48,6 +49,7 @@ class AgentOptions(TypedDict, total=False):
     suspend_when: SuspendConditions
     hooks: Hooks | None
     guardrails: Guardrails | None
+    compaction: Compaction | None
 
 
 OPTIONS = (*AgentOptions.__annotations__, "output_type")
@@ -74,6 +76,20 @@ def check_guards(name: str, hooks: object, guardrails: object) -> None:
 def options_of(agent: object) -> dict[str, Any]:
     """Return the options of an agent by name."""
     return {option: getattr(agent, option) for option in OPTIONS}
+
+
+def context_types_of(agent: AgentProtocol) -> tuple[tuple[str, Any], ...]:
+    """Return the `context_type` of an agent and of each one below, with its name."""
+    agents = [agent]
+    seen = {id(agent)}
+    for each in agents:  # grows while it is read
+        for tool in each.tools_by_name.values():
+            below = tool.sub_agent
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                agents.append(below)
+    types = ((each.name, each.context_type) for each in agents)
+    return tuple(pair for pair in types if pair[1] is not None)
 
 
 def is_tools_function(tools: object) -> bool:

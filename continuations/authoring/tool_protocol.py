@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from continuations.authoring.agent_data import AgentData
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,13 +27,9 @@ if TYPE_CHECKING:
     from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.failed_call import ToolErrorFunction
-    from continuations.authoring.guardrails import Guardrails
-    from continuations.authoring.hooks import Hooks
-    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
-    from continuations.core.model_protocol import Model, OutputSchema
 
 OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
 
@@ -297,89 +295,8 @@ class ToolProtocol(Protocol):
         ...
 
 
-class AgentProtocol(Protocol):
+class AgentProtocol(AgentData, Protocol):
     """An agent whose frames the engine runs. `Agent` implements it."""
-
-    # How often the model is asked again after a wrong final reply.
-    output_retries: int
-    # Whether `tool_choice` applies to the first turn of a frame only.
-    reset_tool_choice: bool
-    hooks: Hooks | None
-    guardrails: Guardrails | None
-
-    @property
-    def name(self) -> str:
-        """The name of the agent."""
-        ...
-
-    @property
-    def description(self) -> str | None:
-        """The description for the model of a calling agent; `None`: the default."""
-        ...
-
-    @property
-    def instructions_digest(self) -> str:
-        """The digest of the instructions; of the name if they are a function."""
-        ...
-
-    async def make_instructions(self, agent_input: Any, context: Any) -> str:
-        """Return the system message of a conversation; the function's errors pass."""
-        ...
-
-    @property
-    def context_type(self) -> Any:
-        """The class of the application's object; `None`: any."""
-        ...
-
-    @property
-    def context_types(self) -> tuple[tuple[str, Any], ...]:
-        """The `context_type` of this agent and of each one below, with its name."""
-        ...
-
-    @property
-    def model(self) -> str | Model | None:
-        """The name of a model, or a `Model`; `None`: a turn raises `ModelError`."""
-        ...
-
-    @property
-    def model_name(self) -> str | None:
-        """The name of the model; `None` if the agent has no model."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Options that are sent to the provider unchanged."""
-        ...
-
-    @property
-    def max_turns(self) -> int | None:
-        """The limit of model turns in one frame; `None`: no limit."""
-        ...
-
-    @property
-    def max_denials(self) -> int | None:
-        """In how many turns one call may be denied; `None`: no limit."""
-        ...
-
-    @property
-    def input_type(self) -> Any:
-        """The type of the arguments when another agent calls this one."""
-        ...
-
-    @property
-    def output_type(self) -> Any:
-        """The type of the final reply."""
-        ...
-
-    @property
-    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
-        """The conditions that suspend a frame before a turn of the model."""
-        ...
-
-    @property
-    def output_schema(self) -> OutputSchema | None:
-        """The JSON Schema of the final reply; `None`: text."""
-        ...
 
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
@@ -388,13 +305,4 @@ class AgentProtocol(Protocol):
 
     def get_tool(self, name: str) -> ToolProtocol | None:
         """Return a tool by name; `None` if the agent has no such tool."""
-        ...
-
-    def first_user_message(self, arguments_json: str) -> str:
-        """Return the text of the first user message for the arguments of a call."""
-        ...
-
-    def parse_output(self, text: str) -> Any:
-        """Return the output that a final reply contains; raises `OutputInvalid`."""
-        ...
         ...

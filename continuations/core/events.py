@@ -37,6 +37,8 @@ class ModelReplied:
     stored ones. `error_code` is the code of `output_error`. `next_message` is a message
     of a user that follows the reply instead of the end. `trip` is the guardrail that
     refused the output.
+
+    `context_tokens` are those of the request and the reply, or 0: nothing counts them.
     """
 
     frame_id: str
@@ -50,6 +52,7 @@ class ModelReplied:
     error_code: str = "output"
     next_message: Message | None = None
     trip: Trip | None = None
+    context_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,38 @@ class TurnRefused:
     message: Message
     usage: Usage
     trip: Trip | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCompacted:
+    """The first messages of a frame are replaced by others, of which fewer are needed.
+
+    `log_id` and `count` say which messages: the first ones of that log. The numbers are
+    those of `HistoryRecord`. `usage` is the cost of the summary.
+    """
+
+    frame_id: str
+    log_id: int
+    count: int
+    messages: tuple[Message, ...]
+    summary_number: int
+    replaced: int
+    tokens_before: int
+    tokens_after: int
+    attempt_above: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryFailed:
+    """No summary of a frame was made, and the frame goes on without one.
+
+    The next one is tried above `attempt_above` tokens. `usage` is the cost.
+    """
+
+    frame_id: str
+    attempt_above: int
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +262,8 @@ Event: TypeAlias = (
     | ModelFailed
     | ModelDelayed
     | TurnRefused
+    | HistoryCompacted
+    | SummaryFailed
     | ReplyConfirmed
     | UserMessageAdded
     | ThreadClosed

@@ -46,6 +46,29 @@ class DenialCount:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryRecord:
+    """How large the messages of a frame are, and what compactions did to them.
+
+    Attributes:
+        tokens: Tokens of the first messages, as the provider counted them; 0 if it did
+            not.
+        counted: Number of those messages.
+        summary_number: Number of the summary among the messages, from 1; 0: none.
+        attempt_above: The tokens above which the next summary is tried, if they are
+            more than the soft budget.
+        tokens_before: Tokens before the last compaction; 0 after the next reply.
+        replaced: Messages that the summary replaced; 0 after the next reply.
+    """
+
+    tokens: int = 0
+    counted: int = 0
+    summary_number: int = 0
+    attempt_above: int = 0
+    tokens_before: int = 0
+    replaced: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
     """One frame in the flat table of a run; its messages are in the log of the same id.
@@ -77,6 +100,8 @@ class FrameRow:
             user.
         trips: The guardrails that tripped since the model last replied, the newest
             last.
+        history: How large the messages are, and what compactions did to them, or
+            `None`. Only frames of agents with a compaction have it.
     """
 
     id: str
@@ -97,6 +122,7 @@ class FrameRow:
     retries: int = 0
     continues: int = 0
     trips: tuple[Trip, ...] = ()
+    history: HistoryRecord | None = None
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

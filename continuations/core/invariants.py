@@ -38,6 +38,12 @@ def _violations(state: RunState) -> Iterator[str]:
         return
     for frame in state.frames.values():
         yield from _frame_violations(state, frame)
+        record = frame.history
+        if record is not None and (
+            max(record.counted, record.summary_number)
+            > len(state.logs[frame.id].messages)
+        ):
+            yield f"frame {frame.id} counts messages that it does not have"
     for call in state.calls.values():
         yield from _call_violations(state, call)
     for wait in state.waits.values():

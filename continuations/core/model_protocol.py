@@ -75,7 +75,8 @@ class ModelRequest:
         settings: Options for the provider, passed on unchanged (`temperature`,
             `reasoning_effort`, ...). They win over what the adapter adds.
         agent: The name of the agent, for logs and tests. It is not sent.
-        run_id: The id of the run, for logs and tests. It is not sent.
+        run_id: The id of the run, for logs and tests. It is not sent, except as the
+            metadata of a reply that the provider computes later.
         on_delta: A model that can stream awaits this function with each part of the
             reply, before it reads the next part. `None`: the model need not
             stream. The returned reply contains all parts in every case.

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.messages import user_message
+from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.core.events import ModelReplied
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
@@ -28,18 +30,36 @@ def retry_message(problem: str) -> Message:
     return user_message(f"{_PREFIX}{problem}\nReply again, with the whole output.")
 
 
+def is_retry_request(message: Message) -> bool:
+    """Return whether a message asks the model to reply again."""
+    return message.role == "user" and message.content.startswith(_PREFIX)
+
+
 def count_retries(frame: FrameRow, messages: Sequence[Message]) -> int:
     """Return how often a model was asked again since the last message of a user.
 
     Messages that a hook adds do not start the count of the frame again.
     """
+    # The number of the message that is a summary, from 1; 0: none.
+    summary_number = frame.history.summary_number if frame.history is not None else 0
     count = 0
-    for message in reversed(messages):
-        if message.role == "user":
-            if not message.content.startswith(_PREFIX):
+    for number in range(len(messages), 0, -1):
+        message = messages[number - 1]
+        if message.role == "user" and number != summary_number:
+            if not is_retry_request(message):
                 break
             count += 1
     return max(count, frame.retries)
+
+
+def check_reply(frame: FrameRow, event: ModelReplied) -> None:
+    """Raise `IllegalTransition` if a frame cannot take a reply."""
+    if frame.open_call_ids:
+        raise illegal_transition(f"frame {frame.id} has open calls", event)
+    if event.message.role != "assistant":
+        raise illegal_transition(f"the reply has the role {event.message.role}", event)
+    if frame.parent_call_id is not None and not event.is_final:
+        raise illegal_transition("only the root frame reads messages", event)
 
 
 def counted(frame: FrameRow, *, retries: bool, continues: Message | None) -> FrameRow:

@@ -109,12 +109,7 @@ def advance(state: RunState, event: Event) -> RunState:
 
 def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     frame = draft.frame(event.frame_id)
-    if frame.open_call_ids:
-        raise illegal_transition(f"frame {frame.id} has open calls", event)
-    if event.message.role != "assistant":
-        raise illegal_transition(f"the reply has the role {event.message.role}", event)
-    if frame.parent_call_id is not None and not event.is_final:
-        raise illegal_transition("only the root frame reads messages", event)
+    output_retries.check_reply(frame, event)
     run_events.add_usage(draft, event.usage)
     if event.added:
         draft.append(frame.id, *event.added)
@@ -127,6 +122,10 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         model_error=None,
         trips=(),
     )
+    if event.context_tokens or frame.history:
+        from continuations.core import history  # noqa: PLC0415 - few agents count
+
+        frame = history.after_reply(frame, event, draft.log(frame.id))
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return

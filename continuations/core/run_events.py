@@ -11,9 +11,11 @@ from continuations.core.events import (
     FrameWatched,
     GrantGiven,
     GrantsRevoked,
+    HistoryCompacted,
     ModelFailed,
     OperatorRequestTaken,
     SignalsKept,
+    SummaryFailed,
     SuspensionBegan,
     SuspensionEnded,
     ThreadClosed,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         | FrameWatched
         | GrantGiven
         | GrantsRevoked
+        | HistoryCompacted
+        | SummaryFailed
         | OperatorRequestTaken
         | SuspensionBegan
         | SuspensionEnded
@@ -54,6 +58,8 @@ RUN_EVENTS = (
     FrameWatched,
     GrantGiven,
     GrantsRevoked,
+    HistoryCompacted,
+    SummaryFailed,
     OperatorRequestTaken,
     SuspensionBegan,
     SuspensionEnded,
@@ -63,11 +69,15 @@ RUN_EVENTS = (
 )
 
 
-def apply(draft: Draft, event: RunEvent) -> None:
+def apply(draft: Draft, event: RunEvent) -> None:  # noqa: C901 - one case for each event
     """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
     match event:
         case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():
             threads.apply(draft, event)
+        case HistoryCompacted() | SummaryFailed():
+            from continuations.core import history  # noqa: PLC0415 - few agents have it
+
+            history.apply(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
         case EventTaken():

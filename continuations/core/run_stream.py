@@ -110,6 +110,24 @@ class MessageAdded(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted(BaseEvent):
+    """The history of a frame was shortened. Its older messages are in older versions.
+
+    Attributes:
+        tokens_before: Tokens of the messages before, as provider or estimate counted.
+        tokens_after: Tokens of the messages after.
+        replaced: Number of messages that a summary replaced; 0 if only results of tools
+            were cut.
+        summary: The message with the summary, or `None`.
+    """
+
+    tokens_before: int
+    tokens_after: int
+    replaced: int
+    summary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposed(BaseEvent):
     """A model asked for a call.
 
@@ -242,6 +260,7 @@ StreamEvent: TypeAlias = (
     | FrameStarted
     | FrameEnded
     | MessageAdded
+    | Compacted
     | CallProposed
     | CallStarted
     | CallEnded
@@ -257,6 +276,7 @@ EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     FrameStarted,
     FrameEnded,
     MessageAdded,
+    Compacted,
     CallProposed,
     CallStarted,
     CallEnded,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from continuations.core import jsontext, run_stream, tool_messages
+from continuations.core import history, jsontext, run_stream, tool_messages
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
@@ -218,19 +218,20 @@ class _VersionDiff:
     def _added_messages(self, frame_id: str) -> tuple[Message, ...]:
         log = self._after.logs[frame_id]
         old = self._before.logs.get(frame_id) if self._before else None
-        return log.messages[len(old.messages) :] if old else log.messages
+        return history.added_messages(old, log, self._after.frames[frame_id])
 
     def _add_frame(self, row: FrameRow) -> None:
         added = self._added_messages(row.id)
         calls = self._calls_of.get(row.id, [])
-        if not added and not calls and row.id in self._old_frames:
+        old = self._before.logs.get(row.id) if self._before else None
+        compacted = history.fields_of_event(old, self._after.logs[row.id], row)
+        is_known = row.id in self._old_frames
+        if is_known and not (added or calls or compacted):
             return
         path = self._path(row.id, self._after)
-        if row.id not in self._old_frames:
-            agent, call = row.agent, row.parent_call_id
-            self._add(
-                run_stream.FrameStarted, frame=row.id, path=path, agent=agent, call=call
-            )
+        if not is_known:
+            values = {"agent": row.agent, "call": row.parent_call_id}
+            self._add(run_stream.FrameStarted, frame=row.id, path=path, **values)
         open_calls = self._old_calls_of.get(row.id, [])
         by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}
         asked: dict[str, str] = {}
@@ -252,6 +253,8 @@ class _VersionDiff:
             # The calls of a first version that is no start are rows or history.
             if self._before is not None:
                 asked |= self._propose(row.id, path, message, by_tool_call_id)
+        if compacted:
+            self._add(run_stream.Compacted, frame=row.id, path=path, **compacted)
         for call_row in calls:
             self._add_open_call(call_row, path)
 

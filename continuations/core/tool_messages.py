@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.
-_INCOMPLETE_REPLY_TEXTS = {
+INCOMPLETE_REPLY_TEXTS = {
     "length": (
         "the model's reply was cut off at its length limit. Raise the limit in the "
         "settings of the agent, or ask for less."
@@ -53,10 +53,8 @@ _EMPTY_REPLY_TEXT = (
 
 def final_frame_state(message: Message, event: ModelReplied) -> Returned | Errored:
     """Return the end of a frame whose model replied without a tool call."""
-    if event.finish_reason in _INCOMPLETE_REPLY_TEXTS:
-        return Errored(
-            event.finish_reason, _INCOMPLETE_REPLY_TEXTS[event.finish_reason]
-        )
+    if event.finish_reason in INCOMPLETE_REPLY_TEXTS:
+        return Errored(event.finish_reason, INCOMPLETE_REPLY_TEXTS[event.finish_reason])
     if is_empty_reply(message):
         return Errored("empty", _EMPTY_REPLY_TEXT)
     if event.output_error is not None:
@@ -66,7 +64,7 @@ def final_frame_state(message: Message, event: ModelReplied) -> Returned | Error
 
 def is_incomplete(event: ModelReplied) -> bool:
     """Return whether the provider cut off or withheld a part of the reply."""
-    return event.finish_reason in _INCOMPLETE_REPLY_TEXTS
+    return event.finish_reason in INCOMPLETE_REPLY_TEXTS
 
 
 def asks_again(frame: FrameRow, event: ModelReplied) -> bool:

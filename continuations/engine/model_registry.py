@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
 from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
@@ -16,7 +16,6 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.core.prices import Prices
     from continuations.engine.run_options import ShouldPause
@@ -34,6 +33,25 @@ _MAX_REPLY_ID_CHARS = 500
 
 # A model returns a reply, or the id of a reply that comes later.
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
+
+
+class AskedAgent(Protocol):
+    """An agent whose model is asked."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: the agent has no model."""
+        ...
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model; `None` if the agent has no model."""
+        ...
 
 
 class ModelRegistry:
@@ -64,7 +82,7 @@ class ModelRegistry:
 
     async def get_reply(
         self,
-        agent: AgentProtocol,
+        agent: AskedAgent,
         request: ModelRequest,
         should_pause: ShouldPause = never_pause,
         *,
@@ -105,7 +123,7 @@ class ModelRegistry:
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
 
-    def _with_cost(self, agent: AgentProtocol, usage: Usage) -> Usage:
+    def _with_cost(self, agent: AskedAgent, usage: Usage) -> Usage:
         name = agent.model_name
         if self.prices is None or name is None:
             return usage
@@ -142,7 +160,7 @@ class ModelRegistry:
         ).begin()
 
     async def _request_once(
-        self, agent: AgentProtocol, request: ModelRequest, pending_reply: str | None
+        self, agent: AskedAgent, request: ModelRequest, pending_reply: str | None
     ) -> ModelAnswer:
         model: Any = self._model_of(agent, request)
         can_poll = hasattr(model, "poll")
@@ -181,7 +199,7 @@ class ModelRegistry:
         )
         raise ModelError(msg, run_id=request.run_id)
 
-    def _model_of(self, agent: AgentProtocol, request: ModelRequest) -> Model:
+    def _model_of(self, agent: AskedAgent, request: ModelRequest) -> Model:
         if agent.model is None:
             msg = (
                 f"run {request.run_id}: agent {agent.name!r} has no model. Pass "

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
     from continuations.engine.guarded_turn import GuardedTurn
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
@@ -142,6 +143,7 @@ class ModelTurn:
             may_retry=problem is not None
             and output_retries.count_retries(frame, log.messages)
             < agent.output_retries,
+            context_tokens=_context_tokens(reply.usage) if agent.compaction else 0,
         )
         if guarded is None:
             return event
@@ -196,6 +198,16 @@ def _settings(
     if "tool_choice" in settings and (is_forced_again or not tools):
         return {name: settings[name] for name in settings if name != "tool_choice"}
     return settings
+
+
+def _context_tokens(usage: Usage) -> int:
+    """Return the tokens of the conversation, 0 if they are not known.
+
+    A usage of several responses is the sum of their requests.
+    """
+    if usage.requests > 1 or not usage.input_tokens:
+        return 0
+    return usage.total_tokens
 
 
 def _output_problem(agent: AgentProtocol, message: Message) -> str | None:

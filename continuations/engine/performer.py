@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
 
+# No limit of an agent is lower.
+_SHORT_RESULT = 200
+
 
 def _no_claim() -> None:
     """Return nothing: without a store there is no claim."""
@@ -168,6 +171,13 @@ class Performer:
     async def _ask_model(self, state: RunState, frame_id: str) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
+        if agent.compaction is not None:
+            from continuations.engine.compactor import Compactor  # noqa: PLC0415 - few agents have one
+
+            compactor = Compactor(self.model_registry, self.run_options, self.ports)
+            event = await compactor.event(state, frame, agent, agent.compaction)
+            if event is not None:
+                return event
         turn = ModelTurn(self.model_registry, self.run_options, self.ports)
         return await turn.ask(state, frame, agent)
 
@@ -209,10 +219,21 @@ class Performer:
             )
             return await failed.event(state, call, tool, error, gate)
         if isinstance(result, str):
+            if len(result) > _SHORT_RESULT:
+                result = self._within_limit(state, call, result)
             return CallReturned(call_id=call.id, content=result)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
+
+    def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
+        """Return the result of a tool, cut if the agent of the call limits it."""
+        compaction = self.stack_binding.agent(state, call.frame_id).compaction
+        if compaction is None or compaction.result_limit is None:
+            return result
+        from continuations.core.shortened_text import shorten_middle  # noqa: PLC0415 - few agents limit results
+
+        return shorten_middle(result, compaction.result_limit)
 
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int

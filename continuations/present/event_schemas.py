@@ -47,6 +47,16 @@ _TYPES: tuple[tuple[str, str, Json], ...] = (
     ("FrameEnded", "An agent ended.", {**_FRAME, "output": TEXT_OR_NULL}),
     ("MessageAdded", "A message was added to a transcript.", {"message": OBJECT}),
     (
+        "Compacted",
+        "The history of a frame was shortened.",
+        {
+            "tokens_before": COUNT,
+            "tokens_after": COUNT,
+            "replaced": described(COUNT, "Messages that a summary replaced."),
+            "summary": TEXT_OR_NULL,
+        },
+    ),
+    (
         "CallProposed",
         "A model asked for a call.",
         {**_CALL, "arguments": {"type": ["object", "null"]}},

@@ -18,12 +18,15 @@
   that can succeed later are delivered again. The others are logged and dropped.
 - A schedule or rule of EventBridge: a sweep.
 - Direct invocations: `{"start": {"input": ...}}`, `{"resume": run_id}`,
-  `{"cancel": {"run_id": ...}}` and `{"sweep": true}`. A start without `run_id` uses
-  the request id, which stays the same when Lambda retries an asynchronous invocation.
+  `{"thread": {"agent": ..., "key": ..., "message": ...}}`,
+  `{"cancel": {"run_id": ...}}` and `{"sweep": true}`. A start without `run_id` and a
+  message without `id` use the request id, which stays the same when Lambda retries an
+  asynchronous invocation.
   With `"work": false`, a start only stores the run, and `wake` continues it.
 
 HTTP and direct invocations return the same JSON forms
-(`docs/schemas/continuations.schema.json`): `outcome`, `run` and `sweep_result`.
+(`docs/schemas/continuations.schema.json`): `outcome`, `run`, `thread_reply` and
+`sweep_result`.
 
 **Deciding** takes three billed requests to S3. It imports neither the application, nor
 the model client, nor pydantic: `agents` and `context` are loaded when the first run
@@ -75,6 +78,7 @@ from continuations.serve.aws.lambda_events import (
     ResumeEvent,
     StartEvent,
     SweepEvent,
+    ThreadEvent,
     gateway_response,
     parse_event,
 )
@@ -85,6 +89,7 @@ from continuations.serve.http.api import HttpApi
 from continuations.serve.option_checks import check_dispatcher
 from continuations.serve.run_responses import (
     outcome_response,
+    reply_response,
     run_response,
     sweep_response,
 )
@@ -245,7 +250,7 @@ class Handler:
 
     async def _run_command(
         self,
-        event: StartEvent | ResumeEvent | CancelEvent | SweepEvent,
+        event: StartEvent | ThreadEvent | ResumeEvent | CancelEvent | SweepEvent,
         request_id: str,
     ) -> Any:
         match event:
@@ -261,6 +266,13 @@ class Handler:
                     settings=event.settings,
                 )
                 return await self._outcome_response(outcome)
+            case ThreadEvent():
+                result, number = await self._runner.send_to_thread(
+                    event, own_id=request_id, door=Door("lambda event")
+                )
+                return await reply_response(
+                    self._runner.store, self._clock, result, number
+                )
             case ResumeEvent():
                 outcome = await self._runner.resume(event.run_id)
                 return await self._outcome_response(outcome)

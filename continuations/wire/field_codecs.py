@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import deadline_actions, jsontext
-from continuations.core.frames import ConditionCount, DenialCount
+from continuations.core.frames import (
+    ConditionCount,
+    DenialCount,
+    HistoryRecord,
+)
 from continuations.core.run import WHEN_BUSY, KeptSignal, is_label
 from continuations.core.ulid import is_ulid
 from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
@@ -105,6 +109,16 @@ def _read_count(value: object, where: str) -> ConditionCount:
         case _:
             why = "it must be a condition's name, its turns and a time"
             raise invalid_object(where, why)
+
+
+def _read_history(fields: FieldReader, name: str) -> HistoryRecord | None:
+    numbers: tuple[Any, ...] = fields.list_of(name, lambda value, _: value)
+    if not numbers:
+        return None
+    if len(numbers) != len(_HISTORY_NUMBERS) or not all(map(_is_count, numbers)):
+        why = f"it must have {len(_HISTORY_NUMBERS)} numbers of at least 0"
+        raise invalid_object(f"{fields.where}.{name}", why)
+    return HistoryRecord(*numbers)
 
 
 def _read_denials(value: object, where: str) -> DenialCount:
@@ -238,6 +252,18 @@ QUORUM = Codec(_write_quorum, _read_quorum)
 CONDITION_COUNTS = Codec(
     lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
     lambda fields, name: tuple(fields.list_of(name, _read_count)),
+)
+# The order is part of the format.
+_HISTORY_NUMBERS = (
+    "tokens",
+    "counted",
+    "summary_number",
+    "attempt_above",
+    "tokens_before",
+    "replaced",
+)
+HISTORY = Codec(
+    lambda record: [getattr(record, name) for name in _HISTORY_NUMBERS], _read_history
 )
 DENIAL_COUNTS = Codec(
     lambda denials: [[each.tool, each.digest, each.count] for each in denials],

@@ -46,6 +46,7 @@ from continuations.wire.field_codecs import (
     FLAG,
     GIVEN_GRANT,
     GRANTS,
+    HISTORY,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
     LABELS,
@@ -150,6 +151,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "retries", NUMBER),
         NewField(3, "continues", NUMBER),
         NewField(3, "trips", TRIPS),
+        NewField(3, "history", HISTORY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),

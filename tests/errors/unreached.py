@@ -22,6 +22,7 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
     "continuations/wire/trip_fields.py": _BYTES,
+    "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
     "continuations/models/responses_batch.py": (
         "the adapter catches it and returns a LostReply; see test_responses_later.py"
     ),
@@ -83,6 +84,8 @@ UNREACHED: dict[str, str] = {
     "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
+    "continuations/core/history.py": _FAULT_OF_OURS,
+    "continuations/wire/field_codecs.py:_read_history": _BYTES,
     "continuations/core/threads.py": _FAULT_OF_OURS,
     "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (

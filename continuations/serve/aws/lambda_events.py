@@ -24,6 +24,7 @@ from continuations.serve.http.request_response import Request
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from continuations.core.run import WhenBusy
     from continuations.serve.http.request_response import Response
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ResumeEvent",
     "StartEvent",
     "SweepEvent",
+    "ThreadEvent",
     "UnknownEvent",
     "gateway_response",
     "parse_event",
@@ -87,6 +89,18 @@ class StartEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadEvent:
+    """`{"thread": {"key": ..., "message": ...}}`; the other fields may be added."""
+
+    key: str
+    message: str = field(repr=False)
+    agent: str | None = None
+    id: str | None = None
+    by: str | None = None
+    when_busy: WhenBusy = "queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeEvent:
     """`{"resume": "run-id"}`."""
 
@@ -108,7 +122,13 @@ class SweepEvent:
 
 
 LambdaEvent: TypeAlias = (
-    HttpEvent | QueueEvent | StartEvent | ResumeEvent | CancelEvent | SweepEvent
+    HttpEvent
+    | QueueEvent
+    | StartEvent
+    | ThreadEvent
+    | ResumeEvent
+    | CancelEvent
+    | SweepEvent
 )
 
 _SCHEDULE_SOURCES = ("aws.events", "aws.scheduler")
@@ -137,8 +157,8 @@ def parse_event(event: object) -> LambdaEvent:
 def _unknown_event(detail: str) -> UnknownEvent:
     msg = (
         f"unknown Lambda event: {detail}. Nothing was done. Send an HTTP request, an "
-        'SQS message, a schedule, {"start": ...}, {"resume": ...}, {"cancel": ...} or '
-        '{"sweep": true}.'
+        'SQS message, a schedule, {"start": ...}, {"thread": ...}, {"resume": ...}, '
+        '{"cancel": ...} or {"sweep": true}.'
     )
     return UnknownEvent(msg)
 
@@ -156,6 +176,14 @@ _START_FIELDS = {
     "by": (False, str),
     "settings": (False, dict),
 }
+_THREAD_FIELDS = {
+    "key": (True, str),
+    "message": (True, str),
+    "agent": (False, str),
+    "id": (False, str),
+    "by": (False, str),
+    "when_busy": (False, str),
+}
 _CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, str)}
 
 
@@ -169,6 +197,8 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
             if "run_id" in fields:
                 layout.check_run_id(fields["run_id"])
             return StartEvent(**fields)
+        case "thread":
+            return ThreadEvent(**_check_fields(verb, value, _THREAD_FIELDS))
         case "resume":
             return ResumeEvent(run_id=layout.check_run_id(value, "resume"))
         case "cancel":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.loading import load_or_call
-from continuations.engine.outcomes import Suspended
+from continuations.engine.outcomes import Queued, Suspended
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_callable, check_seconds
 
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.agent import Agent
+    from continuations.core.doors import Door
     from continuations.core.identity import Identity
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
-    from continuations.engine.outcomes import Outcome
+    from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.ledger.claims import Clock
+    from continuations.serve.aws.lambda_events import ThreadEvent
     from continuations.serve.dispatch import Dispatcher
     from continuations_storage import Store
 
@@ -219,8 +221,34 @@ class LambdaRunner(AsyncRunner):
             await self._dispatch_if_paused(outcome)
         return result
 
-    async def _dispatch_if_paused(self, outcome: Outcome) -> None:
-        if not isinstance(outcome, Suspended) or not outcome.paused:
+    async def send_to_thread(
+        self, event: ThreadEvent, *, own_id: str, door: Door
+    ) -> tuple[SendResult[Any], int]:
+        """Post a message to a thread and work on its reply.
+
+        Args:
+            event: The message.
+            own_id: The id of a message whose event names no id.
+            door: The way by which the message came.
+
+        Returns:
+            The result, and the number of the message.
+        """
+        thread = self.thread(event.agent, key=event.key)
+        ticket = await thread.post(
+            event.message,
+            by=event.by,
+            id=own_id if event.id is None else event.id,
+            when_busy=event.when_busy,
+            context=self._context,
+            door=door,
+        )
+        result = await ticket.reply()
+        await self._dispatch_if_paused(result)
+        return result, ticket.number
+
+    async def _dispatch_if_paused(self, outcome: Outcome | SendResult[Any]) -> None:
+        if not isinstance(outcome, Suspended | Queued) or not outcome.paused:
             return
         _log.info("run %s is paused; it goes on in another invocation", outcome.run_id)
         if self.dispatcher is None:

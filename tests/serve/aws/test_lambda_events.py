@@ -19,6 +19,7 @@ from continuations.serve.aws.lambda_events import (
     ResumeEvent,
     StartEvent,
     SweepEvent,
+    ThreadEvent,
     UnknownEvent,
     gateway_response,
     parse_event,
@@ -192,6 +193,30 @@ OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
         StartEvent(input="go", work=False),
     ),
     "a resume": ({"resume": "r-1"}, ResumeEvent(run_id="r-1")),
+    "a message": (
+        {"thread": {"key": "customer 42", "message": "hello"}},
+        ThreadEvent(key="customer 42", message="hello"),
+    ),
+    "a message with all": (
+        {
+            "thread": {
+                "agent": "support",
+                "key": "customer 42",
+                "message": "hello",
+                "id": "m-1",
+                "by": "ann",
+                "when_busy": "merge",
+            }
+        },
+        ThreadEvent(
+            agent="support",
+            key="customer 42",
+            message="hello",
+            id="m-1",
+            by="ann",
+            when_busy="merge",
+        ),
+    ),
     "a cancel": ({"cancel": {"run_id": "r-1"}}, CancelEvent(run_id="r-1")),
     "a cancel with all": (
         {"cancel": {"run_id": "r-1", "by": "kim", "reason": "Enough."}},
@@ -272,6 +297,11 @@ UNKNOWN_EVENTS: list[Any] = [
     {"start": {"input": "go", "work": None}},
     {"start": {"input": "go", "work": "false"}},
     {"cancel": "r-1"},
+    {"thread": "customer 42"},
+    {"thread": {"key": "customer 42"}},
+    {"thread": {"message": "hello"}},
+    {"thread": {"key": "customer 42", "message": "hello", "text": "hello"}},
+    {"thread": {"key": 42, "message": "hello"}},
     {"cancel": {"by": "kim"}},
     {"cancel": {"run_id": "r-1", "by": True}},
     {"decide": "r-1"},

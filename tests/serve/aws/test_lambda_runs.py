@@ -365,6 +365,112 @@ def test_margin_above_the_timeout_still_makes_progress(cloud: LambdaTestCloud) -
     assert [] != cloud.effects()
 
 
+# Conversations ------------------------------------------------------------------
+
+CHAT: Script = {
+    "go": [
+        "hello",
+        [["pay", {"what": "x"}]],
+        "I have paid",
+        "at nine",
+    ]
+}
+
+
+def message(text: str, **more: str) -> dict[str, Any]:
+    """Return the event of a message to the conversation of customer 42."""
+    return {"thread": {"key": "customer 42", "message": text, "by": "ann", **more}}
+
+
+def test_messages_are_answered_by_cold_functions(cloud: LambdaTestCloud) -> None:
+    """Between the messages, no process exists; an approval comes in the middle."""
+    cloud = cloud.with_settings(script=CHAT).with_queue()
+
+    first = cloud.invoke(message("go", id="m-1"))
+    held = cloud.invoke(message("Pay, please.", id="m-2"))
+    late = cloud.invoke(message("When do you open?", id="m-3"))
+
+    for form in (first, held, late):
+        assert_matches_schema("thread_reply", form)
+    assert ("replied", 1, "hello") == (
+        first["status"],
+        first["number"],
+        first["output"],
+    )
+    assert ["suspended", "queued"] == [held["status"], late["status"]]
+    [wait] = held["waits"]
+    assert "ann" == wait["requester"]
+
+    # When the approval comes, the message of the queue resumes the conversation
+    assert 200 == cloud.approve(wait)[0]
+    cloud.invoke(queue_event(*cloud.receive_messages()))
+
+    # Then each event, sent again, has the reply to its own message
+    again = [
+        cloud.invoke(message(text, id=f"m-{number}"))
+        for number, text in enumerate(
+            ("go", "Pay, please.", "When do you open?"), start=1
+        )
+    ]
+    assert ["hello", "I have paid", "at nine"] == [each["output"] for each in again]
+    assert [1, 2, 3] == [each["number"] for each in again]
+    assert ["pay x"] == cloud.effects()
+    assert len(cloud.turns()) == len(set(cloud.turns())) == 4
+
+
+def test_message_without_an_id_has_that_of_the_request(cloud: LambdaTestCloud) -> None:
+    """Lambda retries an asynchronous invocation with the same request id."""
+    cloud = cloud.with_settings(script=CHAT)
+    replies: list[dict[str, Any]] = []
+    for _ in range(2):
+        with cloud.start_environment() as environment:
+            environment.send_event(message("go"), request_id="11111111-2222")
+            replies.append(environment.result())
+
+    assert replies[0] == replies[1]
+    assert 1 == len(cloud.turns())
+
+
+def test_reply_that_outlasts_the_function_goes_on_in_others(
+    cloud: LambdaTestCloud,
+) -> None:
+    """The message is stored, and the queue gets the run to resume."""
+    cloud = cloud.with_settings(script=LONG, MARGIN="3").with_queue()
+
+    result = cloud.invoke(message("go", id="m-1"), timeout=6.0)
+    assert ("suspended", []) == (result["status"], result["waits"])
+    resumed = 0
+    while messages := cloud.receive_messages():
+        cloud.invoke(queue_event(*messages), timeout=6.0)
+        resumed += 1
+
+    turns = cloud.turns()
+    reply = cloud.invoke(message("go", id="m-1"))
+    assert resumed >= 1
+    assert turns == cloud.turns()
+    assert ("replied", "all done") == (reply["status"], reply["output"])
+    assert [f"act {number}" for number in range(6)] == cloud.effects()
+
+
+def test_killed_function_loses_no_message(cloud: LambdaTestCloud) -> None:
+    """A sweep after the claim reads the message, and asks about the call."""
+    script: Script = {"go": [[["act", {"what": "x", "then": "die-once"}]], "all done"]}
+    cloud = cloud.with_settings(script=script, LEASE=str(LEASE))
+    with pytest.raises(FunctionError, match="-9"):
+        cloud.invoke(message("go", id="m-1"))
+    time.sleep(LEASE)
+    cloud.invoke({"sweep": True})
+
+    held = cloud.invoke(message("go", id="m-1"))
+    [unknown] = held["waits"]
+    assert ("suspended", "unknown") == (held["status"], unknown["kind"])
+    cloud.decide(unknown, {"decision": "answer", "value": "It did happen."})
+    reply = cloud.invoke(message("go", id="m-1"))
+
+    assert ("replied", "all done") == (reply["status"], reply["output"])
+    assert ["act x"] == cloud.effects()
+
+
 # One environment, many events ---------------------------------------------------
 
 

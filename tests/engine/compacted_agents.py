@@ -1,0 +1,79 @@
+"""Agents whose histories are shortened: what they do depends on their messages alone.
+
+The agent makes so many steps, and counts them by the results that it reads. A summary
+names the last step, so the agent goes on behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, Compaction, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from tests import effect_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from continuations.core.messages import Message
+    from continuations.models.interface import ModelRequest
+
+PADDING = "x" * 300
+_STEP = re.compile(r"step (\d+) done")
+
+
+@tool
+def step(number: int) -> str:
+    """Make a step."""
+    effect_log.append_effect("step", number)
+    return f"step {number} done {PADDING}"
+
+
+@tool(approval=True)
+def pay(cents: int) -> str:
+    """Pay an amount."""
+    effect_log.append_effect("pay", cents)
+    return f"paid {cents}"
+
+
+def last_step(messages: Sequence[Message]) -> int:
+    """Return the number of the last step that messages tell."""
+    found = [int(number) for each in messages for number in _STEP.findall(each.content)]
+    return max(found, default=0)
+
+
+def summary_of(request: ModelRequest) -> str:
+    """Return the reply to a request for a summary; the request is recorded."""
+    done = last_step(request.messages)
+    effect_log.append_effect("summary", done)
+    return f"The agent made its steps: step {done} done."
+
+
+def steps(count: int, *then: Any) -> Callable[[ModelRequest], Any]:
+    """Return a script with so many steps, then other replies, then the end."""
+
+    def reply(request: ModelRequest) -> Any:
+        if request.agent.endswith("/summary"):
+            return summary_of(request)
+        done = last_step(request.messages)
+        effect_log.append_turn(request.agent, done)
+        if done < count:
+            return ToolCall("step", {"number": done + 1}, id=f"s{done + 1}")
+        roles = [each.answered_call_id or "" for each in request.messages]
+        later = [each for each in roles if each.startswith("then")]
+        if len(later) < len(then):
+            line = then[len(later)]
+            name, arguments = line
+            return ToolCall(name, arguments, id=f"then{len(later)}")
+        return f"all {done} steps are done"
+
+    return reply
+
+
+def worker(script: Any, name: str = "worker", **options: Any) -> Agent:
+    """Return an agent with a history that is soon shortened."""
+    options.setdefault("compaction", Compaction(soft=800, hard=1600, keep_last=4))
+    options.setdefault("tools", [step, pay])
+    options.setdefault("instructions", "Make the steps.")
+    return Agent(name, model=ScriptedModel(script), **options)
