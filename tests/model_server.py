@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 # If it runs as a file, Python looks for modules only in the folder of the file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, check_request, parse_body
 
 if TYPE_CHECKING:
@@ -291,11 +291,7 @@ class _Server(LocalServer):
         self.model = model
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body in one packet
-
+class _Handler(LocalHandler, BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 # If it runs as a file, Python looks for modules only in the folder of the file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, parse_body
 from tests.models.responses_api import check_responses_request
 
@@ -299,11 +299,7 @@ class _Server(LocalServer):
         self.api = api
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body in one packet
-
+class _Handler(LocalHandler, BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._respond("GET")
 

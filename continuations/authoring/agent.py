@@ -10,12 +10,11 @@ from continuations.authoring import (
     agent_declaration,
     agent_options,
     agent_policy,
-    callables,
 )
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
     from continuations.authoring.output_spec import OutputSpec
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
@@ -126,6 +126,10 @@ class Agent(Generic[Output]):
         guardrails: Checks of input, output and calls; see `Guardrails`. Default: none.
         compaction: `Compaction(soft=..., hard=...)`: when the history of a frame is
             shortened, and how. Default: never.
+        state: The type of the agent's state, a pydantic model or a dataclass whose
+            fields have defaults. Each conversation of the agent has a state of its own,
+            which tools read as `ctx.state` and change with `ctx.update`. It is stored.
+            Default: no state.
 
     Raises:
         InvalidInput: An option is invalid, an item of `tools` cannot be a tool, or two
@@ -155,6 +159,10 @@ class Agent(Generic[Output]):
     hooks: Hooks | None = None
     guardrails: Guardrails | None = None
     compaction: Compaction | None = None
+    state: type[Any] | None = None
+
+    # The declared type of the state of each frame.
+    state_spec: StateSpec | None = None
 
     @overload
     def __init__(
@@ -189,10 +197,8 @@ class Agent(Generic[Output]):
         self._policy = agent_policy.checked_policy(name, self.approval)
         self.approval = self._policy
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
-        if self.compaction is not None:
-            from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
-
-            check_compaction(name, self.compaction)
+        agent_declaration.check_history(name, self.compaction)
+        self.state_spec = agent_declaration.state_spec_of(name, self.state)
         if not agent_declaration.is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
@@ -259,6 +265,7 @@ class Agent(Generic[Output]):
                     " them another name."
                 )
                 raise InvalidInput(msg)
+            agent_declaration.check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
         agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
@@ -314,11 +321,7 @@ class Agent(Generic[Output]):
     @property
     def instructions_digest(self) -> str:
         """The digest of the instructions; of the name if they are a function."""
-        if isinstance(self.instructions, str):
-            return jsontext.digest(self.instructions)
-        function: Any = self.instructions
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        return jsontext.digest("function", name)
+        return agent_declaration.instructions_digest(self.instructions)
 
     async def make_instructions(self, agent_input: Any, context: Any) -> str:
         """Return the system message of a conversation that starts.
@@ -336,11 +339,9 @@ class Agent(Generic[Output]):
         """
         if isinstance(self.instructions, str):
             return self.instructions
-        text: object = await callables.call(self.instructions, agent_input, context)
-        if isinstance(text, str):
-            return text
-        msg = f"the function returned {type(text).__name__}, not a string"
-        raise TypeError(msg)
+        return await agent_declaration.called_text(
+            self.instructions, agent_input, context
+        )
 
     @property
     def model_name(self) -> str | None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.core.model_protocol import Model, OutputSchema
 
@@ -94,6 +95,11 @@ class AgentData(Protocol):
     @property
     def guardrails(self) -> Guardrails | None:
         """The guardrails; `None`: there are none."""
+        ...
+
+    @property
+    def state_spec(self) -> StateSpec | None:
+        """The declared type of the state of each frame; `None`: no state."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The options of an agent by name, and the option `tools`: a list or a function."""
+"""The options of an agent by name, its list of tools, and the agents below it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from continuations.authoring import callables
 from continuations.authoring.agent_options import option_error
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
+from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model
@@ -49,6 +52,7 @@ class AgentOptions(TypedDict, total=False):
     suspend_when: SuspendConditions
     hooks: Hooks | None
     guardrails: Guardrails | None
+    state: type[Any] | None
     compaction: Compaction | None
 
 
@@ -73,23 +77,34 @@ def check_guards(name: str, hooks: object, guardrails: object) -> None:
         guarded_options.check_guarded_options(name, hooks, guardrails)
 
 
+def check_history(name: str, compaction: object) -> None:
+    """Raise `InvalidInput` for a wrong compaction."""
+    if compaction is not None:
+        from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+
+        check_compaction(name, compaction)
+
+
 def options_of(agent: object) -> dict[str, Any]:
     """Return the options of an agent by name."""
     return {option: getattr(agent, option) for option in OPTIONS}
 
 
-def context_types_of(agent: AgentProtocol) -> tuple[tuple[str, Any], ...]:
-    """Return the `context_type` of an agent and of each one below, with its name."""
-    agents = [agent]
-    seen = {id(agent)}
-    for each in agents:  # grows while it is read
-        for tool in each.tools_by_name.values():
-            below = tool.sub_agent
-            if below is not None and id(below) not in seen:
-                seen.add(id(below))
-                agents.append(below)
-    types = ((each.name, each.context_type) for each in agents)
-    return tuple(pair for pair in types if pair[1] is not None)
+def instructions_digest(instructions: Any) -> str:
+    """Return the digest of the instructions; of the name if they are a function."""
+    if isinstance(instructions, str):
+        return jsontext.digest(instructions)
+    name = getattr(instructions, "__qualname__", type(instructions).__qualname__)
+    return jsontext.digest("function", name)
+
+
+async def called_text(function: Any, agent_input: Any, context: Any) -> str:
+    """Return the text that a function of instructions makes; raises `TypeError`."""
+    text: object = await callables.call(function, agent_input, context)
+    if isinstance(text, str):
+        return text
+    msg = f"the function returned {type(text).__name__}, not a string"
+    raise TypeError(msg)
 
 
 def is_tools_function(tools: object) -> bool:
@@ -115,3 +130,41 @@ def resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
         return tools  # pyright: ignore[reportUnknownVariableType] - items may be any
     wanted = "a list, or a function that returns a list"
     raise option_error(agent_name, "tools", wanted, tools)
+
+
+def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:
+    """Return what the option `state` declares; raises `InvalidInput`."""
+    if type_ is None:
+        return None
+    from continuations.authoring import state_spec  # noqa: PLC0415 - it imports pydantic
+
+    return state_spec.make_state_spec(type_, agent_name=agent_name)
+
+
+def check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> None:
+    """Raise `InvalidInput` if a tool writes a state that its agent does not have."""
+    if tool.writes_state and type_ is None:
+        msg = (
+            f"agent {agent_name}: tool {tool.name} writes the state, and the agent has "
+            "none. Declare Agent(..., state=...)."
+        )
+        raise InvalidInput(msg)
+
+
+def context_types_of(root: AgentProtocol) -> tuple[tuple[str, Any], ...]:
+    """Return the `context_type` of an agent and of each one below, with its name."""
+    types = ((agent.name, agent.context_type) for agent in every_agent(root))
+    return tuple(pair for pair in types if pair[1] is not None)
+
+
+def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
+    """Return a root agent and each agent below it, once."""
+    agents = [root]
+    seen = {id(root)}
+    for agent in agents:  # grows while it is read
+        for tool in agent.tools_by_name.values():
+            below = tool.sub_agent
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                agents.append(below)
+    return agents

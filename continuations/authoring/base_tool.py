@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
-    from continuations.authoring.tool_protocol import AgentProtocol, OnTimeout
+    from continuations.authoring.tool_declaration import OnTimeout
+    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
 
@@ -66,6 +67,7 @@ class BaseTool(ABC):
         is_enabled: bool | EnabledCondition = True,
         summary: Summary | None = None,
         reversible: bool | None = None,
+        writes_state: bool = False,
     ) -> None:
         check_tool_name(name)
         self.name: str = name
@@ -104,6 +106,8 @@ class BaseTool(ABC):
             raise InvalidInput(msg)
         self._is_enabled = is_enabled
         self._check_type("reversible", reversible, bool, None)
+        self._check_type("writes_state", writes_state, bool)
+        self.writes_state = writes_state
         self._summary = summary
         self._reversible = reversible
 

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
+
+    # See `continuations.core.output_type`.
+    from typing_extensions import TypeVar
+
+    State = TypeVar("State", default=Any)
+else:
+    from typing import TypeVar
+
+    State = TypeVar("State")
+
+
+class StateAccess(Protocol):
+    """The state of an agent as one call reads and changes it: a `CallState`."""
+
+    def value(self) -> Any:
+        """Return the state as a new value."""
+        ...
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Change fields."""
+        ...
+
+    def take_patch(self) -> str | None:
+        """Return the changed fields as JSON text; nothing changes any more."""
+        ...
 
 
 def _no_form() -> None:
@@ -26,11 +51,12 @@ def _no_callback_url() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(Generic[State]):
     """The context of one call of a tool.
 
     A tool gets it in a parameter that is annotated with `ToolContext`, under any name.
-    The model does not see the parameter.
+    The model does not see the parameter. For type checkers, `ToolContext[Claim]` says
+    that the agent has a state of the type `Claim`.
 
     Attributes:
         run_id: The id of the run.
@@ -48,6 +74,7 @@ class ToolContext:
         make_wait_id: A function that returns `wait_id`.
         make_form: A function that returns `form`.
         make_callback_url: A function that returns `callback_url`.
+        call_state: The state of the agent, if it has one.
     """
 
     run_id: str
@@ -63,6 +90,48 @@ class ToolContext:
     make_callback_url: Callable[[], str] = field(
         default=_no_callback_url, repr=False, compare=False
     )
+    call_state: StateAccess | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def state(self) -> State:
+        """The state of the agent: a new value of `Agent(state=...)` at each access.
+
+        To change the run, call `update`. A change of the value itself is lost. A call
+        reads the state of the beginning of its turn. A tool with `writes_state` also
+        reads what earlier calls of the turn wrote, and what it wrote itself.
+
+        Raises:
+            InvalidInput: The agent has no state.
+        """
+        value: State = self._known_state().value()
+        return value
+
+    def update(self, **changes: Any) -> None:
+        """Change fields of the agent's state.
+
+        The changes are stored with the result of the call, and take effect when the
+        turn ends. If the call fails, or is denied or cancelled, they are dropped.
+
+        Args:
+            **changes: New values by the names of fields.
+
+        Raises:
+            InvalidInput: The agent has no state, the tool is not declared with
+                `writes_state=True`, or the call has ended. A field does not exist, or
+                its value has no JSON form.
+            ValueError: The changed state does not fit its type. The text is for the
+                model, which reads it if the tool does not catch the error.
+        """
+        self._known_state().update(changes)
+
+    def _known_state(self) -> StateAccess:
+        if self.call_state is None:
+            msg = (
+                "ctx.state is not available: the agent has no state. Declare "
+                "Agent(..., state=...) with a pydantic model or a dataclass."
+            )
+            raise InvalidInput(msg)
+        return self.call_state
 
     @property
     def wait_id(self) -> str:

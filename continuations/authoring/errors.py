@@ -21,3 +21,15 @@ class PolicyFailed(RuntimeError):
 
 class OutputInvalid(ValueError):
     """A final reply does not fit the `output_type`. The text is for the model."""
+
+
+class StateInvalid(ValueError):
+    """A state does not fit its type. The text is for the model.
+
+    Attributes:
+        places: Names of the fields that do not fit.
+    """
+
+    def __init__(self, text: str, places: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.places = places

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # The text of an annotation whose name exists only under `if TYPE_CHECKING:`.
 _CONTEXT_ANNOTATION = re.compile(
-    r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext\]?(?:\s*\|\s*None)?['\"]?"
+    r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext(?:\[[\w. ,\[\]]+\])?\]?"
+    r"(?:\s*\|\s*None)?['\"]?"
 )
 
 
@@ -50,5 +51,5 @@ def is_context_type(type_: Any) -> bool:
     if origin is Annotated:
         return is_context_type(get_args(type_)[0])
     if origin in {Union, types.UnionType}:
-        return ToolContext in get_args(type_)
-    return type_ is ToolContext
+        return any(map(is_context_type, get_args(type_)))
+    return type_ is ToolContext or origin is ToolContext

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
-    from continuations.authoring.tool_protocol import OnTimeout
+    from continuations.authoring.tool_declaration import OnTimeout
     from continuations.authoring.tool_waits import ToolWait
 
 # It takes the arguments as one dict; a ToolContext may follow.
@@ -61,6 +61,7 @@ class SchemaToolOptions(TypedDict, total=False):
     is_enabled: bool | EnabledCondition
     summary: Summary | None
     reversible: bool | None
+    writes_state: bool
     readings: Mapping[str, Reading] | None
 
 
@@ -90,6 +91,7 @@ class SchemaTool(WaitingTool):
         is_enabled: bool | EnabledCondition = True,
         summary: Summary | None = None,
         reversible: bool | None = None,
+        writes_state: bool = False,
         readings: Mapping[str, Reading] | None = None,
     ) -> None:
         super().__init__(
@@ -106,6 +108,7 @@ class SchemaTool(WaitingTool):
             is_enabled=is_enabled,
             summary=summary,
             reversible=reversible,
+            writes_state=writes_state,
         )
         self._check_type("description", description, str)
         if not callable(function):

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         SchemaTool,
         SchemaToolOptions,
     )
+    from continuations.authoring.tool_declaration import OnTimeout
     from continuations.authoring.tool_option_types import ToolOptions
-    from continuations.authoring.tool_protocol import OnTimeout
     from continuations.authoring.tool_signature import ToolSignature
     from continuations.authoring.tool_waits import ToolWait
 
@@ -69,6 +69,7 @@ class Tool(WaitingTool, Generic[P, R]):
         is_enabled: See `tool`.
         summary: See `tool`.
         reversible: See `tool`.
+        writes_state: See `tool`.
         scope: The local names that the annotations of a nested function use. `tool`
             passes them.
 
@@ -95,6 +96,7 @@ class Tool(WaitingTool, Generic[P, R]):
         is_enabled: bool | EnabledCondition = True,
         summary: Summary | None = None,
         reversible: bool | None = None,
+        writes_state: bool = False,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
@@ -111,6 +113,7 @@ class Tool(WaitingTool, Generic[P, R]):
             is_enabled=is_enabled,
             summary=summary,
             reversible=reversible,
+            writes_state=writes_state,
         )
         self.function = function
         callables.check_tool_function(function, self.name)
@@ -172,6 +175,7 @@ class Tool(WaitingTool, Generic[P, R]):
             is_enabled: See `tool`.
             summary: See `tool`.
             reversible: See `tool`.
+            writes_state: See `tool`.
             readings: `Money` and `Secret` by path: `"cents"`, `"card/number"`, and
                 `"*"` for every item, `"cards/*/number"`.
 
@@ -349,6 +353,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
             that returns the sentence. A model never writes it. Default: none.
         reversible: Whether people read that a call can be undone. Default: not said.
+        writes_state: Whether a call may use `ctx.update`. Such calls of one turn begin
+            one after another, in the order of the model. Default: `False`.
 
     Returns:
         A `Tool`, or a decorator if `function` is left out.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.periods import Duration
-    from continuations.authoring.tool_protocol import OnTimeout
+    from continuations.authoring.tool_declaration import OnTimeout
 
 
 class ToolOptions(TypedDict, total=False):
@@ -33,3 +33,4 @@ class ToolOptions(TypedDict, total=False):
     is_enabled: bool | EnabledCondition
     summary: Summary | None
     reversible: bool | None
+    writes_state: bool

@@ -16,110 +16,27 @@ Exactly the approved `arguments_json` run. `CallRow.arguments` has the same form
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from continuations.authoring.agent_data import AgentData
+from continuations.authoring.tool_declaration import ToolDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.approval import ApprovalPolicy
-    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
 
-OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
 
-
-class ToolProtocol(Protocol):
+class ToolProtocol(ToolDeclaration, Protocol):
     """A tool that a model may call.
 
     `Tool` wraps a Python function, `SchemaTool` a JSON Schema and a callable, and
     `AgentTool` an agent. The engine uses only this protocol.
     """
-
-    @property
-    def name(self) -> str:
-        """The name under which the model calls the tool."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description that the model reads."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments. Callers must not change it."""
-        ...
-
-    @property
-    def schema_json(self) -> str:
-        """The canonical JSON text of `parameters`."""
-        ...
-
-    @property
-    def contract_digest(self) -> str:
-        """The digest of name, version and schema, without titles and descriptions."""
-        ...
-
-    @property
-    def model_text_digest(self) -> str:
-        """The digest of description and schema with titles and descriptions."""
-        ...
-
-    @property
-    def version(self) -> str | None:
-        """The version that the author declared."""
-        ...
-
-    @property
-    def approval(self) -> ApprovalPolicy | None:
-        """The policy that decides which calls wait for a person; `None`: none do."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether a call has no side effect."""
-        ...
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether the engine may repeat a call after a crash."""
-        ...
-
-    @property
-    def verifiable(self) -> bool:
-        """Whether `verify_call` can find out if an interrupted call took effect."""
-        ...
-
-    @property
-    def timeout(self) -> float | None:
-        """The time limit of one call in seconds; `None`: no limit."""
-        ...
-
-    @property
-    def on_timeout(self) -> OnTimeout:
-        """The consequence of the time limit for a call that may not be repeated."""
-        ...
-
-    @property
-    def retries(self) -> Retries | None:
-        """How a call is tried again after its function raised; `None`: it is not."""
-        ...
-
-    @property
-    def on_error(self) -> ToolErrorFunction | None:
-        """The function that makes the text of an error; `None`: the standard text."""
-        ...
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Paths of the arguments that people must not read."""
-        ...
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
         """Return what people read about a call; `None`: nothing is declared.
@@ -306,3 +223,22 @@ class AgentProtocol(AgentData, Protocol):
     def get_tool(self, name: str) -> ToolProtocol | None:
         """Return a tool by name; `None` if the agent has no such tool."""
         ...
+
+
+_MISSING = object()
+_MEMBERS = tuple(
+    name
+    for part in (ToolDeclaration, ToolProtocol)
+    for name in vars(part)
+    if not name.startswith("_")
+)
+
+
+def is_tool(value: object) -> TypeGuard[ToolProtocol]:
+    """Return whether a value has every member of the protocol."""
+    # Not `isinstance` with a runtime-checkable protocol: before Python 3.12,
+    # `isinstance` reads every property. It would import pydantic and build each schema.
+    return not isinstance(value, type) and all(
+        inspect.getattr_static(value, name, _MISSING) is not _MISSING
+        for name in _MEMBERS
+    )

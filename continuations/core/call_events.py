@@ -32,6 +32,7 @@ class CallAccepted:
     repeatable: bool = False
     verifiable: bool = False
     secrets: tuple[str, ...] = ()
+    writes_state: bool = False
     approved_digest: str | None = None
     approved_until: datetime | None = None
     grant: str | None = None
@@ -53,6 +54,7 @@ class ApprovalRequested:
     verifiable: bool = False
     secrets: tuple[str, ...] = ()
     trip: Trip | None = None
+    writes_state: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +90,14 @@ class SubAgentStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReturned:
-    """The tool or the sub-agent returned a result."""
+    """The tool or the sub-agent returned a result.
+
+    `patch` has the fields of the agent's state that the tool changed, as JSON text.
+    """
 
     call_id: str
     content: str
+    patch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +111,14 @@ class CallRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallParked:
-    """The tool ran, and returned a wait instead of a result."""
+    """The tool ran, and returned a wait instead of a result.
+
+    `patch` is as in `CallReturned`. It counts once the call returns.
+    """
 
     call_id: str
     wait: Wait
+    patch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +197,14 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A person or `verify` gave the result of the call; the tool does not run."""
+    """A person or `verify` gave the result of the call; the tool does not run.
+
+    `patch` is as in `CallReturned`.
+    """
 
     call_id: str
     content: str
+    patch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.call_events import (
+    Answered,
     AnswerReceived,
     ApprovalRequested,
     Approved,
     CallAccepted,
     CallParked,
+    CallReturned,
     CallStarted,
     OutcomeUnknown,
     Reopened,
@@ -42,7 +44,7 @@ def check_attempts(row: CallRow, event: CallEvent) -> None:
         raise illegal_transition(f"call {row.id} may have run", event)
 
 
-def with_event_data(  # noqa: PLR0911 - one return for each kind of event
+def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
     row: CallRow, event: CallEvent
 ) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
@@ -73,6 +75,11 @@ def with_event_data(  # noqa: PLR0911 - one return for each kind of event
             return replace(row, arguments=event.arguments, original_arguments=original)
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
+        case CallReturned() | CallParked() | Answered() if event.patch is not None:
+            from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
+            patch = frame_state.with_patch(row.patch or "", event.patch)
+            return replace(row, patch=patch)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.
             form = row.form
@@ -107,5 +114,6 @@ def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
         repeatable=event.repeatable,
         verifiable=event.verifiable,
         secrets=event.secrets,
+        patch=row.patch or ("{}" if event.writes_state else None),
         quorum=None,
     )

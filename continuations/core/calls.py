@@ -170,6 +170,9 @@ class CallRow:
             after the calls that run in it.
         grant: Id of the grant that approved the call instead of a person, or `None`.
         form: Form that the approver filled in, as JSON text, or `None`.
+        patch: The fields of its agent's state that the call changes once the turn ends,
+            as the text of a JSON object. `None` if the tool does not write the state.
+            Calls that do begin one after another.
     """
 
     id: str
@@ -193,3 +196,4 @@ class CallRow:
     cancelled: str | None = None
     grant: str | None = None
     form: str | None = None
+    patch: str | None = None

@@ -7,6 +7,7 @@ copy.
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.frames import MessageLog
@@ -14,7 +15,7 @@ from continuations.core.state import RunState
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from continuations.core.calls import CallRow
     from continuations.core.frames import FrameRow
@@ -42,7 +43,9 @@ class LogDelta:
 class Delta:
     """The changed rows and the ids of removed rows.
 
-    `manifest` is `None` if it did not change.
+    `manifest` is `None` if it did not change. `states` has the states of agents that
+    changed, by frame id. They are no part of the stored rows of frames, which change
+    with every turn.
     """
 
     run: RunRow
@@ -52,24 +55,29 @@ class Delta:
     waits: tuple[Wait, ...]
     logs: Mapping[str, LogDelta]
     removed_ids: tuple[str, ...]
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def diff(base: RunState | None, new: RunState) -> Delta:
     """Return the delta from `base` to `new`; without a base, a full copy."""
     if base is None:
+        frames, states = _without_states({}, new.frames.values())
         return Delta(
             run=new.run,
             manifest=new.manifest,
-            frames=tuple(new.frames.values()),
+            frames=frames,
             calls=tuple(new.calls.values()),
             waits=tuple(new.waits.values()),
             logs={key: _full_log_delta(log) for key, log in new.logs.items()},
             removed_ids=(),
+            states=states,
         )
+    changed = _changed_rows(base.frames, new.frames)
+    frames, states = _without_states(base.frames, changed)
     return Delta(
         run=new.run,
         manifest=None if base.manifest == new.manifest else new.manifest,
-        frames=tuple(_changed_rows(base.frames, new.frames)),
+        frames=frames,
         calls=tuple(_changed_rows(base.calls, new.calls)),
         waits=tuple(_changed_rows(base.waits, new.waits)),
         logs=_log_deltas(base.logs, new.logs),
@@ -78,6 +86,7 @@ def diff(base: RunState | None, new: RunState) -> Delta:
             *(base.calls.keys() - new.calls.keys()),
             *(base.waits.keys() - new.waits.keys()),
         ),
+        states=states,
     )
 
 
@@ -101,7 +110,9 @@ def apply_delta(base: RunState | None, delta: Delta) -> RunState:
     return RunState.from_rows(
         run=delta.run,
         manifest=manifest,
-        frames=_merged_rows(base.frames if base else {}, removed_ids, delta.frames),
+        frames=_merged_rows(
+            base.frames if base else {}, removed_ids, _with_states(base, delta)
+        ),
         calls=_merged_rows(base.calls if base else {}, removed_ids, delta.calls),
         waits=_merged_rows(base.waits if base else {}, removed_ids, delta.waits),
         logs=logs,
@@ -114,6 +125,37 @@ def _changed_rows(base: Mapping[str, Row], new: Mapping[str, Row]) -> list[Row]:
         return []
     known = base.get
     return [row for key, row in new.items() if known(key) is not row]
+
+
+def _without_states(
+    base: Mapping[str, FrameRow], changed: Collection[FrameRow]
+) -> tuple[tuple[FrameRow, ...], Mapping[str, str]]:
+    """Return changed frames as they are stored, and the states that changed."""
+    states: dict[str, str] = {}
+    has_states = False
+    for row in changed:
+        old = base[row.id].state_json if row.id in base else ""
+        if row.state_json != old:
+            states[row.id] = row.state_json
+        has_states = has_states or row.state_json != ""
+    if not has_states:
+        return tuple(changed), states
+    return tuple([replace(row, state_json="") for row in changed]), states
+
+
+def _with_states(base: RunState | None, delta: Delta) -> Iterable[FrameRow]:
+    """Return the changed frames with their states, which are stored apart."""
+    old: Mapping[str, FrameRow] = base.frames if base else {}
+    frames: list[FrameRow] = []
+    states = dict(delta.states)
+    for row in delta.frames:
+        before = old[row.id].state_json if row.id in old else ""
+        state = states.pop(row.id, before)
+        frames.append(replace(row, state_json=state) if state else row)
+    if states:
+        msg = "a state belongs to no changed frame"
+        raise DeltaMismatch(msg)
+    return frames
 
 
 def _log_deltas(

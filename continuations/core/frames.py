@@ -102,6 +102,9 @@ class FrameRow:
             last.
         history: How large the messages are, and what compactions did to them, or
             `None`. Only frames of agents with a compaction have it.
+        state_json: The state of the agent as the text of a JSON object, with the fields
+            that tools have changed. Empty before the first change. A delta stores it
+            apart from the row.
     """
 
     id: str
@@ -123,6 +126,7 @@ class FrameRow:
     continues: int = 0
     trips: tuple[Trip, ...] = ()
     history: HistoryRecord | None = None
+    state_json: str = ""
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

@@ -15,6 +15,7 @@ from continuations.core.actions import (
 from continuations.core.calls import Proposed, Ready, Started, Unknown
 
 if TYPE_CHECKING:
+    from continuations.core.calls import CallRow
     from continuations.core.state import RunState
 
 # A call is `Started` when its start is recorded; only then does its tool run. A call of
@@ -32,8 +33,9 @@ _ACTIONS: dict[
 def plan(state: RunState) -> tuple[Action, ...]:
     """Return every action that needs no decision.
 
-    The order is that of the numbers in the ids of the frames and calls. An empty plan
-    means that the run has ended, or that a wait must end before it can advance.
+    The order is that of the numbers in the ids of the frames and calls. Calls of a turn
+    that write the state of their agent begin one after another. An empty plan means
+    that the run has ended, or that a wait must end before it can advance.
     """
     if state.is_suspended:
         return ()
@@ -41,11 +43,16 @@ def plan(state: RunState) -> tuple[Action, ...]:
     if len(ids) > 1:
         # Every process must plan in the same order.
         ids.sort(key=lambda row_id: int(row_id[1:]))
-    return tuple([_action(state, row_id) for row_id in ids])
+    actions: list[Action] = [
+        AskModel(row_id) if call is None else _ACTIONS[type(call.state)](row_id)
+        for row_id in ids
+        if (call := state.calls.get(row_id)) is None
+        or not (call.patch is not None and _is_held(state, call))
+    ]
+    return tuple(actions)
 
 
-def _action(state: RunState, row_id: str) -> Action:
-    call = state.calls.get(row_id)
-    if call is None:
-        return AskModel(row_id)
-    return _ACTIONS[type(call.state)](row_id)
+def _is_held(state: RunState, call: CallRow) -> bool:
+    from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
+    return frame_state.is_held(call, state.frames[call.frame_id], state.calls)

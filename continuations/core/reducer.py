@@ -267,7 +267,7 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     frame = replace(
         frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
     )
-    _append_results(draft, frame, rows)
+    frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(frame)
@@ -279,10 +279,6 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None
-
-
-def _append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
-    draft.append(frame.id, *tool_messages.results(frame, rows))
 
 
 def _stop_run(draft: Draft, failure: Failure) -> None:
@@ -302,7 +298,7 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
                 event = CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
         rows = [draft.call(call) for call in frame.open_call_ids]
-        _append_results(draft, frame, rows)
+        draft.put_frame(tool_messages.gather(draft, frame, rows))
     rests = draft.run.thread_key is not None and failure.code != "cancelled"
     _drop_waits(draft, keeps_pause=rests)
     if rests:

@@ -6,6 +6,7 @@ a success.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import denials
@@ -26,7 +27,10 @@ from continuations.core.messages import tool_message
 from continuations.core.output_retries import is_empty_reply
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from continuations.core.decisions import Decision
+    from continuations.core.draft import Draft
     from continuations.core.events import ModelReplied
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
@@ -106,17 +110,6 @@ def max_turns_error(frame: FrameRow) -> Errored:
         f"agent {frame.agent} used all of its {frame.max_turns} turns without a final "
         "reply. Raise max_turns, or give the agent a smaller task.",
     )
-
-
-def results(frame: FrameRow, rows: list[CallRow]) -> list[Message]:
-    """Return the tool messages of the closed calls of a frame."""
-    return [
-        tool_message(
-            row.tool_call_id,
-            tool_message_text(row, denials.count_of(frame.denials, row)),
-        )
-        for row in rows
-    ]
 
 
 def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
@@ -199,3 +192,22 @@ def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> 
     else:
         content = f"CANCELLED: it was not executed. {reason}"
     return Refused("cancelled", content)
+
+
+def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
+    """Append the results of a turn; return the frame with the state after the turn."""
+    results = [
+        tool_message(
+            row.tool_call_id,
+            tool_message_text(row, denials.count_of(frame.denials, row)),
+        )
+        for row in rows
+    ]
+    draft.append(frame.id, *results)
+    for row in rows:
+        if row.patch is not None:
+            from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
+            state = frame_state.after_turn(frame.state_json, rows)
+            return replace(frame, state_json=state)
+    return frame

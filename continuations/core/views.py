@@ -52,6 +52,15 @@ class Frame:
         return [message.data for message in self._run_state.logs[self._id].messages]
 
     @property
+    def state(self) -> dict[str, Any]:
+        """The stored state of the agent as a new dict of JSON values.
+
+        It has the fields that tools have changed; a missing field has its default.
+        """
+        text = self._run_state.frames[self._id].state_json
+        return dict(jsontext.parse(text)) if text else {}
+
+    @property
     def wait(self) -> Wait | None:
         """Open wait of the frame, or `None`: the model is not asked until it ends."""
         return self._run_state.suspending.get(self._id)

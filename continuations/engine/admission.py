@@ -258,5 +258,6 @@ def examined_under(tool: ToolProtocol, call: CallRow, wait: Wait) -> ApprovalReq
         repeatable=tool.repeatable,
         verifiable=tool.verifiable,
         secrets=tool.secrets,
+        writes_state=tool.writes_state,
         wait=wait,
     )

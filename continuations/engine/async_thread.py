@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.doors import PYTHON, Door
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.request_checks import optional_text
 from continuations.engine.thread_posts import ThreadPosts, check_key
@@ -214,6 +215,28 @@ class AsyncThread(Generic[Output]):
         """
         newest = await self.look()
         return [] if newest is None else newest.root.messages
+
+    @property
+    async def state(self) -> Any:
+        """The state of the agent in this conversation: `await thread.state`.
+
+        It is a new value of `Agent(state=...)`, with the changes of all turns that have
+        ended. Before the first message, it has the defaults.
+
+        Raises:
+            InvalidInput: The agent has no state.
+            AgentChanged: The stored state does not fit the type of the agent's state.
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        from continuations.engine.state_checks import typed_state  # noqa: PLC0415 - few agents have a state
+
+        newest = await self.look()
+        if newest is None:
+            return typed_state(self._agent, "")
+        root = newest.run_state.frames[ROOT_FRAME_ID]
+        return typed_state(self._agent, root.state_json, newest.run_id)
 
     async def look(self) -> Continuation | None:
         """Return the newest state of the thread, or `None` before the first message.

@@ -84,6 +84,7 @@ class CallExaminer:
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
             secrets=tool.secrets,
+            writes_state=tool.writes_state,
         )
         return await self._admitted(state, call, tool, examined, verdict, trip)
 
@@ -182,6 +183,7 @@ class CallExaminer:
             repeatable=tool.repeatable,
             verifiable=tool.verifiable,
             secrets=tool.secrets,
+            writes_state=tool.writes_state,
         )
         note = _noted(checked.trip, None)
         return self._ask(state, call, tool, examined, note, checked.trip)

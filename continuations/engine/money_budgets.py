@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.authoring.agent_tree import every_agent
+from continuations.authoring.agent_declaration import every_agent
 from continuations.core.prices import check_amount, check_currency
 from continuations.errors import InvalidInput, PriceUnknown
 

@@ -51,6 +51,7 @@ def park(
     *,
     now: datetime,
     ulid: str,
+    patch: str | None = None,
 ) -> CallParked | CallRaised:
     """Return the event of a tool that ran and returned a wait."""
     try:
@@ -68,7 +69,7 @@ def park(
             error,
         )
         return CallRaised(call_id=call.id, code="result", content=text)
-    return CallParked(call_id=call.id, wait=wait)
+    return CallParked(call_id=call.id, wait=wait, patch=patch)
 
 
 @dataclass(frozen=True, slots=True)

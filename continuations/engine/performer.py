@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -12,29 +12,21 @@ from continuations.authoring.errors import (
     ResultNotSerializable,
 )
 from continuations.authoring.tool_waits import ToolWait
-from continuations.core import jsontext
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.call_events import (
     Answered,
-    Approved,
     CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
-    Denied,
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.calls import Unknown
-from continuations.core.decisions import Answer, Approve, Decision, Deny
+from continuations.core.decisions import Approve
 from continuations.core.messages import user_message
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
 from continuations.engine.call_examination import CallExaminer
-from continuations.engine.call_waits import (
-    approval_digest,
-    approved_contract_digest,
-)
 from continuations.engine.model_turn import ModelTurn
 from continuations.engine.new_run import with_instructions
 from continuations.engine.rule_approvals import (
@@ -43,7 +35,10 @@ from continuations.engine.rule_approvals import (
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
-from continuations.engine.tool_contexts import make_tool_context
+from continuations.engine.tool_contexts import (
+    call_state_of,
+    make_tool_context,
+)
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
@@ -54,7 +49,6 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import RunTool
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Verdict
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
@@ -218,13 +212,17 @@ class Performer:
                 self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
+        changed = context.call_state
+        patch = None if changed is None else changed.take_patch()
         if isinstance(result, str):
             if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
-            return CallReturned(call_id=call.id, content=result)
+            return CallReturned(call_id=call.id, content=result, patch=patch)
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
-        return parked_calls.park(state, call, tool, result, now=now, ulid=ulid)
+        return parked_calls.park(
+            state, call, tool, result, now=now, ulid=ulid, patch=patch
+        )
 
     def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
         """Return the result of a tool, cut if the agent of the call limits it."""
@@ -238,6 +236,10 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
+        agent = self.stack_binding.find_agent(state, call.frame_id)
+        call_state = None
+        if agent is not None and agent.state_spec is not None:
+            call_state = call_state_of(agent.state_spec, state, call, tool)
         return make_tool_context(
             state.run,
             call,
@@ -245,6 +247,7 @@ class Performer:
             self.ports,
             fence=fence,
             context=self.run_options.context,
+            call_state=call_state,
         )
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
@@ -263,55 +266,20 @@ class Performer:
             verdict = None  # a check that fails establishes nothing
         if isinstance(verdict, ToolWait):
             return self._parked_by_verification(state, call, tool, verdict)
-        return self._verification_event(state, call, tool, verdict)
+        from continuations.engine.verification import verification_event  # noqa: PLC0415 - rarely needed
+
+        event = verification_event(self.ports, state, call, tool, verdict)
+        if isinstance(event, Answered):
+            changed = context.call_state
+            patch = None if changed is None else changed.take_patch()
+            return replace(event, patch=patch)
+        return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
         """Return whether a call that began without an approval needs one now."""
         if call.approved_digest is not None or call.stage or tool.approval is None:
             return False
         return asks_person(await tool.needs_approval(call.arguments or "{}"))
-
-    def _is_over(self, state: RunState, unknown: Unknown) -> bool:
-        """Return whether a call of unknown outcome cannot be running any more."""
-        over = state.waits[unknown.wait_id].approve_after
-        return over is None or self.ports.clock.now() > over
-
-    def _verification_event(
-        self,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        verdict: Verdict | None,
-    ) -> Event:
-        """Return the event of the verdict of a tool's `verify` function."""
-        assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
-        match verdict:
-            case Answer(value=str(text)):
-                return Answered(call_id=call.id, content=text)
-            case Answer(value=value):
-                try:
-                    return Answered(call_id=call.id, content=jsontext.canonical(value))
-                except jsontext.NotJson:
-                    return Unverified(call_id=call.id)
-            case Approve(arguments=None) if self._is_over(state, call.state):
-                contract = approved_contract_digest(tool)
-                digest = approval_digest(state, call, call.arguments or "{}", contract)
-                return Approved(call_id=call.id, digest=digest)
-            case Deny(reason=reason):
-                now = self.ports.clock.now()
-                wait = state.waits[call.state.wait_id]
-                decision = Decision(
-                    id=self.ports.ids.new_ulid(now),
-                    wait_id=wait.id,
-                    kind="deny",
-                    at=now,
-                    digest=wait.digest,
-                    by="verify",
-                    reason=reason,
-                )
-                return Denied(call_id=call.id, decision=decision)
-            case _:
-                return Unverified(call_id=call.id)
 
     def _parked_by_verification(
         self,

@@ -45,6 +45,7 @@ class ExaminedCall(TypedDict):
     repeatable: bool
     verifiable: bool
     secrets: tuple[str, ...]
+    writes_state: bool
 
 
 async def keep_no_record(_: Decision) -> None:

@@ -132,8 +132,13 @@ class StackBinding:
         """Raise `AgentChanged` unless the run can continue with the agents here.
 
         A frame without its agent can only end. It does so after a person denied or
-        answered a wait in it or below it.
+        answered a wait in it or below it. A stored state must fit the type of its
+        agent.
         """
+        if any(frame.state_json for frame in state.frames.values()):
+            from continuations.engine.state_checks import check_states  # noqa: PLC0415 - few agents have a state
+
+            check_states(state, self.find_agent)
         missing = self.missing_frames(state)
         if not missing:
             return

@@ -162,6 +162,22 @@ class Thread(Generic[Output]):
         """
         return portal.run_until_complete(self.async_thread.messages())
 
+    @property
+    def state(self) -> Any:
+        """The state of the agent in this conversation, read from the store.
+
+        It is a new value of `Agent(state=...)`, with the changes of all turns that have
+        ended. Before the first message, it has the defaults.
+
+        Raises:
+            InvalidInput: The agent has no state.
+            AgentChanged: The stored state does not fit the type of the agent's state.
+            RunErased: The thread was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_thread.state)
+
     def look(self) -> Continuation | None:
         """Return the newest state of the thread, or `None` before the first message.
 

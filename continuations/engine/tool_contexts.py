@@ -11,9 +11,12 @@ from continuations.ledger import layout
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
+    from continuations.authoring.call_state import CallState
+    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.engine.ports import Ports
 
 
@@ -31,6 +34,7 @@ def make_tool_context(
     *,
     fence: int,
     context: Any,
+    call_state: CallState | None = None,
 ) -> ToolContext:
     """Return the context of a call.
 
@@ -41,6 +45,7 @@ def make_tool_context(
         ports: The clock, and the URLs of callbacks.
         fence: The number of the last version.
         context: The object of the application.
+        call_state: The state of the agent, if it has one.
     """
     deadline = None
     if tool.timeout is not None:
@@ -56,6 +61,7 @@ def make_tool_context(
         deadline=deadline,
         make_wait_id=make_wait_id,
         context=context,
+        call_state=call_state,
     )
     if policy is not None and form is not None:
         made = replace(made, make_form=partial(policy.typed_form, form))
@@ -63,3 +69,14 @@ def make_tool_context(
     if url_of is None:
         return made
     return replace(made, make_callback_url=lambda: url_of(make_wait_id()))
+
+
+def call_state_of(
+    spec: StateSpec, state: RunState, call: CallRow, tool: ToolProtocol
+) -> CallState:
+    """Return the state of the agent that made a call, as the call reads it."""
+    from continuations.authoring.call_state import CallState  # noqa: PLC0415 - few agents have a state
+    from continuations.core import frame_state  # noqa: PLC0415
+
+    seen = frame_state.seen_by(call, state.frames[call.frame_id], state.calls)
+    return CallState(spec, tool.name, seen, may_write=tool.writes_state)

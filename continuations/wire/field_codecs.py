@@ -232,6 +232,12 @@ def _read_event_ids(fields: FieldReader, name: str) -> tuple[str, ...]:
     raise invalid_object(f"{fields.where}.{name}", "it must be a list of ids of events")
 
 
+def _read_states(fields: FieldReader, name: str) -> dict[str, str]:
+    stored = FieldReader(fields.mapping(name), f"{fields.where}.{name}")
+    texts = {key: stored.json_object(key) for key in list(stored.names)}
+    return {key: "" if text == "{}" else text for key, text in texts.items()}
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 # A missing text is empty.
 OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
@@ -290,5 +296,9 @@ WHEN_BUSY_TEXT = Codec(
     _unchanged, lambda fields, name: fields.one_of(name, WHEN_BUSY - {"queue"})
 )
 USAGE = Codec(_write_usage, _read_usage)
+# The texts of JSON objects, by the ids of frames.
+STATES = Codec(
+    lambda states: {key: text or "{}" for key, text in states.items()}, _read_states
+)
 EVENT_ID = Codec(_unchanged, _read_event_id)
 EVENT_IDS = Codec(list, _read_event_ids)

@@ -21,9 +21,9 @@ The format is the newest one if that is not released yet, and a new one otherwis
 
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
-Kinds are `run`, `claim`, `usage`, `budget`, `failure`, `frame`, `log`, `call`, `wait`,
-`decision`, `cancellation`, `message` (of the inbox), `signal`, `event`, `slot`,
-`operator request`, `revocation` and `version header`.
+Kinds are `delta` (of two versions), `run`, `claim`, `usage`, `budget`, `failure`,
+`frame`, `log`, `call`, `wait`, `decision`, `cancellation`, `message` (of the inbox),
+`signal`, `event`, `slot`, `operator request`, `revocation` and `version header`.
 `NEW_VALUES` also has `state` (of a call). A wait has the same fields in its object and
 in a version.
 """
@@ -55,6 +55,7 @@ from continuations.wire.field_codecs import (
     OPTIONAL_TEXT,
     QUORUM,
     SIGNALS,
+    STATES,
     TEXT,
     TEXTS,
     TIME,
@@ -217,7 +218,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
+    "delta": (NewField(3, "states", STATES),),
     "call": (
+        NewField(3, "patch", JSON_OBJECT_TEXT),
         NewField(3, "stage", NUMBER),
         NewField(3, "answer", JSON_TEXT),
         NewField(3, "secrets", TEXTS),

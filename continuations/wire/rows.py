@@ -58,6 +58,7 @@ def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
         waits=[wait_fields(row) for row in delta.waits],
         logs={key: _log_fields(log) for key, log in delta.logs.items()},
         gone=sorted(delta.removed_ids),
+        **(fields_of("delta", delta) if delta.states else {}),
     )
 
 
@@ -81,6 +82,7 @@ def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
             for key, log in fields.mapping("logs").items()
         },
         removed_ids=fields.texts("gone"),
+        **read_fields("delta", fields),
     )
     fields.check_all_read()
     return delta

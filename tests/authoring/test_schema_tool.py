@@ -18,7 +18,7 @@ from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.manifest import compare_manifests, make_manifest
 from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.core.decisions import Answer
 from continuations.errors import InvalidInput

@@ -12,7 +12,7 @@ from continuations.authoring.agent import Agent
 from continuations.authoring.context import ToolContext
 from continuations.authoring.manifest import make_manifest
 from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_members import is_tool
+from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
@@ -48,6 +48,7 @@ class OwnTool:
     secrets: tuple[str, ...] = ()
     retries = None
     on_error = None
+    writes_state = False
 
     def __init__(self, name: str) -> None:
         self.name = name

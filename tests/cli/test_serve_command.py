@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import sys
 import urllib.request
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import pytest
 
 from tests.cli.command_line import RUNNERS
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
+from tests.ports import free_port
 from tests.run_environment import wait_until
 
 if TYPE_CHECKING:
@@ -25,14 +25,6 @@ TELLING = f"{RUNNERS}:telling"
 def is_finished(runner: Runner) -> bool:
     """Return whether run `j1` has ended."""
     return runner.look("j1").status == "finished"
-
-
-def free_port() -> int:
-    """Return a port that is not in use."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

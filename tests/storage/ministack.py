@@ -12,6 +12,8 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tests.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
@@ -35,7 +37,7 @@ _SECONDS = 20.0
 @contextmanager
 def run_server(folder: Path) -> Generator[str]:
     """Run the server and yield its URL; its log and files stay in the folder."""
-    port = _free_port()
+    port = free_port()
     environment = {
         **os.environ,
         "BIND_HOST": "127.0.0.1",  # by default, every address of the machine
@@ -80,13 +82,6 @@ def make_bucket(url: str, bucket: str, *, versioned: bool = False) -> None:
 def _put(url: str, body: bytes = b"") -> None:
     request = urllib.request.Request(url, data=body, method="PUT")  # noqa: S310
     urllib.request.urlopen(request).close()  # noqa: S310 -- our own loopback
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_for_port(server: subprocess.Popen[bytes], port: int, folder: Path) -> None:

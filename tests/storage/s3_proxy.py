@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from tests.local_server import LocalServer
+from tests.local_server import LocalHandler, LocalServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -399,11 +399,7 @@ class _Server(LocalServer):
         self.front = proxy
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # headers and body in one packet
-
+class _Handler(LocalHandler, BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         self._do("PUT")
 

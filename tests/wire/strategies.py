@@ -75,6 +75,7 @@ CALL = st.builds(
     repeatable=st.booleans(),
     verifiable=st.booleans(),
     attempts=COUNT,
+    patch=OPTIONAL_OBJECT,
 )
 CALL_WITH_RAW_ARGUMENTS = CALL.map(
     lambda row: replace(row, raw_arguments=row.arguments or row.raw_arguments)
@@ -197,6 +198,7 @@ DELTA = st.builds(
     waits=st.lists(WAIT, max_size=2).map(tuple),
     logs=st.dictionaries(TEXT, LOG, max_size=2),
     removed_ids=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
+    states=st.dictionaries(TEXT, st.sampled_from(["", '{"a":1}']), max_size=2),
 )
 
 # Examples

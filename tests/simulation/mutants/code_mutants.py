@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
+from continuations.engine import verification
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.failed_attempts import FailedAttempts
-from continuations.engine.performer import Performer
 from continuations.engine.stack_binding import StackBinding
 from continuations.ledger import decision_errors
 from tests.simulation.laws_of_decisions import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -170,11 +171,11 @@ def a_running_call_may_be_approved_again() -> Patches:
     breaks=(timed_out_call_is_over_before_a_repeat,),
 )
 def a_running_call_may_be_verified_again() -> Patches:
-    def is_over(self: Performer, state: RunState, unknown: Unknown) -> bool:
-        del self, state, unknown
+    def is_over(ports: Ports, state: RunState, unknown: Unknown) -> bool:
+        del ports, state, unknown
         return True
 
-    yield patch(Performer._is_over, is_over)
+    yield patch(verification._is_over, is_over)
 
 
 MUTANTS = mutants_in(globals())

@@ -9,7 +9,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, reducer
+from continuations.core import jsontext, tool_messages
 from continuations.core.decisions import Decision, Deny
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
@@ -22,7 +22,7 @@ from tests.simulation.mutants.mutant import patch
 from tests.simulation.processes import Process, current_process
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.core.calls import CallRow
@@ -49,21 +49,22 @@ def old_results_are_truncated() -> Patches:
     so that the model reads the truncated ones. Such a run ends differently from an
     uninterrupted one, so the law about the same end does not apply.
     """
-    original = reducer._append_results
+    original = tool_messages.gather
 
-    def append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
+    def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
         before = draft.log(frame.id).messages
-        original(draft, frame, rows)
+        frame = original(draft, frame, rows)
         added = draft.log(frame.id).messages[len(before) :]
         truncated = tuple(_truncated(message) for message in before)
         if truncated != before and not any(row.repeatable for row in rows):
             draft.start_log(frame.id, (*truncated, *added))
+        return frame
 
     def was_influenced(evidence: Evidence, history: RunHistory) -> bool:
         del evidence, history
         return True
 
-    yield patch(reducer._append_results, append_results)
+    yield patch(tool_messages.gather, gather)
     yield patch(laws_of_endings._was_influenced, was_influenced)
 
 

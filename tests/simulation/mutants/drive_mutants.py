@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core import reducer, threads
+from continuations.core import threads, tool_messages
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
 from continuations.core.calls import Started
@@ -44,7 +44,7 @@ from tests.simulation.laws_of_runs import (
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
     from continuations.authoring.context import ToolContext
@@ -255,7 +255,7 @@ def _transcripts_unchecked() -> Patches:
     breaks=(transcripts_valid, same_end_as_uninterrupted),
 )
 def results_are_in_completion_order() -> Patches:
-    original_append, original_apply = reducer._append_results, RunLoop._apply
+    original_gather, original_apply = tool_messages.gather, RunLoop._apply
     ended: list[str] = []
 
     def apply(self: RunLoop, event: Event) -> None:
@@ -263,13 +263,13 @@ def results_are_in_completion_order() -> Patches:
             ended.append(event.call_id)
         original_apply(self, event)
 
-    def append_results(draft: Draft, frame: FrameRow, rows: list[CallRow]) -> None:
+    def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
         position = {call_id: number for number, call_id in enumerate(ended)}
         by_end = sorted(rows, key=lambda row: position.get(row.id, -1))
-        original_append(draft, frame, by_end)
+        return original_gather(draft, frame, by_end)
 
     yield patch(RunLoop._apply, apply)
-    yield patch(reducer._append_results, append_results)
+    yield patch(tool_messages.gather, gather)
     yield from _transcripts_unchecked()
 
 

@@ -102,6 +102,7 @@ from tests.core.rows import (
     sub_agent_started_event,
 )
 from tests.wire.golden.model_objects import model_objects
+from tests.wire.golden.state_objects import before_and_after, state_objects
 from tests.wire.golden.thread_objects import thread_objects
 
 FOLDER = Path(__file__).parent
@@ -751,6 +752,8 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("version-delta", version_with_changed_logs()),
         ("version-from-zero", counted_from_zero(version_with_changed_logs())),
         ("version-waiting", counted_from_zero(make_version(None, waiting()))),
+        ("version-state", make_version(*before_and_after())),
+        ("version-no-state", make_version(*reversed(before_and_after()))),
     ):
         data = encode_version(made_version.header, made_version.delta)
         objects[name] = GoldenObject(data, made_version)
@@ -792,7 +795,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= records_for_an_audit()
     objects |= display_objects()
     objects |= forms_of_approvals()
-    more = {**thread_objects(), **model_objects()}
+    more = {**thread_objects(), **model_objects(), **state_objects()}
     objects |= {name: GoldenObject(*each) for name, each in more.items()}
     signal = Signal(
         id="id:mail-7",
@@ -880,7 +883,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
 # A description names an attribute of a later format only if it has a value.
 _NEW_ATTRIBUTES = {
     field.attribute or field.name for fields in NEW_FIELDS.values() for field in fields
-}
+} | {"state_json"}  # a delta has the states of its frames
 
 
 def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type

@@ -1,0 +1,68 @@
+"""The state of an agent as one attempt of a call reads and changes it."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import frame_state
+from continuations.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.authoring.state_spec import StateSpec
+
+
+class CallState:
+    """Reads a state, and collects the changes of one attempt of a call.
+
+    Args:
+        spec: The declared type of the state.
+        tool_name: Name of the tool.
+        state_json: The state that the call reads.
+        may_write: Whether the tool declares that it writes.
+    """
+
+    def __init__(
+        self, spec: StateSpec, tool_name: str, state_json: str, *, may_write: bool
+    ) -> None:
+        self._spec = spec
+        self._tool_name = tool_name
+        self._before = state_json
+        self._may_write = may_write
+        self._patch: str | None = None
+        self._is_over = False
+        # A plain tool may have threads of its own.
+        self._lock = Lock()
+
+    def value(self) -> Any:
+        """Return the state with the changes of this attempt, as a new value."""
+        return self._spec.value(frame_state.with_patch(self._before, self._patch))
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Change fields; raises `InvalidInput` or `StateInvalid`."""
+        what = f"ctx.update() of tool {self._tool_name} failed"
+        if not self._may_write:
+            msg = (
+                f"{what}: the tool does not declare that it writes the state. Declare "
+                "it with @tool(writes_state=True)."
+            )
+            raise InvalidInput(msg)
+        with self._lock:
+            if self._is_over:
+                msg = f"{what}: the call has ended. Update the state before you return."
+                raise InvalidInput(msg)
+            now = frame_state.with_patch(self._before, self._patch)
+            try:
+                patch = self._spec.patch(now, changes)
+            except InvalidInput as error:
+                msg = f"{what}: {error}"
+                raise InvalidInput(msg) from error
+            self._patch = frame_state.with_patch(self._patch or "", patch)
+
+    def take_patch(self) -> str | None:
+        """Return the changed fields, `None` if there are none; end the attempt."""
+        with self._lock:
+            self._is_over = True
+            return self._patch

@@ -1,0 +1,60 @@
+"""Read the stored states of agents with the types that this process declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring.errors import StateInvalid
+from continuations.errors import AgentChanged, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.state import RunState
+
+    FindAgent: TypeAlias = Callable[[RunState, str], AgentProtocol | None]
+
+
+def check_states(state: RunState, find_agent: FindAgent) -> None:
+    """Raise `AgentChanged` if a stored state does not fit the type of its agent.
+
+    A field that is not stored has its default. A state of an agent that declares none
+    any more is kept, and nothing reads it.
+    """
+    for frame in state.frames.values():
+        if not frame.state_json:
+            continue
+        agent = find_agent(state, frame.id)
+        if agent is not None and agent.state_spec is not None:
+            typed_state(agent, frame.state_json, state.run.id)
+
+
+def typed_state(
+    agent: AgentProtocol, state_json: str, run_id: str | None = None
+) -> Any:
+    """Return a stored state as a value of the type that an agent declares.
+
+    Raises:
+        InvalidInput: The agent declares no state.
+        AgentChanged: The stored state does not fit the type.
+    """
+    spec = agent.state_spec
+    if spec is None:
+        msg = (
+            f"agent {agent.name} has no state. Declare Agent(..., state=...) with a "
+            "pydantic model or a dataclass."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+    try:
+        return spec.value(state_json)
+    except StateInvalid as error:
+        # Without values: they may be private.
+        places = ", ".join(error.places) or "the whole value"
+        msg = (
+            f"run {run_id}: the stored state of agent {agent.name!r} does not fit its "
+            f"type {spec.type_name} ({places}). Nothing ran, and nothing was written. "
+            "Resume with a type that fits, or cancel the run."
+        )
+        raise AgentChanged(msg, run_id=run_id) from None
