@@ -5,8 +5,11 @@
 
 The architect asks the coder to write each module, and the reviewer to test it. Their
 conversation is a thread in ./.librarian. Press Ctrl-C or kill the process whenever you
-like, and start the program again: it goes on at the same call. The models are scripted,
-so it needs no API key. With OPENAI_API_KEY set, it uses the real model.
+like, and start the program again: it goes on at the same call. The history of the
+architect is compacted, so the conversation can go on for years.
+
+The models are scripted, so it needs no API key. With OPENAI_API_KEY set, it uses the
+real model.
 """
 
 import json
@@ -16,9 +19,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from continuations import Agent, Model, Replied, Runner, task, tool
+from continuations import Agent, Compaction, Model, Replied, Runner, task, tool
+from continuations.events import Compacted
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
@@ -91,6 +94,9 @@ class Architect(Agent):
     Let the coder write each module. Let the reviewer test it. Repeat until it passes.
     """
 
+    # Small budgets, so that you see it happen.
+    compaction = Compaction(soft=500, hard=3000, keep_last=4)
+
     def __init__(self, model: Model | str) -> None:
         coder, reviewer = Coder(model=model), Reviewer(model=model)
         super().__init__(model=model, tools=[coder.write, reviewer.review])
@@ -113,11 +119,10 @@ FIRST_ATTEMPTS = {"lines": SOURCES["lines"].replace("max", "min")}
 
 
 def architect(request: ModelRequest) -> ScriptedReply:
-    """Reply as the architect, by the messages since the newest request."""
-    messages = since_request(request)
-    words = str(messages[0]["content"]).split()
+    """Reply as the architect."""
+    words = newest_request(request).split()
     name = words[3].strip(":")
-    last = messages[-1]
+    last = request.messages[-1].data
     if last["role"] == "user":
         purpose = " ".join(words[4:])
         return ToolCall("coder_write", {"name": name, "purpose": purpose})
@@ -154,19 +159,30 @@ def reviewer(request: ModelRequest) -> ScriptedReply:
     return json.dumps({"passed": passed, "remarks": remarks})
 
 
-def since_request(request: ModelRequest) -> list[dict[str, Any]]:
-    """Return the messages from the newest one of the user."""
-    messages = [message.data for message in request.messages]
-    newest = max(n for n, each in enumerate(messages) if each["role"] == "user")
-    return messages[newest:]
+def summary(_request: ModelRequest) -> ScriptedReply:
+    """Write the summary of the work of the architect."""
+    done = sorted(path.stem for path in FOLDER.glob("*.py"))
+    return f"The library has the modules {', '.join(done)}."
+
+
+def newest_request(request: ModelRequest) -> str:
+    """Return the newest request of the user; a summary is a user message too."""
+    texts = [str(message.data["content"]) for message in request.messages]
+    return [text for text in texts if text.startswith("Write the module")][-1]
 
 
 def make_model() -> Model | str:
     """Return the real model if there is a key, or the scripted one."""
     if os.environ.get("OPENAI_API_KEY"):
         return "gpt-5-mini"
-    script = {"architect": architect, "coder_write": coder, "reviewer_review": reviewer}
-    return ScriptedModel(script)
+    return ScriptedModel(
+        {
+            "architect": architect,
+            "architect/summary": summary,
+            "coder_write": coder,
+            "reviewer_review": reviewer,
+        }
+    )
 
 
 # The program --------------------------------------------------------------------------
@@ -182,6 +198,11 @@ def build() -> None:
         if not isinstance(reply, Replied):
             sys.exit(f"The request has no reply: {reply}")
         print(f"architect: {reply.output}")
+    newest = thread.look()
+    for event in runner.events(newest.run_id) if newest is not None else ():
+        if isinstance(event, Compacted):
+            tokens = f"{event.tokens_before} to {event.tokens_after} tokens"
+            print(f"The history of the architect went from {tokens}.")
     print(f"The library has {len(list(FOLDER.glob('*.py')))} modules.")
 
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 # A reply is a response object, or `{"raw": …}` (a text), or `{"status_code": …,
-# "body": …}`, or `{"events": […]}`, or `{"raw_events": …}`. A rule gets the request.
+# "body": …}`, or `{"events": […]}`, or `{"raw_events": …}`. After `{"cut_events": […]}`
+# the connection ends in the middle of the body. A rule gets the request.
 Reply: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Mapping[str, Any]], Reply]
 
@@ -191,6 +192,8 @@ class ResponsesServer:
         reply = self._rule(request)
         if (special := _special(reply)) is not None:
             return special
+        if "cut_events" in reply:
+            return 0, "text/event-stream", _event_text(reply["cut_events"])
         if "events" in reply:
             return 200, "text/event-stream", _event_text(reply["events"])
         if request.get("background"):
@@ -312,9 +315,11 @@ class _Handler(LocalHandler, BaseHTTPRequestHandler):
         server = cast("_Server", self.server)
         status, kind, content = server.api.respond(method, self.path, key, body)
         data = content.encode() if isinstance(content, str) else content
-        self.send_response(status)
+        is_cut = status == 0
+        self.close_connection = is_cut
+        self.send_response(200 if is_cut else status)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Length", str(len(data) + is_cut))
         self.end_headers()
         self.wfile.write(data)
 

@@ -142,8 +142,7 @@ async def read_arrivals(
         [*islice(results, len(group))] for group in reads
     )
     _check_quorums(state, decisions)
-    made = (each for each in waits if isinstance(each, Decision))
-    ended = [each for each in made if each.wait_id in undecided]
+    ended = [each for each in waits if _ends(each, undecided)]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},
@@ -153,6 +152,10 @@ async def read_arrivals(
         operator_requests=tuple(requests),
         cancel_request=next(iter(cancel_requests), None),
     )
+
+
+def _ends(read: Wait | Decision, undecided: AbstractSet[str]) -> bool:
+    return isinstance(read, Decision) and read.wait_id in undecided
 
 
 async def _list_keys(objects: Objects, state: RunState) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ import errno
 import os
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from continuations_storage.contract import PAGE_SIZE
@@ -34,7 +33,7 @@ from continuations_storage.errors import (
     Unsafe,
     Unsupported,
 )
-from continuations_storage.filesystem import FolderTree, flush_folder, flush_together
+from continuations_storage.filesystem import FolderTree, flush, flush_folder
 from continuations_storage.keys import check_limit, split_key, split_prefix
 from continuations_storage.listing import iterate_keys
 from continuations_storage.new_file import (
@@ -44,6 +43,7 @@ from continuations_storage.new_file import (
 )
 from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
 from continuations_storage.probe import prove_put_if_absent
+from continuations_storage.step_groups import StepGroups
 from continuations_storage.stored_file import (
     flush_before_use,
     is_folder,
@@ -55,11 +55,12 @@ from continuations_storage.stored_file import (
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Generator, Sequence
 
     from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
     from continuations_storage.new_file import NewFile
+    from continuations_storage.step_groups import Flush
 
 __all__ = ["FileStore"]
 
@@ -93,8 +94,14 @@ class FileStore:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._folders = FolderTree(_absolute_path(os.fspath(root)))
-        self._creates = 0
+        self._creates = StepGroups(_workers)
+        self._deletes = StepGroups(_workers)
+        self._create_count = 0
         self._needs_names = False
+
+    def __reduce__(self) -> tuple[type[FileStore], tuple[str]]:
+        """Pickle the path alone: another process has threads of its own."""
+        return type(self), (self._folders.root,)
 
     def __repr__(self) -> str:
         return f"<FileStore {self._folders.root}>"
@@ -114,7 +121,7 @@ class FileStore:
             StorageError: As `Store.create` states.
         """
         segments = split_key(key)
-        return await _workers.run(self._publish, key, segments, body)
+        return await self._creates.run(self._publish(key, segments, body))
 
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise `NotFound`; see `Store.read`.
@@ -173,7 +180,8 @@ class FileStore:
         segments = split_key(key)
         if not self._is_missing(segments):
             # In a thread: the system makes an unlink wait while it writes its journal.
-            await _workers.run(self._remove, key, segments)
+            # Not with the creates: those must not wait behind it.
+            await self._deletes.run(self._remove(key, segments))
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
@@ -217,11 +225,13 @@ class FileStore:
         with self._folders.open(segments).opened_again() as folder:
             yield from iterate_keys(folder, folder_key, name_prefix, after, limit)
 
-    def _publish(self, key: str, segments: list[str], body: bytes) -> datetime:
+    def _publish(
+        self, key: str, segments: list[str], body: bytes
+    ) -> Generator[Sequence[Flush], None, datetime]:
         try:
             for _ in range(_MAX_ATTEMPTS):
                 try:
-                    return self._publish_once(key, segments, body)
+                    return (yield from self._publish_once(key, segments, body))
                 except UnnamedUnsupported:
                     self._needs_names = True
                 except OSError as cause:
@@ -237,17 +247,22 @@ class FileStore:
             raise to_storage_error(cause, key) from cause
         raise Unavailable(key, f"its folder was removed {_MAX_ATTEMPTS} times")
 
-    def _publish_once(self, key: str, segments: list[str], body: bytes) -> datetime:
+    def _publish_once(
+        self, key: str, segments: list[str], body: bytes
+    ) -> Generator[Sequence[Flush], None, datetime]:
         *above, name = segments
         folder = self._folders.open_or_create(above)
         with closing(self._write(folder, body)) as file:
             self._clean_up_periodically(file.written_at)
             # Without bytes, no part of a body can be lost. So it is flushed after the
             # link, together with its folder.
-            before, after = ((file.flush,), ()) if body else ((), (file.flush,))
-            self._folders.ensure_durable(folder, above, file.written_at, *before)
+            flushes = [(flush, file.descriptor)]
+            before, after = (flushes, []) if body else ([], flushes)
+            yield from self._folders.ensure_durable(
+                folder, above, file.written_at, *before
+            )
             self._link(key, segments, file, folder)
-            _flush_published(key, folder, name, *after)
+            yield from _flush_published(key, folder, name, *after)
             file.mark_flushed()
         return datetime.fromtimestamp(file.written_at, UTC)
 
@@ -303,7 +318,10 @@ class FileStore:
         except OSError:
             return False
 
-    def _remove(self, key: str, segments: list[str]) -> None:
+    def _remove(
+        self, key: str, segments: list[str]
+    ) -> Generator[Sequence[Flush], None, None]:
+        yield from ()  # it flushes nothing
         *above, name = segments
         try:
             folder = self._folders.open(above)
@@ -315,8 +333,8 @@ class FileStore:
         self._folders.prune(above)
 
     def _clean_up_periodically(self, now: float) -> None:
-        self._creates += 1
-        if self._creates % _CLEAN_UP_EVERY == 1:
+        self._create_count += 1
+        if self._create_count % _CLEAN_UP_EVERY == 1:
             with suppress(OSError):
                 self._remove_stale_files(now)
 
@@ -369,10 +387,10 @@ def _has_key(key: str, file: NewFile) -> bool:
 
 
 def _flush_published(
-    key: str, folder: Folder, name: str, *flushes: Callable[[], None]
-) -> None:
+    key: str, folder: Folder, name: str, *flushes: Flush
+) -> Generator[Sequence[Flush]]:
     try:
-        flush_together(*flushes, partial(flush_folder, folder.descriptor))
+        yield (*flushes, (flush_folder, folder.descriptor))
     except Unsafe:
         with suppress(OSError):
             os.unlink(name, dir_fd=folder.descriptor)

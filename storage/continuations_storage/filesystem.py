@@ -14,23 +14,22 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from continuations_storage.errors import Unavailable, Unsafe
 from continuations_storage.oserrors import NO_FLUSH
-from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+
+    from continuations_storage.step_groups import Flush
 
 __all__ = [
     "Folder",
     "FolderTree",
     "flush",
     "flush_folder",
-    "flush_together",
     "open_subfolder",
 ]
 
@@ -38,8 +37,6 @@ __all__ = [
 _DURABLE_AFTER_SECONDS = 60.0
 _MAX_OPEN = 64
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY
-# Not the threads that create files: those wait for these.
-_flushers = DaemonThreadPool(32, "continuations-flush")
 
 
 class Folder:
@@ -109,8 +106,8 @@ class FolderTree:
         folder: Folder,
         segments: Sequence[str],
         now: float,
-        *flushes: Callable[[], None],
-    ) -> None:
+        *flushes: Flush,
+    ) -> Generator[Sequence[Flush]]:
         """Flush the names of the new folders on the way from the root to a folder.
 
         Another process may have made a folder and not flushed its name yet. So an
@@ -121,6 +118,9 @@ class FolderTree:
             segments: The names from the root to the folder.
             now: The time of the file system, read from a file that was just written.
             flushes: Other flushes, to be made at the same time.
+
+        Yields:
+            The flushes that must end before the next step.
         """
         chain = [] if folder.is_durable else self._chain(segments)
         if chain and not chain[0].is_durable:
@@ -129,11 +129,12 @@ class FolderTree:
                     flush_folder(parent)
             chain[0].is_durable = True
         names = [
-            partial(flush_folder, above.descriptor)
+            (flush_folder, above.descriptor)
             for above, below in pairwise(chain)
             if not below.is_durable and _is_recent(below, above.descriptor, now)
         ]
-        flush_together(*flushes, *names)
+        if flushes or names:
+            yield (*flushes, *names)
         for each in chain:
             each.is_durable = True
 
@@ -255,11 +256,6 @@ def _make(above: Folder, segment: str) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def flush_together(*flushes: Callable[[], None]) -> None:
-    """Make flushes at the same time: the system then needs one write for all."""
-    _flushers.run_together(flushes)
 
 
 def _is_recent(folder: Folder, above: int, now: float) -> bool:

@@ -19,7 +19,6 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from continuations_storage.filesystem import flush
 from continuations_storage.oserrors import NO_HARD_LINKS
 
 if TYPE_CHECKING:
@@ -47,8 +46,9 @@ class NewFile(Protocol):
         """The time of the file system when the body was written."""
         ...
 
-    def flush(self) -> None:
-        """Write the file to disk."""
+    @property
+    def descriptor(self) -> int:
+        """The open file, to be flushed."""
         ...
 
     def link(self, folder: Folder, name: str) -> None:
@@ -78,21 +78,17 @@ class UnnamedFile:
             UnnamedUnsupported: Use `NamedFile`.
             OSError: The body was not written.
         """
-        self._descriptor = _open_unnamed(folder)
+        self.descriptor = _open_unnamed(folder)
         try:
-            self._mode, self.written_at = _write(self._descriptor, body)
+            self._mode, self.written_at = _write(self.descriptor, body)
             _check_mark(self._mode)
         except BaseException:
             self.close()
             raise
 
-    def flush(self) -> None:
-        """See `NewFile.flush`."""
-        flush(self._descriptor)
-
     def link(self, folder: Folder, name: str) -> None:
         """See `NewFile.link`."""
-        path = f"{_PROC}/{self._descriptor}"
+        path = f"{_PROC}/{self.descriptor}"
         try:
             os.link(path, name, dst_dir_fd=folder.descriptor, follow_symlinks=True)
         except FileNotFoundError:
@@ -107,15 +103,15 @@ class UnnamedFile:
 
     def count_keys(self) -> int:
         """See `NewFile.count_keys`."""
-        return os.fstat(self._descriptor).st_nlink
+        return os.fstat(self.descriptor).st_nlink
 
     def mark_flushed(self) -> None:
         """See `NewFile.mark_flushed`."""
-        _remove_mark(self._descriptor, self._mode)
+        _remove_mark(self.descriptor, self._mode)
 
     def close(self) -> None:
         """Close the file; without a key, it is gone."""
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
 
 class NamedFile:
@@ -126,18 +122,14 @@ class NamedFile:
         self._folder = temporary_folder
         self._name = os.urandom(16).hex()
         self._is_marked = False
-        self._descriptor = os.open(
+        self.descriptor = os.open(
             self._name, _WRITE_NEW, _MODE, dir_fd=temporary_folder.descriptor
         )
         try:
-            self._mode, self.written_at = _write(self._descriptor, body)
+            self._mode, self.written_at = _write(self.descriptor, body)
         except BaseException:
             self.close()
             raise
-
-    def flush(self) -> None:
-        """See `NewFile.flush`."""
-        flush(self._descriptor)
 
     def link(self, folder: Folder, name: str) -> None:
         """See `NewFile.link`."""
@@ -166,12 +158,12 @@ class NamedFile:
 
     def mark_flushed(self) -> None:
         """See `NewFile.mark_flushed`."""
-        _remove_mark(self._descriptor, self._mode)
+        _remove_mark(self.descriptor, self._mode)
         self._is_marked = False
 
     def close(self) -> None:
         """Close the file; remove its temporary name if this is not the mark."""
-        os.close(self._descriptor)
+        os.close(self.descriptor)
         if not self._is_marked:
             with suppress(OSError):
                 os.unlink(self._name, dir_fd=self._folder.descriptor)

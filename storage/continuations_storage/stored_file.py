@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations_storage.filesystem import flush, flush_folder, flush_together
+from continuations_storage.filesystem import flush, flush_folder
 from continuations_storage.new_file import is_unflushed
+from continuations_storage.step_groups import flush_together
 
 if TYPE_CHECKING:
     from continuations_storage.filesystem import Folder
@@ -30,13 +30,13 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 def flush_before_use(folder: Folder, name: str) -> None:
     """Finish the flushes of a creator that is not done; see `FileStore`."""
-    folder_flush = partial(flush_folder, folder.descriptor)
     descriptor = os.open(name, _READ, dir_fd=folder.descriptor)
     try:
         if os.fstat(descriptor).st_size:
-            folder_flush()
+            flush_folder(folder.descriptor)
         else:
-            flush_together(partial(flush, descriptor), folder_flush)
+            names = (flush_folder, folder.descriptor)
+            flush_together([(flush, descriptor), names])
     except OSError as cause:
         if cause.errno != errno.EROFS:  # a read-only file system has no writers
             raise

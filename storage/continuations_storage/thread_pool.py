@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["DaemonThreadPool"]
+__all__ = ["AwaitedResult", "DaemonThreadPool", "PoolCall"]
 
 T = TypeVar("T")
 
@@ -35,11 +35,14 @@ class DaemonThreadPool:
     Args:
         max_threads: The most threads of one process.
         name: The name of the threads.
+
+    Attributes:
+        name: The name of the threads.
     """
 
     def __init__(self, max_threads: int, name: str) -> None:
         self._max_threads = max_threads
-        self._name = name
+        self.name = name
         self._process_pool = _ProcessThreads()
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
@@ -54,7 +57,7 @@ class DaemonThreadPool:
         # Not a `concurrent.futures.Future`: its locks and its callbacks in the event
         # loop took a third of the time of a call.
         call = _AwaitedCall(partial(function, *args))
-        self._submit(call)
+        self.start(call)
         return cast("T", await call.future)
 
     def run_together(self, functions: Sequence[Callable[[], None]]) -> None:
@@ -67,7 +70,7 @@ class DaemonThreadPool:
         """
         calls = [_JoinedCall(function) for function in functions[:-1]]
         for call in calls:
-            self._submit(call)
+            self.start(call)
         try:
             for function in functions[-1:]:
                 function()
@@ -76,13 +79,14 @@ class DaemonThreadPool:
         for error in filter(None, errors):
             raise error
 
-    def _submit(self, call: _Call) -> None:
+    def start(self, call: PoolCall) -> None:
+        """Let a thread run a call as soon as one is free."""
         if self._process_pool.pid != os.getpid():
             self._process_pool = _ProcessThreads()  # threads do not survive a fork
-        self._process_pool.submit(call, self._max_threads, self._name)
+        self._process_pool.submit(call, self._max_threads, self.name)
 
 
-class _Call(Protocol):
+class PoolCall(Protocol):
     """A function that a thread of the pool runs. Its methods do not raise."""
 
     def run(self) -> None:
@@ -94,35 +98,49 @@ class _Call(Protocol):
         ...
 
 
-class _AwaitedCall:
-    """A call whose result an event loop awaits."""
+class AwaitedResult:
+    """A result or an error that comes from a thread, and that an event loop awaits.
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
+    Attributes:
+        future: The future that the event loop awaits.
+        result: The result, set by the thread.
+        error: The error, set by the thread.
+    """
+
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._result: Any = None
-        self._error: BaseException | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
-    def run(self) -> None:
-        if self.future.cancelled():
-            return
-        try:
-            self._result = self._function()
-        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            self._error = error
-
     def deliver(self) -> None:
+        """Give the result or the error to the event loop."""
         with suppress(RuntimeError):  # the loop is closed: no caller waits
             self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
         if self.future.done():
             return  # cancelled meanwhile
-        if self._error is None:
-            self.future.set_result(self._result)
+        if self.error is None:
+            self.future.set_result(self.result)
         else:
-            self.future.set_exception(self._error)
+            self.future.set_exception(self.error)
+
+
+class _AwaitedCall(AwaitedResult):
+    """A function whose result an event loop awaits."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def run(self) -> None:
+        if self.future.cancelled():
+            return
+        try:
+            self.result = self._function()
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            self.error = error
 
 
 class _JoinedCall:
@@ -154,12 +172,12 @@ class _ProcessThreads:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._queue: SimpleQueue[_Call] = SimpleQueue()
+        self._queue: SimpleQueue[PoolCall] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
         self._unfinished = 0
 
-    def submit(self, call: _Call, max_threads: int, name: str) -> None:
+    def submit(self, call: PoolCall, max_threads: int, name: str) -> None:
         """Queue a call; start one more thread if none is free."""
         with self._lock:
             self._unfinished += 1

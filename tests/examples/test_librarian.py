@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Runner
+from continuations.events import Compacted, MessageAdded
 from tests.examples.example_process import command_line, environment, example_output
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 EXAMPLE = "librarian.py"
-MODULES = ["initials", "lines", "vowels", "words"]
+ORDER = ["words", "lines", "initials", "vowels"]
 
 
 def stop_at_line(number: int, with_signal: signal.Signals, folder: Path) -> int:
@@ -40,18 +41,26 @@ def stop_at_line(number: int, with_signal: signal.Signals, folder: Path) -> int:
 def check_library(folder: Path) -> None:
     """Check the modules, and that each request stands once in the conversation."""
     library = folder / "library"
-    assert MODULES == sorted(path.stem for path in library.glob("*.py"))
-    for name in MODULES:
+    assert sorted(ORDER) == sorted(path.stem for path in library.glob("*.py"))
+    for name in ORDER:
         command = [sys.executable, "-m", doctest.__name__, str(library / f"{name}.py")]
         assert 0 == subprocess.run(command, check=False, timeout=60).returncode
     runner = Runner([], store=f"file:{folder / '.librarian'}")
     [thread] = runner.runs(status="resting")
-    messages = [
-        message["content"]
-        for message in runner.look(thread.run_id).root.messages
-        if message["role"] == "user"
+    events = list(runner.events(thread.run_id))
+    requests = [
+        str(each.message["content"]).split()[3]
+        for each in events
+        if isinstance(each, MessageAdded)
+        and each.path == ("architect",)
+        and str(each.message["content"]).startswith("Write the module")
     ]
-    assert len(messages) == len(set(messages))
+    assert [f"{name}:" for name in ORDER] == requests
+    assert any(isinstance(each, Compacted) for each in events)
+    texts = [
+        str(message["content"]) for message in runner.look(thread.run_id).root.messages
+    ]
+    assert 1 == sum(text.startswith("Summary") for text in texts)
 
 
 def test_reviewer_sends_a_module_back(tmp_path: Path) -> None:

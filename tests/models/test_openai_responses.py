@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Approve, Finished, Runner, Suspended, run, tool
+from continuations import (
+    Agent,
+    Approve,
+    Finished,
+    Runner,
+    Suspended,
+    resume,
+    run,
+    tool,
+)
 from continuations.core.messages import user_message
 from continuations.core.usage import Usage
 from continuations.errors import InvalidInput, ModelError
@@ -19,6 +28,7 @@ from continuations.models.interface import Model, ModelDelta, ModelReply, ModelR
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.responses_items import ITEMS_FIELD
+from tests.clocks import ManualClock
 from tests.model_server import ModelServer
 from tests.models.response_calls import (
     HELLO,
@@ -456,6 +466,17 @@ def test_stream_without_a_whole_response_is_an_error(
     assert retryable == caught.value.retryable
 
 
+def test_stream_whose_connection_ends_is_a_retryable_error() -> None:
+    events = events_of(response(text("Good day.")))[:-1]
+    with (
+        ResponsesServer([{"cut_events": events}]) as server,
+        pytest.raises(ModelError, match="no connection") as caught,
+    ):
+        asyncio.run(_streamed(server))
+
+    assert caught.value.retryable
+
+
 def test_server_that_does_not_stream_is_read() -> None:
     with ResponsesServer([{"raw": dump(response(text("Good day.")))}]) as server:
         deltas, reply = asyncio.run(_streamed(server))
@@ -548,6 +569,32 @@ def test_conversation_moves_from_chat_completions_to_responses_and_back() -> Non
         item.get("type") for item in server.requests[0]["input"][1:]
     ]
     assert ITEMS_FIELD not in json.dumps(chat_server.requests[1])
+
+
+def test_items_and_a_background_reply_survive_without_a_store() -> None:
+    items = [reasoning(), call("pay", '{"cents":5}')]
+    script = [response(*items), response(status="queued", usage=None)]
+    with ResponsesServer(script) as server:
+
+        def agent(**options: Any) -> Agent[Any]:
+            return Agent("a", tools=[pay], model=responses_model(server, **options))
+
+        clock = ManualClock()
+        outcome = run(agent(), "Pay.", clock=clock)
+        assert isinstance(outcome, Suspended)
+        answers = {outcome.waits[0].id: Approve(by="jane")}
+        data = outcome.continuation.to_bytes()
+        later = resume(data, agent(background=True), answers=answers, clock=clock)
+        assert isinstance(later, Suspended)
+        assert ["model"] == [wait.kind for wait in later.waits]
+        server.stored["resp_1"] |= response(text("Done."))
+        clock.seconds += 60
+        data = later.continuation.to_bytes()
+        ended = resume(data, agent(background=True), clock=clock)
+
+    assert isinstance(ended, Finished)
+    assert "Done." == ended.output
+    assert dump(items)[1:-1].encode() in server.bodies[1]
 
 
 # The adapter ------------------------------------------------------------------

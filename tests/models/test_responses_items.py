@@ -321,6 +321,15 @@ def test_conversation_of_chat_completions_is_written_as_items() -> None:
     ] == sent
 
 
+def test_message_without_text_and_calls_is_no_item() -> None:
+    """The API refuses empty messages; another server may have made one."""
+    empty = Message.from_mapping({"role": "assistant", "content": ""})
+
+    sent = _sent_items([user_message("a"), empty, user_message("b")])
+
+    assert ["a", "b"] == [item["content"] for item in sent]
+
+
 def test_chat_completions_gets_no_items() -> None:
     reply = reply_of(response(reasoning(), call("pay", '{"a":"é"}')))
     messages = [user_message("a"), reply.message, tool_message("call_1", "ok")]

@@ -15,12 +15,13 @@ from continuations_storage.thread_pool import DaemonThreadPool
 from tests.serve.http.api_fixture import ApiFixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
     from pathlib import Path
 
     import pytest
 
     from continuations_storage import Store
+    from continuations_storage.thread_pool import PoolCall
 
 BODY = b'{"decision": "approve"}'
 HEADERS = [
@@ -90,20 +91,18 @@ def test_decision_makes_four_operations_and_at_most_three_thread_hops(
 ) -> None:
     """Only operations that wait for the disk go through a thread, never the read."""
     hops = 0
-    run = DaemonThreadPool.run
+    start = DaemonThreadPool.start
 
-    async def counted(
-        self: DaemonThreadPool, function: Callable[..., Any], *arguments: Any
-    ) -> Any:
+    def counted(self: DaemonThreadPool, call: PoolCall) -> None:
         nonlocal hops
-        hops += 1
-        return await run(self, function, *arguments)
+        hops += self.name == "continuations-file"
+        start(self, call)
 
     async def scenario() -> list[str]:
         url = f"file:{tmp_path}"
         (wait_id,) = await waiting_runs(open_store(url), 1)
         store = FaultyStore(open_store(url))
-        monkeypatch.setattr(DaemonThreadPool, "run", counted)
+        monkeypatch.setattr(DaemonThreadPool, "start", counted)
         await decide(make_app(store), wait_id)
         return [operation.verb for operation in store.operations]
 

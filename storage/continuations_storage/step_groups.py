@@ -1,0 +1,169 @@
+"""Operations that wait at the same time are made together, in one thread.
+
+An operation is a generator. It does what is quick, and yields the flushes that must end
+before it goes on. All operations of a group stop at their flushes. Then the flushes of
+all go at the same time, those of one folder once.
+
+With a thread for each operation, every system call hands the interpreter to another
+thread. Sixteen creates at a time then spent more time on that than on their work.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from continuations_storage.thread_pool import AwaitedResult, DaemonThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from typing import TypeAlias
+
+    # A function and the descriptor to flush; two that are equal are made once.
+    Flush: TypeAlias = tuple[Callable[[int], None], int]
+
+__all__ = ["StepGroups", "flush_together"]
+
+T = TypeVar("T")
+
+_MAX_GROUP = 32
+# Not the threads that make the groups: those wait for these.
+_flushers = DaemonThreadPool(_MAX_GROUP, "continuations-flush")
+
+
+class StepGroups:
+    """The operations of one store, in groups: all that wait when a group begins.
+
+    Args:
+        pool: Its threads make the groups, one group at a time.
+    """
+
+    def __init__(self, pool: DaemonThreadPool) -> None:
+        self._pool = pool
+        self._waiting = _Waiting()
+
+    async def run(self, steps: Generator[Sequence[Flush], None, T]) -> T:
+        """Make an operation, and return its result.
+
+        After a cancellation, an operation that has not begun is not made; one that has
+        begun goes on to its end.
+
+        Raises:
+            Exception: The exception of the operation.
+        """
+        operation = _Operation(steps)
+        if self._waiting.pid != os.getpid():
+            self._waiting = _Waiting()  # its thread does not survive a fork
+        if self._waiting.add(operation):
+            self._pool.start(_GroupWork(self._waiting))
+        return cast("T", await operation.future)
+
+
+class _Operation(AwaitedResult):
+    """An operation whose result an event loop awaits."""
+
+    def __init__(self, steps: Generator[Sequence[Flush], None, Any]) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def begin(self) -> Sequence[Flush] | None:
+        """Return the first flushes to make, or None if the operation has ended."""
+        if self.future.cancelled():
+            self._steps.close()
+            return None
+        return self._advance(lambda: next(self._steps))
+
+    def go_on(self, error: BaseException | None) -> Sequence[Flush] | None:
+        """Return the next flushes, after the last ones were made or raised an error."""
+        if error is None:
+            return self._advance(lambda: next(self._steps))
+        return self._advance(lambda: self._steps.throw(error))
+
+    def _advance(self, step: Callable[[], Sequence[Flush]]) -> Sequence[Flush] | None:
+        try:
+            return step()
+        except StopIteration as end:
+            self.result = end.value
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            self.error = error
+        self.deliver()
+        return None
+
+
+class _Waiting:
+    """The operations of one process that no group has yet."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._lock = threading.Lock()
+        self._operations: list[_Operation] = []
+        self._is_worked_on = False
+
+    def add(self, operation: _Operation) -> bool:
+        """Add an operation; return whether the caller must start a thread."""
+        with self._lock:
+            self._operations.append(operation)
+            start, self._is_worked_on = not self._is_worked_on, True
+        return start
+
+    def next_group(self) -> list[_Operation]:
+        """Remove and return a group; if it is empty, the thread ends its work."""
+        with self._lock:
+            group = self._operations[:_MAX_GROUP]
+            del self._operations[:_MAX_GROUP]
+            self._is_worked_on = bool(group)
+        return group
+
+
+class _GroupWork:
+    """The work of a thread: group after group, until no operation waits."""
+
+    def __init__(self, waiting: _Waiting) -> None:
+        self._waiting = waiting
+
+    def run(self) -> None:
+        while group := self._waiting.next_group():
+            _make_group(group)
+
+    def deliver(self) -> None:
+        """Do nothing: each operation has delivered its own result."""
+
+
+def _make_group(group: Sequence[_Operation]) -> None:
+    stopped = [(each, each.begin()) for each in group]
+    while pending := [
+        (each, flushes) for each, flushes in stopped if flushes is not None
+    ]:
+        errors = _make_flushes(chain.from_iterable(flushes for _, flushes in pending))
+        stopped = [
+            (each, each.go_on(next((errors[f] for f in flushes if f in errors), None)))
+            for each, flushes in pending
+        ]
+
+
+def flush_together(flushes: Iterable[Flush]) -> None:
+    """Make flushes at the same time: the system then needs one write for all.
+
+    Raises:
+        Exception: The error of one of them.
+    """
+    for error in _make_flushes(flushes).values():
+        raise error
+
+
+def _make_flushes(flushes: Iterable[Flush]) -> dict[Flush, BaseException]:
+    """Make flushes at the same time; return the errors."""
+    errors: dict[Flush, BaseException] = {}
+
+    def make(flush: Flush) -> None:
+        function, descriptor = flush
+        try:
+            function(descriptor)
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            errors[flush] = error
+
+    _flushers.run_together([partial(make, each) for each in dict.fromkeys(flushes)])
+    return errors
