@@ -89,12 +89,12 @@ class AgentData(Protocol):
 
     @property
     def hooks(self) -> Hooks | None:
-        """The hooks; `None`: there are none."""
+        """The hooks; `None` without hooks."""
         ...
 
     @property
     def guardrails(self) -> Guardrails | None:
-        """The guardrails; `None`: there are none."""
+        """The guardrails; `None` without guardrails."""
         ...
 
     @property

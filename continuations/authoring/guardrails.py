@@ -28,7 +28,7 @@ class CheckingAgent(Protocol):
 
     @property
     def tools_by_name(self) -> Mapping[str, Any]:
-        """The tools by name; an agent that checks has none."""
+        """The tools by name; there must be none."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class CheckingAgent(Protocol):
 
 
 OnTrip = Literal["fail", "retry", "refuse", "ask"]
-# What a guardrail of each stage may do, its default first.
+# The consequences that guardrails of each stage may have, the default first.
 ON_TRIP: dict[GuardrailStage, tuple[OnTrip, ...]] = {
     "input": ("fail",),
     "output": ("fail", "retry"),
@@ -70,7 +70,7 @@ class Guardrail:
             agent without tools, whose `output_type` has the fields `tripped` (a bool)
             and `reason` (a text). It reads the text of the input or of the output.
         name: The name. Default: the name of the function or of the agent.
-        on_trip: What follows. `"fail"`: the agent ends with the error `guardrail`; for
+        on_trip: The consequence. `"fail"`: the agent ends with the error `guardrail`; for
             a call, the whole run fails. `"retry"` (output): the model is asked again,
             at most `output_retries` times, then the agent ends. `"refuse"` (tools): the
             call does not run, and the model reads the reason. `"ask"` (tools): a person

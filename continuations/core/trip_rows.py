@@ -1,4 +1,4 @@
-"""What the rows of a run keep about guardrails that tripped.
+"""Keep guardrails that tripped in the rows of a run.
 
 A frame keeps the trips since its model last replied. All of them are committed before
 its model is asked again, so the events of a run find each one in a version. A frame
