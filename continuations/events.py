@@ -1,10 +1,18 @@
-"""The types of the events that `runner.events(run_id)` yields.
+"""The types of the events that `runner.events` and `runner.stream` yield.
 
 from continuations.events import CallStarted, MessageAdded, StreamEvent
 """
 
 from __future__ import annotations
 
+from continuations.core.live_events import (
+    CallProgress,
+    LiveEvent,
+    ReasoningDelta,
+    RunEvent,
+    TextDelta,
+)
+from continuations.core.live_transcript import LiveTranscript, ShownText
 from continuations.core.run_stream import (
     Attempt,
     CallEnded,
@@ -26,17 +34,24 @@ from continuations.core.run_stream import (
 __all__ = [
     "Attempt",
     "CallEnded",
+    "CallProgress",
     "CallProposed",
     "CallStarted",
     "Compacted",
     "FrameEnded",
     "FrameStarted",
     "GuardrailTripped",
+    "LiveEvent",
+    "LiveTranscript",
     "MessageAdded",
+    "ReasoningDelta",
     "ReplyGiven",
     "RunEnded",
+    "RunEvent",
     "RunRepaired",
+    "ShownText",
     "StreamEvent",
+    "TextDelta",
     "WaitDecided",
     "WaitOpened",
 ]

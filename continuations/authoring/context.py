@@ -50,6 +50,10 @@ def _no_callback_url() -> str:
     raise InvalidInput(msg)
 
 
+def _no_listener(_: object) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext(Generic[State]):
     """The context of one call of a tool.
@@ -75,6 +79,7 @@ class ToolContext(Generic[State]):
         make_form: A function that returns `form`.
         make_callback_url: A function that returns `callback_url`.
         call_state: The state of the agent, if it has one.
+        report_progress: The function behind `progress`.
     """
 
     run_id: str
@@ -89,6 +94,9 @@ class ToolContext(Generic[State]):
     make_form: Callable[[], Any] = field(default=_no_form, repr=False, compare=False)
     make_callback_url: Callable[[], str] = field(
         default=_no_callback_url, repr=False, compare=False
+    )
+    report_progress: Callable[[Any], None] = field(
+        default=_no_listener, repr=False, compare=False
     )
     call_state: StateAccess | None = field(default=None, repr=False, compare=False)
 
@@ -162,3 +170,15 @@ class ToolContext(Generic[State]):
             InvalidInput: The runner has no `callback_url`.
         """
         return self.make_callback_url()
+
+    def progress(self, value: Any) -> None:
+        """Report how far the call is, to those who follow the run.
+
+        They get the event `CallProgress`. It is not stored, and the model does not see
+        it. Without a listener, the call has no effect. Any thread may call it.
+
+        Args:
+            value: A text or another JSON value. A value that is not JSON is logged and
+                left out.
+        """
+        self.report_progress(value)

@@ -56,12 +56,15 @@ class ModelDelta:
 
     Attributes:
         kind: `"text"` for a part of the reply, `"reasoning"` for a part of what the
-            model thought.
-        text: The part; it continues the part of the same kind before.
+            model thought. `"restart"`: the reply begins anew, and the parts before are
+            void. The engine hands it on when it repeats a request. A model that asks
+            again within one `reply` hands it on itself.
+        text: The part; it continues the part of the same kind before. Empty for
+            `"restart"`.
     """
 
-    kind: Literal["text", "reasoning"]
-    text: str
+    kind: Literal["text", "reasoning", "restart"]
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
 
 
@@ -74,6 +75,8 @@ class ArrivalReducer:
 
     stack_binding: StackBinding
     ports: Ports
+    # Reports the events of the run, if there is a listener.
+    feed: RunFeed | None = None
 
     def with_decisions(
         self, state: RunState, decisions: Mapping[str, Decision]
@@ -85,6 +88,8 @@ class ArrivalReducer:
         """
         if state.run.status in ENDED_STATUSES:
             return state
+        if self.feed is not None:
+            self.feed.know(decisions)
         stop: Failure | None = None
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):

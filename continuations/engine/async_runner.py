@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from continuations.core.output_type import Output
-from continuations.engine.async_sweeps import AsyncSweeps
+from continuations.engine.async_adoption import AsyncAdoption
 from continuations.engine.ports import Ports
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
@@ -24,12 +24,19 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.prices import Prices
     from continuations.core.run import Budget
+    from continuations.core.state import RunState
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
-    from continuations.engine.run_options import ShouldPause
+    from continuations.engine.ports import (
+        CallbackUrl,
+        Groups,
+        IdGenerator,
+        Notify,
+        OnEvent,
+    )
+    from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.run_streams import AsyncRunStream
     from continuations.ledger.claims import Clock
-    from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncRunner(AsyncSweeps, Generic[Output]):
+class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -76,6 +83,8 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         groups: A function or coroutine function that returns the groups of a person,
             `groups("kim")` -> `["finance"]`. It is called when a person decides a wait
             whose approvers are groups.
+        on_event: A function or coroutine function that gets the events of every run
+            that this runner works on, as `on_event` of `start`.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -98,6 +107,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
+        on_event: OnEvent | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
@@ -110,6 +120,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
                 notify=notify,
                 callback_url=callback_url,
                 groups=groups,
+                on_event=on_event,
             ),
             WorkerOptions.validate(
                 lease=lease,
@@ -146,11 +157,12 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
         If `run_id` exists and began with the same input, that run is resumed. After a
-        crash the run either does not exist, or `resume` and `sweep` continue it.
+        crash the run does not exist, or `resume` and `sweep` continue it.
 
         Args:
             input: The first user message as text, or a list of chat messages.
@@ -160,40 +172,43 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
             budget: Limits for the model usage of the whole run.
             should_pause: Called before each model call and new tool call. If it returns
                 True, calls in progress are completed. Then the run is `Suspended`.
-            work: With False, only store the run, and return it with `paused=True`. A
-                `resume` or `sweep` works on it. A run that exists is not changed.
+            work: With False, only store the run if it is new. It is `paused`.
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
             settings: Model settings of the run, JSON values. In each turn of each agent
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
-            InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
-            RunExists: `run_id` belongs to a run with another input or agent.
+            InvalidId, RunErased, RunExists: `run_id` is invalid, erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
-        if run_id is not None:
-            layout.check_run_id(run_id)
         description = self._run_description(
             labels=labels, title=title, by=by, settings=settings
         )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
-            run_id=run_id,
+            run_id=None if run_id is None else layout.check_run_id(run_id),
             agent=agent,
             budget=budget,
             context=run_options.context,
             description=description,
         )
+        return await self._begin(state, run_options, on_event)
+
+    async def _begin(
+        self, state: RunState, run_options: RunOptions, on_event: OnEvent | None
+    ) -> Outcome[Output]:
         await self._probe_once()
-        worker = self._worker_factory.make_worker(state.run.id, run_options)
-        return await worker.start_or_resume(state)
+        async with self._listening(run_options, on_event) as options:
+            worker = self._worker_factory.make_worker(state.run.id, options)
+            return await worker.start_or_resume(state)
 
     async def resume(
         self,
@@ -201,6 +216,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         *,
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Continue a run, in any process that has its agents.
 
@@ -212,6 +228,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
             run_id: Id of the run.
             context: Your object for the tools, `ctx.context`. It is never stored.
             should_pause: As for `start`.
+            on_event: As for `start`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -219,7 +236,7 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         Raises:
             RunNotFound: The store has no such run.
             RunErased: The run was erased.
-            InvalidInput: `context` or `should_pause` is invalid. Nothing was written.
+            InvalidInput: An argument is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
             AgentChanged: This process does not have the run's agents, or the tool of a
@@ -232,7 +249,97 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
         """
         layout.check_run_id(run_id)
         run_options = self._run_options(context, should_pause)
-        return await self._worker_factory.make_worker(run_id, run_options).resume()
+        async with self._listening(run_options, on_event) as options:
+            return await self._worker_factory.make_worker(run_id, options).resume()
+
+    def stream(  # noqa: PLR0913 - as for `start`
+        self,
+        input: Input,  # noqa: A002 - the best name for the caller
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+        budget: Budget | None = None,
+        should_pause: ShouldPause | None = None,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> AsyncRunStream[Outcome[Output]]:
+        """Start a run, and yield its events while this process works on it.
+
+        Stored events come with live ones: parts of replies, and progress of tools. If
+        `run_id` exists and began with the same input, its earlier events come first,
+        and the run is resumed.
+
+        Args:
+            input: As for `start`, as all arguments.
+            run_id: Id of the run, by default a new one.
+            agent: Name of the root agent; required if the runner has several.
+            context: Your object for the tools, `ctx.context`.
+            budget: Limits for the model usage of the whole run.
+            should_pause: Called before each model call and new tool call.
+            labels: At most 16 names and values by which `runs` finds the run.
+            title: The subject of the run, on one line.
+            by: The requester.
+            settings: Model settings of the run.
+
+        Returns:
+            The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
+            The iteration raises the errors of `start`.
+        """
+        from continuations.engine.event_reading import Cursor
+        from continuations.engine.run_streams import AsyncRunStream
+
+        return AsyncRunStream(
+            lambda events: self.start(
+                input,
+                run_id=run_id,
+                agent=agent,
+                context=context,
+                budget=budget,
+                should_pause=should_pause,
+                labels=labels,
+                title=title,
+                by=by,
+                settings=settings,
+                on_event=events,
+            ),
+            Cursor(),
+        )
+
+    def resume_stream(
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+    ) -> AsyncRunStream[Outcome[Output]]:
+        """Continue a run, and yield its events while this process works on it.
+
+        Args:
+            run_id: Id of the run.
+            after: The `cursor` of the last event that you handled, `""` for none: later
+                events of other processes come first. Default: only new events.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`.
+
+        Returns:
+            The stream, as of `stream`. The iteration raises the errors of `resume`.
+
+        Raises:
+            InvalidInput: `after` is not a cursor.
+        """
+        from continuations.engine.event_reading import Cursor
+        from continuations.engine.run_streams import AsyncRunStream
+
+        return AsyncRunStream(
+            lambda events: self.resume(
+                run_id, context=context, should_pause=should_pause, on_event=events
+            ),
+            None if after is None else Cursor.parse(after),
+        )
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:
         """Return a root agent of this runner.
@@ -248,58 +355,6 @@ class AsyncRunner(AsyncSweeps, Generic[Output]):
                 `None`.
         """
         return self._worker_factory.root_agent(name)
-
-    async def adopt(
-        self,
-        continuation: Continuation | bytes,
-        *,
-        run_id: str | None = None,
-        by: str | Identity | None = None,
-    ) -> Outcome[Output]:
-        """Store the state of another run as a new, suspended run.
-
-        The continuation may come from a run without a store, from another store, or
-        from a reader in `continuations.interop`. The other run is not changed: cancel
-        it, or never resume it. Nothing runs here; `resume` and `sweep` continue the
-        new run.
-
-        - Open waits get new ids and digests, and keep their deadlines.
-        - A call that was approved and not started waits for an approval again.
-        - A call that was started waits as `unknown`, except if its tool is declared
-          `read_only`.
-        - Messages in the inbox of the other run are not read.
-
-        A repeat with the same continuation and id returns the same run. After a crash
-        the run does not exist, or a repeat, `resume` or `sweep` completes it.
-
-        Args:
-            continuation: A continuation that has not ended, or its bytes.
-            run_id: Id of the new run. Default: the id of the continuation's run.
-            by: The requester of the new run: a name or an `Identity`, whose name is
-                stored. That of the other run is not taken over.
-
-        Returns:
-            `Suspended`. If the run was adopted before, its present outcome.
-
-        Raises:
-            InvalidInput: The continuation has ended, so nothing is paused in it, or it
-                is not a continuation. Or `by` is not a name.
-            InvalidId: `run_id` is invalid.
-            RunExists: `run_id` belongs to a run with another origin.
-            FormatError: The bytes are not a continuation, or have a newer format.
-            Corrupt: The bytes are damaged, or a stored object is.
-            ClockOff: This machine's clock is wrong. Nothing was written.
-            StoreError: The store failed. Call again.
-        """
-        from continuations.engine.adoption import read_source
-        from continuations.engine.run_description import check_requester
-
-        requester = check_requester(by)
-        source = read_source(continuation)
-        new_id = layout.check_run_id(source.run_id if run_id is None else run_id)
-        adopter = self._worker_factory.make_adopter()
-        await self._probe_once()
-        return await adopter.adopt(source.run_state, new_id, requester)
 
 
 def _at_once() -> bool:

@@ -50,7 +50,8 @@ class AsyncSweeps(AsyncThreads):
         """
         check_concurrency(max_concurrent_runs)
         run_options = self._run_options(context, should_pause)
-        return await self._make_sweeper(run_options).sweep(max_concurrent_runs)
+        async with self._listening(run_options, None) as options:
+            return await self._make_sweeper(options).sweep(max_concurrent_runs)
 
     async def serve_forever(
         self,
@@ -97,9 +98,11 @@ class AsyncSweeps(AsyncThreads):
                         lambda _: loop.call_soon_threadsafe(stopping.set)
                     )
                 )
-            await run_sweep_loop(
-                self._make_sweeper(self._run_options(context, stopping.is_set)),
-                stopping,
-                interval=interval,
-                max_concurrent_runs=max_concurrent_runs,
-            )
+            run_options = self._run_options(context, stopping.is_set)
+            async with self._listening(run_options, None) as options:
+                await run_sweep_loop(
+                    self._make_sweeper(options),
+                    stopping,
+                    interval=interval,
+                    max_concurrent_runs=max_concurrent_runs,
+                )

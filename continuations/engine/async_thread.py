@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
+    from continuations.engine.event_listeners import EventBuffer
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import ShouldPause
+    from continuations.engine.run_streams import AsyncRunStream
 
 _CLOSING_TEXT = "The thread is closed."
 
@@ -67,6 +70,7 @@ class AsyncThread(Generic[Output]):
         when_busy: WhenBusy = "queue",
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> SendResult[Output]:
         """Post a message, and work on the thread until the message has its reply.
 
@@ -86,6 +90,8 @@ class AsyncThread(Generic[Output]):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed and nothing new begins.
                 Then the result is `Suspended` or `Queued`, and `paused` is true.
+            on_event: A function or coroutine function that gets each event of the
+                thread, in order, while this call works on it.
 
         Returns:
             `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
@@ -99,7 +105,54 @@ class AsyncThread(Generic[Output]):
                 The message is posted. A repeat with the same `id` returns its reply.
         """
         ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
-        return await ticket.reply(context=context, should_pause=should_pause)
+        return await ticket.reply(
+            context=context, should_pause=should_pause, on_event=on_event
+        )
+
+    def stream(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        after: str | None = None,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+    ) -> AsyncRunStream[SendResult[Output]]:
+        """Post a message, and yield the events of the thread until it has its reply.
+
+        Stored events come with live ones: parts of replies, and progress of tools. If
+        another process works on the thread, its stored events come alone.
+
+        Args:
+            text: As for `send`, as all arguments but `after`.
+            by: The sender.
+            id: Your id of the message.
+            when_busy: The effect while an earlier message is answered.
+            after: The `cursor` of the last event that you handled: the later ones come
+                first. Default: the events after the message was posted.
+            context: Your object for the tools, `ctx.context`.
+            should_pause: Called before every model call and every new tool call.
+
+        Returns:
+            The stream. Iterate over it; at the end, `stream.outcome` has the result of
+            `send`. The iteration raises the errors of `send`.
+
+        Raises:
+            InvalidInput: `after` is not a cursor.
+        """
+        from continuations.engine.event_reading import Cursor  # noqa: PLC0415 - only for streams
+        from continuations.engine.run_streams import AsyncRunStream  # noqa: PLC0415
+
+        async def work(events: EventBuffer) -> SendResult[Output]:
+            ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
+            events.after = events.after or Cursor(ticket.posted_after + 1)
+            return await ticket.reply(
+                context=context, should_pause=should_pause, on_event=events
+            )
+
+        return AsyncRunStream(work, None if after is None else Cursor.parse(after))
 
     async def post(
         self,

@@ -59,6 +59,7 @@ class AsyncThreads(AsyncWaker):
             factory=factory,
             probe=self._probe_once,
             run_options=self._run_options,
+            listening=self._listening,
         )
         description = self._run_description(
             labels=labels, title=title, settings=settings

@@ -17,10 +17,11 @@ from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from continuations.authoring.agent import Agent
     from continuations.engine.outcomes import Outcome, Reply, SendResult
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import OnEvent, Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
@@ -40,6 +41,9 @@ class ThreadParts:
     factory: WorkerFactory
     probe: Callable[[], Awaitable[None]]
     run_options: Callable[[Any, ShouldPause | None], RunOptions]
+    listening: Callable[
+        [RunOptions, OnEvent | None], AbstractAsyncContextManager[RunOptions]
+    ]
 
 
 class AsyncTicket(Generic[Output]):
@@ -48,28 +52,41 @@ class AsyncTicket(Generic[Output]):
     Attributes:
         run_id: Id of the thread's run.
         number: Number of the message.
+        posted_after: Number of the thread's version when the message was posted, 0 if
+            unknown.
     """
 
     def __init__(
-        self, parts: ThreadParts, agent: Agent[Output], run_id: str, number: int
+        self,
+        parts: ThreadParts,
+        agent: Agent[Output],
+        run_id: str,
+        number: int,
+        posted_after: int = 0,
     ) -> None:
         self._parts = parts
         self._agent = agent
         self.run_id = run_id
         self.number = number
+        self.posted_after = posted_after
 
     def __repr__(self) -> str:
         """Return the run and the number of the message."""
         return f"<AsyncTicket {self.number} of {self.run_id}>"
 
     async def reply(
-        self, *, context: Any = None, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> SendResult[Output]:
         """Return the reply to this message, and work on the thread if it is missing.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
             should_pause: As for `send`.
+            on_event: As for `send`.
 
         Returns:
             As for `send`.
@@ -79,7 +96,9 @@ class AsyncTicket(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 Call again.
         """
-        outcome = await self.work(context=context, should_pause=should_pause)
+        outcome = await self.work(
+            context=context, should_pause=should_pause, on_event=on_event
+        )
         return await self._result(outcome)
 
     async def look(self) -> SendResult[Output] | None:
@@ -126,20 +145,29 @@ class AsyncTicket(Generic[Output]):
         return outcome
 
     async def work(
-        self, *, context: Any, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any,
+        should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Work on the thread until the message has its reply, or something waits.
 
         Args:
             context: As for `reply`.
             should_pause: As for `reply`.
+            on_event: As for `reply`.
 
         Returns:
             The outcome of the thread's run.
         """
-        delay = _FIRST_DELAY
         options = self._parts.run_options(context, should_pause)
         options = replace(options, awaited_message=self.number)
+        async with self._parts.listening(options, on_event) as listened:
+            return await self._work(listened)
+
+    async def _work(self, options: RunOptions) -> Outcome[Output]:
+        delay = _FIRST_DELAY
         worker = self._parts.factory.make_worker(self.run_id, options)
         while True:
             try:

@@ -18,8 +18,9 @@ from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
+    from continuations.core.decisions import Decision
     from continuations.core.run_stream import StreamEvent
     from continuations.core.state import RunState
     from continuations.engine.ports import Sleep
@@ -103,7 +104,7 @@ async def read_events(
         found = events_between(step.before, step.after, version=step.number, at=step.at)
         later = [event for event in found if _position(event) > after]
         if later:
-            yield await _with_deciders(objects, later)
+            yield await with_deciders(objects, later, {})
 
 
 def _position(event: StreamEvent) -> Cursor:
@@ -119,23 +120,26 @@ def _rests(state: RunState | None) -> bool:
     return state is not None and state.run.rests
 
 
-async def _with_deciders(
-    objects: Objects, events: list[StreamEvent]
+async def with_deciders(
+    objects: Objects, events: list[StreamEvent], known: Mapping[str, Decision]
 ) -> list[StreamEvent]:
-    """Add to each end of a wait its stored decision: one read each."""
+    """Add to each end of a wait its stored decision: one read each, if not known."""
     decided = [event for event in events if isinstance(event, WaitDecided)]
     if not decided:
         return events
-    decisions = await gather(*(_decision_of(objects, event) for event in decided))
+    decisions = await gather(*(_with_decider(objects, each, known) for each in decided))
     complete = {event.cursor: event for event in decisions}
     return [complete.get(event.cursor, event) for event in events]
 
 
-async def _decision_of(objects: Objects, event: WaitDecided) -> WaitDecided:
+async def _with_decider(
+    objects: Objects, event: WaitDecided, known: Mapping[str, Decision]
+) -> WaitDecided:
     kind = layout.parse_wait_id(event.wait_id).kind
     if not WAIT_RULES[kind].has_object:
         return event
-    decision = await read_decision(objects, event.wait_id)
+    decision = known.get(event.wait_id)
+    decision = decision or await read_decision(objects, event.wait_id)
     if decision is None:
         return event
     return replace(event, kind=decision.kind, by=decision.by)

@@ -277,6 +277,7 @@ class GuardedTurn:
             settings=agent.settings,
             agent=agent.name,
             run_id=self._state.run.id,
+            prices=self._model_registry.prices,
         )
         reply = await self._model_registry.get_reply(
             agent,

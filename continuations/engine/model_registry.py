@@ -7,7 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
-from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
+from continuations.core.model_protocol import (
+    LostReply,
+    ModelDelta,
+    ModelReply,
+    PendingReply,
+)
 from continuations.core.usage import Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
@@ -118,6 +123,8 @@ class ModelRegistry:
                 may_retry = await retries.wait_for_retry(error.retry_after or 0.0)
                 if not may_retry or should_pause():
                     raise
+                if request.on_delta is not None:
+                    await request.on_delta(ModelDelta(kind="restart"))
             else:
                 return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from continuations.engine.guarded_turn import GuardedTurn
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.run_options import RunOptions
 
 _log = logging.getLogger("continuations")
@@ -48,9 +49,10 @@ class ModelTurn:
     model_registry: ModelRegistry
     run_options: RunOptions
     ports: Ports
+    feed: RunFeed | None = None
 
     async def ask(
-        self, state: RunState, frame: FrameRow, agent: AgentProtocol
+        self, state: RunState, frame: FrameRow, agent: AgentProtocol, fence: int
     ) -> ModelReplied | ModelDelayed | TurnRefused:
         """Ask a frame's model, or poll its pending reply, behind the current gate.
 
@@ -60,7 +62,7 @@ class ModelTurn:
         if agent.hooks is not None or agent.guardrails is not None:
             guarded = self._guarded(state, frame, agent)
         try:
-            return await self._ask(state, frame, agent, guarded)
+            return await self._ask(state, frame, agent, guarded, fence)
         except ModelError as error:
             if guarded is not None:
                 from continuations.engine.guarded_turn import add_cost  # noqa: PLC0415
@@ -95,6 +97,7 @@ class ModelTurn:
         frame: FrameRow,
         agent: AgentProtocol,
         guarded: GuardedTurn | None,
+        fence: int,
     ) -> ModelReplied | ModelDelayed | TurnRefused:
         log = state.logs[frame.id]
         violation = log.transcript_check.violation_at_end()
@@ -105,6 +108,7 @@ class ModelTurn:
             )
             raise TranscriptInvalid(msg, run_id=state.run.id)
         tools = await enabled_tools(agent, self.run_options.context)
+        feed = self.feed
         request = ModelRequest(
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -113,6 +117,7 @@ class ModelTurn:
             agent=agent.name,
             run_id=state.run.id,
             prices=self.model_registry.prices,
+            on_delta=None if feed is None else feed.turn(state, frame, fence),
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)

@@ -35,10 +35,7 @@ from continuations.engine.rule_approvals import (
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
-from continuations.engine.tool_contexts import (
-    call_state_of,
-    make_tool_context,
-)
+from continuations.engine.tool_contexts import context_of_call
 from continuations.errors import AgentChanged
 
 if TYPE_CHECKING:
@@ -53,6 +50,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
 
 # No limit of an agent is lower.
@@ -75,6 +73,8 @@ class Performer:
     rules: RuleApprovals = field(default_factory=RuleApprovals)
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
+    # Takes the parts of replies and the progress of tools.
+    feed: RunFeed | None = field(kw_only=True, default=None)
 
     suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
@@ -152,7 +152,7 @@ class Performer:
         is missing or has changed.
         """
         if isinstance(action, AskModel):
-            return await self._ask_model(state, action.frame_id)
+            return await self._ask_model(state, action.frame_id, fence)
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)
@@ -162,7 +162,7 @@ class Performer:
             return event
         return await self._examiner.guarded(state, call, agent).with_result(event)
 
-    async def _ask_model(self, state: RunState, frame_id: str) -> Event:
+    async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
         if agent.compaction is not None:
@@ -172,8 +172,8 @@ class Performer:
             event = await compactor.event(state, frame, agent, agent.compaction)
             if event is not None:
                 return event
-        turn = ModelTurn(self.model_registry, self.run_options, self.ports)
-        return await turn.ask(state, frame, agent)
+        turn = ModelTurn(self.model_registry, self.run_options, self.ports, self.feed)
+        return await turn.ask(state, frame, agent, fence)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
@@ -237,18 +237,7 @@ class Performer:
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
         agent = self.stack_binding.find_agent(state, call.frame_id)
-        call_state = None
-        if agent is not None and agent.state_spec is not None:
-            call_state = call_state_of(agent.state_spec, state, call, tool)
-        return make_tool_context(
-            state.run,
-            call,
-            tool,
-            self.ports,
-            fence=fence,
-            context=self.run_options.context,
-            call_state=call_state,
-        )
+        return context_of_call(state, call, tool, agent, self, fence=fence)
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.tool(state, call)

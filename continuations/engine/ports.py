@@ -20,6 +20,7 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
+    from continuations.core.live_events import RunEvent
     from continuations.core.waits import Wait
     from continuations.ledger.claims import Clock
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     Groups = Callable[[str], Awaitable[Collection[str]] | Collection[str]]
     Sleep = Callable[[float], Awaitable[None]]
     CallbackUrl = Callable[[str], str]
+    OnEvent = Callable[[RunEvent], Awaitable[None] | None]
 
 # CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
 # there CLOCK_MONOTONIC includes that time.
@@ -60,6 +62,14 @@ class IdGenerator(Protocol):
         ...
 
 
+class EventSink(Protocol):
+    """Takes the events of runs, on the event loop that works on them."""
+
+    def put(self, event: RunEvent) -> None:
+        """Take an event; never wait, and never raise."""
+        ...
+
+
 class SystemIdGenerator:
     """ULIDs from the operating system's randomness."""
 
@@ -81,6 +91,7 @@ class Ports:
             own, so that a test does not wait.
         callback_url: Returns the URL to which another system sends the result of a
             wait, or `None`.
+        on_event: Gets the events of the runs while they are worked on, or `None`.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -89,6 +100,7 @@ class Ports:
     groups: Groups | None = None
     sleep: Sleep = asyncio.sleep
     callback_url: CallbackUrl | None = None
+    on_event: OnEvent | None = None
 
     @classmethod
     def with_defaults(
@@ -99,6 +111,7 @@ class Ports:
         notify: Notify | None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
+        on_event: OnEvent | None = None,
     ) -> Ports:
         """Return ports, with the machine's for each `None`; raises `InvalidInput`."""
         for name, port, methods in (
@@ -131,6 +144,7 @@ class Ports:
                 f"{type(groups).__name__}."
             )
             raise InvalidInput(msg)
+        check_on_event(on_event)
         return cls(
             clock=clock or SystemClock(),
             ids=ids or SystemIdGenerator(),
@@ -138,4 +152,15 @@ class Ports:
             groups=groups,
             sleep=getattr(clock, "sleep", asyncio.sleep),
             callback_url=callback_url,
+            on_event=on_event,
         )
+
+
+def check_on_event(function: object) -> None:
+    """Raise `InvalidInput` unless the value is a function or `None`."""
+    if function is not None and not callable(function):
+        msg = (
+            "on_event must be a function or coroutine function that takes an event, "
+            f"got {type(function).__name__}."
+        )
+        raise InvalidInput(msg)

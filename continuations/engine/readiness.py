@@ -15,6 +15,7 @@ from continuations.ledger.early_answers import answered_calls
 if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.loaded_version import LoadedVersion
 
 
 def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
@@ -52,3 +53,11 @@ def needs_worker(state: RunState) -> bool:
 def can_progress(state: RunState, arrived: Arrivals) -> bool:
     """Return whether a worker can progress, with the arrivals or without."""
     return needs_worker(state) or arrivals_unblock(state, arrived)
+
+
+def only_waits(loaded: LoadedVersion, state: RunState) -> bool:
+    """Return whether a version has no claim, nothing arrived, and nothing is planned.
+
+    The claim of a worker that died must be released by a new version.
+    """
+    return state is loaded.state and state.run.claim is None and not plan(state)

@@ -11,6 +11,8 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.run import RunRow
+    from continuations.engine.event_reading import Cursor
+    from continuations.engine.ports import EventSink
 
 ShouldPause: TypeAlias = Callable[[], bool]
 
@@ -31,11 +33,16 @@ class RunOptions:
             returns True, calls in progress are completed and nothing new begins.
         awaited_message: A thread is not worked on any further once this message has its
             reply; `None`: as long as there is a message.
+        events: Takes the events of the runs; `None`: there is no listener.
+        events_after: Only later events are handed on. `None`: those after the version
+            that the worker finds.
     """
 
     context: Any = None
     should_pause: ShouldPause = never_pause
     awaited_message: int | None = None
+    events: EventSink | None = None
+    events_after: Cursor | None = None
 
     def is_enough(self, run: RunRow) -> bool:
         """Return whether the awaited message of a thread has its reply."""

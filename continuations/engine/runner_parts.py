@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from continuations.engine.ports import check_on_event
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from continuations.authoring.agent import Agent
     from continuations.engine.operator_commands import OperatorCommands
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import OnEvent, Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_requests import RunRequests
@@ -81,6 +85,21 @@ class RunnerParts:
         from continuations.engine.run_options import RunOptions
 
         return RunOptions.from_arguments(context=context, should_pause=should_pause)
+
+    def _listening(
+        self, run_options: RunOptions, on_event: OnEvent | None
+    ) -> AbstractAsyncContextManager[RunOptions]:
+        """Return the options of work whose events the listeners get, if there are any.
+
+        Raises `InvalidInput` if `on_event` is not a function.
+        """
+        check_on_event(on_event)
+        listeners = [f for f in (on_event, self._ports.on_event) if f is not None]
+        if not listeners:
+            return nullcontext(run_options)
+        from continuations.engine.event_listeners import listening
+
+        return listening(run_options, listeners)
 
     def _run_description(self, **arguments: object) -> RunDescription:
         from continuations.engine.run_description import RunDescription

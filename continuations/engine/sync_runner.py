@@ -21,8 +21,15 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
-    from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify
+    from continuations.engine.ports import (
+        CallbackUrl,
+        Groups,
+        IdGenerator,
+        Notify,
+        OnEvent,
+    )
     from continuations.engine.run_options import ShouldPause
+    from continuations.engine.run_streams import RunStream
     from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
@@ -69,6 +76,8 @@ class Runner(Sweeps, Generic[Output]):
         groups: A function or coroutine function that returns the groups of a person,
             `groups("kim")` -> `["finance"]`. It is called when a person decides a wait
             whose approvers are groups.
+        on_event: A function or coroutine function that gets the events of every run
+            that this runner works on, as `on_event` of `start`.
         clock: The clocks of this machine, for tests.
         ids: The source of new ids, for tests.
 
@@ -94,6 +103,7 @@ class Runner(Sweeps, Generic[Output]):
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
+        on_event: OnEvent | None = None,
         clock: Clock | None = None,
         ids: IdGenerator | None = None,
     ) -> None:
@@ -110,6 +120,7 @@ class Runner(Sweeps, Generic[Output]):
             notify=notify,
             callback_url=callback_url,
             groups=groups,
+            on_event=on_event,
             clock=clock,
             ids=ids,
         )
@@ -138,11 +149,12 @@ class Runner(Sweeps, Generic[Output]):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
         If `run_id` exists and began with the same input, that run is resumed. After a
-        crash the run either does not exist, or `resume` and `sweep` continue it.
+        crash the run does not exist, or `resume` and `sweep` continue it.
 
         Args:
             input: The first user message as text, or a list of chat messages.
@@ -152,38 +164,37 @@ class Runner(Sweeps, Generic[Output]):
             budget: Limits for the model usage of the whole run.
             should_pause: Called before each model call and new tool call. If it returns
                 True, calls in progress are completed. Then the run is `Suspended`.
-            work: With False, only store the run, and return it with `paused=True`. A
-                `resume` or `sweep` works on it. A run that exists is not changed.
+            work: With False, only store the run if it is new. It is `paused`.
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
             settings: Model settings of the run, JSON values. In each turn of each agent
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
 
         Raises:
-            InvalidId, RunErased: `run_id` is invalid, or its run was erased.
             InvalidInput: An argument is invalid, or the instructions function raised.
-            RunExists: `run_id` belongs to a run with another input or agent.
+            InvalidId, RunErased, RunExists: `run_id` is invalid, erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
-        return portal.run_until_complete(
-            self.async_runner.start(
-                input,
-                run_id=run_id,
-                agent=agent,
-                context=context,
-                budget=budget,
-                should_pause=should_pause,
-                work=work,
-                labels=labels,
-                title=title,
-                by=by,
-                settings=settings,
-            )
+        started = self.async_runner.start(
+            input,
+            run_id=run_id,
+            agent=agent,
+            context=context,
+            budget=budget,
+            should_pause=should_pause,
+            work=work,
+            labels=labels,
+            title=title,
+            by=by,
+            settings=settings,
+            on_event=on_event,
         )
+        return portal.run_until_complete(started)
 
     def resume(
         self,
@@ -191,6 +202,7 @@ class Runner(Sweeps, Generic[Output]):
         *,
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Continue a run, in any process that has its agents.
 
@@ -202,6 +214,7 @@ class Runner(Sweeps, Generic[Output]):
             run_id: Id of the run.
             context: Your object for the tools, `ctx.context`. It is never stored.
             should_pause: As for `start`.
+            on_event: As for `start`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -209,7 +222,7 @@ class Runner(Sweeps, Generic[Output]):
         Raises:
             RunNotFound: The store has no such run.
             RunErased: The run was erased.
-            InvalidInput: `context` or `should_pause` is invalid. Nothing was written.
+            InvalidInput: An argument is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
             AgentChanged: This process does not have the run's agents, or the tool of a
@@ -221,7 +234,93 @@ class Runner(Sweeps, Generic[Output]):
             StoreError: The store failed. The run can be resumed.
         """
         return portal.run_until_complete(
-            self.async_runner.resume(run_id, context=context, should_pause=should_pause)
+            self.async_runner.resume(
+                run_id, context=context, should_pause=should_pause, on_event=on_event
+            )
+        )
+
+    def stream(  # noqa: PLR0913 - as for `start`
+        self,
+        input: Input,  # noqa: A002 - the best name for the caller
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+        budget: Budget | None = None,
+        should_pause: ShouldPause | None = None,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> RunStream[Outcome[Output]]:
+        """Start a run, and yield its events while this process works on it.
+
+        Stored events come with live ones: parts of replies, and progress of tools. If
+        `run_id` exists and began with the same input, its earlier events come first,
+        and the run is resumed.
+
+        Args:
+            input: As for `start`, as all arguments.
+            run_id: Id of the run, by default a new one.
+            agent: Name of the root agent; required if the runner has several.
+            context: Your object for the tools, `ctx.context`.
+            budget: Limits for the model usage of the whole run.
+            should_pause: Called before each model call and new tool call.
+            labels: At most 16 names and values by which `runs` finds the run.
+            title: The subject of the run, on one line.
+            by: The requester.
+            settings: Model settings of the run.
+
+        Returns:
+            The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
+            The iteration raises the errors of `start`.
+        """
+        from continuations.engine.run_streams import RunStream  # noqa: PLC0415 - rarely used
+
+        return RunStream(
+            self.async_runner.stream(
+                input,
+                run_id=run_id,
+                agent=agent,
+                context=context,
+                budget=budget,
+                should_pause=should_pause,
+                labels=labels,
+                title=title,
+                by=by,
+                settings=settings,
+            )
+        )
+
+    def resume_stream(
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+    ) -> RunStream[Outcome[Output]]:
+        """Continue a run, and yield its events while this process works on it.
+
+        Args:
+            run_id: Id of the run.
+            after: The `cursor` of the last event that you handled, `""` for none: later
+                events of other processes come first. Default: only new events.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`.
+
+        Returns:
+            The stream, as of `stream`. The iteration raises the errors of `resume`.
+
+        Raises:
+            InvalidInput: `after` is not a cursor.
+        """
+        from continuations.engine.run_streams import RunStream  # noqa: PLC0415 - rarely used
+
+        return RunStream(
+            self.async_runner.resume_stream(
+                run_id, after=after, context=context, should_pause=should_pause
+            )
         )
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.ports import OnEvent
     from continuations.engine.run_options import ShouldPause
+    from continuations.engine.run_streams import RunStream
     from continuations.wire.continuation import Continuation
 
 
@@ -48,6 +50,7 @@ class Thread(Generic[Output]):
         when_busy: WhenBusy = "queue",
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> SendResult[Output]:
         """Post a message, and work on the thread until the message has its reply.
 
@@ -67,6 +70,8 @@ class Thread(Generic[Output]):
             should_pause: Called before every model call and every new tool call. Once
                 it returns True, calls in progress are completed and nothing new begins.
                 Then the result is `Suspended` or `Queued`, and `paused` is true.
+            on_event: A function or coroutine function that gets each event of the
+                thread, in order, while this call works on it.
 
         Returns:
             `Replied`, or `Failed` if this reply failed. `Suspended` if the reply waits,
@@ -85,6 +90,54 @@ class Thread(Generic[Output]):
                 by=by,
                 id=id,
                 when_busy=when_busy,
+                context=context,
+                should_pause=should_pause,
+                on_event=on_event,
+            )
+        )
+
+    def stream(
+        self,
+        text: str,
+        *,
+        by: str | Identity | None = None,
+        id: str | None = None,  # noqa: A002 - the best name for the caller
+        when_busy: WhenBusy = "queue",
+        after: str | None = None,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+    ) -> RunStream[SendResult[Output]]:
+        """Post a message, and yield the events of the thread until it has its reply.
+
+        Stored events come with live ones: parts of replies, and progress of tools. If
+        another process works on the thread, its stored events come alone.
+
+        Args:
+            text: As for `send`, as all arguments but `after`.
+            by: The sender.
+            id: Your id of the message.
+            when_busy: The effect while an earlier message is answered.
+            after: The `cursor` of the last event that you handled: the later ones come
+                first. Default: the events after the message was posted.
+            context: Your object for the tools, `ctx.context`.
+            should_pause: Called before every model call and every new tool call.
+
+        Returns:
+            The stream. Iterate over it; at the end, `stream.outcome` has the result of
+            `send`. The iteration raises the errors of `send`.
+
+        Raises:
+            InvalidInput: `after` is not a cursor.
+        """
+        from continuations.engine.run_streams import RunStream  # noqa: PLC0415 - only for streams
+
+        return RunStream(
+            self.async_thread.stream(
+                text,
+                by=by,
+                id=id,
+                when_busy=when_busy,
+                after=after,
                 context=context,
                 should_pause=should_pause,
             )
@@ -254,13 +307,18 @@ class Ticket(Generic[Output]):
         return f"<Ticket {self.number} of {self.run_id}>"
 
     def reply(
-        self, *, context: Any = None, should_pause: ShouldPause | None = None
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> SendResult[Output]:
         """Return the reply to this message, and work on the thread if it is missing.
 
         Args:
             context: Your object for the tools, `ctx.context`. It is never stored.
             should_pause: As for `send`.
+            on_event: As for `send`.
 
         Returns:
             As for `send`.
@@ -270,7 +328,9 @@ class Ticket(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
                 Call again.
         """
-        reply = self._async_ticket.reply(context=context, should_pause=should_pause)
+        reply = self._async_ticket.reply(
+            context=context, should_pause=should_pause, on_event=on_event
+        )
         return portal.run_until_complete(reply)
 
     def look(self) -> SendResult[Output] | None:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import with_operator_requests
-from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import deadlines, signal_delivery
+from continuations.engine import deadlines, readiness, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
 from continuations.engine.context_check import check_can_continue
@@ -27,7 +26,6 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import Suspended, outcome_of
 from continuations.engine.performer import Performer
 from continuations.engine.publishing import Publisher
-from continuations.engine.readiness import arrivals_unblock, can_progress, is_runnable
 from continuations.engine.rule_approvals import RuleApprovals
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.run_loop import RunLoop
@@ -61,6 +59,7 @@ if TYPE_CHECKING:
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
+    from continuations.engine.run_feed import RunFeed
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
@@ -77,6 +76,7 @@ class Worker:
     options: WorkerOptions
     run_id: str
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
+    feed: RunFeed | None = None
     _journal: StoreJournal | None = field(default=None, init=False)
     _store_clock: StoreClock = field(init=False)
 
@@ -138,6 +138,8 @@ class Worker:
             read_ahead(self.objects, self.run_id, overview),
         )
         state = loaded.state
+        if self.feed is not None:
+            await self.feed.catch_up(loaded.number)
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
         claims.check_clock_for(state, clock_reading, self.options.lease)
@@ -196,17 +198,19 @@ class Worker:
     ) -> Outcome:
         while True:
             if loaded is not None and self.run_options.should_pause():
-                return self._outcome(loaded, paused=can_progress(state, arrived))
+                return self._outcome(
+                    loaded, paused=readiness.can_progress(state, arrived)
+                )
             before = state
             self._journal = journal = self._make_journal(loaded, clock_reading, arrived)
             clock_reading = None  # it belongs to the first listing only
             state = await self._apply_arrivals(state, arrived, journal)
-            if loaded is not None and _only_waits(loaded, state):
+            if loaded is not None and readiness.only_waits(loaded, state):
                 await self._publisher.finish_publishing(loaded)
                 changes = find_code_changes(before, self.agent_registry)
                 return self._outcome(loaded, changes)
             state, arrived = await self._run_loop(before, state, journal, arrived)
-            paused = is_runnable(state)
+            paused = readiness.is_runnable(state)
             unchanged = state is before and not journal.holds_a_claim
             if paused and unchanged and loaded is not None:
                 return self._outcome(loaded, paused=True)
@@ -224,7 +228,7 @@ class Worker:
             state = loaded.state
             stops = paused and not arrived.operator_requests
             stops = stops or self.run_options.is_enough(state.run)
-            if stops or not arrivals_unblock(state, arrived):
+            if stops or not readiness.arrivals_unblock(state, arrived):
                 return self._outcome(loaded, changes, paused=paused)
 
     async def _apply_arrivals(
@@ -239,7 +243,7 @@ class Worker:
         stack_binding.check_agents(state, arrived.decisions)
         root = stack_binding.agent(state, ROOT_FRAME_ID)
         check_can_continue(state.run, root, self.run_options, self.options)
-        reducer = ArrivalReducer(stack_binding, self.ports)
+        reducer = ArrivalReducer(stack_binding, self.ports, self.feed)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)
             if attempt > self.options.max_attempts:
@@ -353,6 +357,7 @@ class Worker:
             self.options.max_depth,
             RuleApprovals(self._record_rule_decision),
             claim_end=lambda: journal.claim_end,
+            feed=self.feed,
         )
 
     async def _record_rule_decision(self, decision: Decision) -> None:
@@ -368,7 +373,7 @@ class Worker:
     ) -> StoreJournal:
         return StoreJournal(
             self.objects,
-            self.versions,
+            self.feed.versions if self.feed else self.versions,
             loaded,
             self.ports,
             lease=self.options.lease,
@@ -386,11 +391,3 @@ class Worker:
         agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
         continuation = Continuation(loaded.state, loaded.number)
         return outcome_of(continuation, agent, code_changes, paused=paused)
-
-
-def _only_waits(loaded: LoadedVersion, state: RunState) -> bool:
-    """Return whether a version has no claim, nothing arrived, and nothing is planned.
-
-    The claim of a worker that died must be released by a new version.
-    """
-    return state is loaded.state and state.run.claim is None and not plan(state)

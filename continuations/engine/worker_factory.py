@@ -127,6 +127,15 @@ class WorkerFactory:
         self, run_id: str, run_options: RunOptions = DEFAULT_RUN_OPTIONS
     ) -> Worker:
         """Return a worker for one run."""
+        feed = None
+        if run_options.events is not None:
+            from continuations.engine.run_feed import RunFeed  # noqa: PLC0415 - for listeners
+
+            feed = RunFeed(
+                *(self._objects, self._ports, run_id),
+                run_options.events,
+                run_options.events_after,
+            )
         return Worker(
             objects=self._objects,
             agent_registry=self._agent_registry,
@@ -135,6 +144,7 @@ class WorkerFactory:
             options=self._options,
             run_id=run_id,
             run_options=run_options,
+            feed=feed,
         )
 
     def make_adopter(self) -> Adopter:

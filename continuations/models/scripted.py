@@ -16,6 +16,7 @@ from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
 from continuations.errors import InvalidInput, ModelError
+from continuations.models.reply_parts import hand_on_words
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest
@@ -75,6 +76,9 @@ Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 class ScriptedModel:
     """A `Model` that returns the replies of a script.
 
+    For a listener (`runner.stream`), it hands on each word of a text, and of
+    `reasoning_content`, as a model that streams.
+
     Args:
         script: One of these:
 
@@ -122,7 +126,9 @@ class ScriptedModel:
         turn, scripted = await self._next_reply(request)
         if isinstance(scripted, LaterReply):
             return PendingReply(id=f"reply-{turn}-0", poll_after=scripted.poll_after)
-        return self._made_reply(request, scripted, turn)
+        made = self._made_reply(request, scripted, turn)
+        await hand_on_words(request, made.message)
+        return made
 
     async def poll(
         self, reply_id: str, request: ModelRequest

@@ -149,7 +149,7 @@ def effects_since(environment: RunEnvironment, before: int) -> list[str]:
 def test_hooks_and_guardrails_hold_over_a_crash(
     environment: RunEnvironment, moment: Any, step: str
 ) -> None:
-    """No refused call runs, no call runs without its change, and each trip is an event."""
+    """No refused call runs, each call has its change, and each trip is an event."""
     for point in every_crash(moment, more_than=3):
         clock = ManualClock()
         store, before = MemoryStore(clock.now), len(environment.effect_names())

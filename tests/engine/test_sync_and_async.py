@@ -136,8 +136,8 @@ def public_methods(runner: type[object]) -> dict[str, Any]:
     """Return the public methods of a class by name."""
     return {
         name: member
-        for name, member in vars(runner).items()
-        if inspect.isfunction(member) and not name.startswith("_")
+        for name, member in inspect.getmembers(runner, inspect.isfunction)
+        if not name.startswith("_")
     }
 
 
@@ -162,8 +162,12 @@ def test_runner_and_async_runner_have_the_same_methods_and_parameters() -> None:
         assert ours == theirs
 
 
+# Their docstrings name the kind of iterator.
+ITERATORS = {"events", "open_waits", "runs", "waiting"}
+
+
 @pytest.mark.parametrize(
-    "name", sorted(public_methods(Runner).keys() - {"serve_forever"})
+    "name", sorted(public_methods(Runner).keys() - {"serve_forever"} - ITERATORS)
 )
 def test_runner_and_async_runner_have_the_same_docstrings(name: str) -> None:
     """Neither page of the reference sends the reader to the other."""

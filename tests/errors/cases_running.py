@@ -53,6 +53,23 @@ OPTIONS = Area(
             names=("store",),
         ),
         Case(
+            "runner-on-event",
+            InvalidInput,
+            "Runner(clerk(), store=folder, on_event=5)",
+            "Runner(clerk(), store=folder, on_event=print)",
+            names=("on_event", "int"),
+        ),
+        Case(
+            "stream-outcome-too-early",
+            ContinuationsError,
+            "stream.outcome",
+            "list(stream); stream.outcome",
+            setup="""
+                stream = Runner(clerk(), store=folder).stream(TASK)
+            """,
+            names=("stream.outcome",),
+        ),
+        Case(
             "runner-store-url",
             InvalidInput,
             'Runner(clerk(), store="runs")',

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify
+    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify, OnEvent
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
@@ -172,6 +172,7 @@ class LambdaRunner(AsyncRunner):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome:
         """Start a run; see `AsyncRunner.start`."""
         outcome = await super().start(
@@ -186,6 +187,7 @@ class LambdaRunner(AsyncRunner):
             title=title,
             by=by,
             settings=settings,
+            on_event=on_event,
         )
         await self._dispatch_if_paused(outcome)
         return outcome
@@ -196,10 +198,11 @@ class LambdaRunner(AsyncRunner):
         *,
         context: Any = None,
         should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
     ) -> Outcome:
         """Resume a run; see `AsyncRunner.resume`."""
         outcome = await super().resume(
-            run_id, context=context, should_pause=should_pause
+            run_id, context=context, should_pause=should_pause, on_event=on_event
         )
         await self._dispatch_if_paused(outcome)
         return outcome

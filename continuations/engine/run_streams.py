@@ -1,0 +1,171 @@
+"""The events of a run while this process works on it, and its outcome at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from continuations.engine import portal
+from continuations.engine.event_listeners import EventBuffer
+from continuations.errors import ContinuationsError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+    from types import TracebackType
+    from typing import Self
+
+    from continuations.core.live_events import RunEvent
+    from continuations.engine.event_reading import Cursor
+
+Result = TypeVar("Result")
+
+
+class AsyncRunStream(Generic[Result]):
+    """The events of a run while this process works on it; iterate over it once.
+
+    The work begins with the iteration. It does not wait for a slow reader.
+
+    The iteration ends when the work ends; then `outcome` has its result. An error of
+    the work is raised by the iteration, after the events before it. If the iteration is
+    left early, the work is cancelled, as `resume` is if its task is cancelled: the
+    run is not lost, and it can be resumed. `async with` and `aclose` do that at once.
+    After a `break` alone, Python does it when it deletes the iterator.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[EventBuffer], Coroutine[Any, Any, Result]],
+        after: Cursor | None,
+    ) -> None:
+        self._make_work = work
+        self._after = after
+        self._buffer: EventBuffer | None = None
+        self._task: asyncio.Task[Result] | None = None
+        self._is_closed = False
+        self._result: tuple[Result] | None = None
+
+    @property
+    def outcome(self) -> Result:
+        """The result of the work: that of `start`, `resume` or `send`.
+
+        Raises:
+            ContinuationsError: The iteration has not ended, or it ended early.
+        """
+        if self._result is None:
+            msg = (
+                "stream.outcome is not available: the stream was not read to its end. "
+                "Iterate over all events first."
+            )
+            raise ContinuationsError(msg)
+        return self._result[0]
+
+    async def __aiter__(self) -> AsyncGenerator[RunEvent]:
+        """Iterate over the events; leaving the iteration cancels the work."""
+        try:
+            while events := await self.read():
+                for event in events:
+                    yield event
+        finally:
+            await self.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the stream."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Cancel the work if it has not ended."""
+        await self.aclose()
+
+    async def read(self) -> list[RunEvent]:
+        """Return the next events, at least one; an empty list at the end.
+
+        Returns:
+            The events that have happened since the last call.
+
+        Raises:
+            ContinuationsError: The errors of the work, after its last event.
+        """
+        if self._is_closed:
+            return []
+        if self._task is None or self._buffer is None:
+            self._buffer = buffer = EventBuffer(self._after)
+            self._task = asyncio.create_task(self._make_work(buffer))
+            self._task.add_done_callback(lambda _: buffer.close())
+        events = await self._buffer.read()
+        if not events:
+            self._is_closed = True
+            self._result = (self._task.result(),)
+        return events
+
+    async def aclose(self) -> None:
+        """Cancel the work if it has not ended, and wait until its claim is given up.
+
+        A call in progress that may not be repeated gets some seconds to return.
+        """
+        self._is_closed = True
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if self._task is not None and not self._task.cancelled():
+            self._task.exception()  # asyncio need not report it
+
+
+class RunStream(Generic[Result]):
+    """The events of a run while this process works on it; iterate over it once.
+
+    The work begins with the iteration. It does not wait for a slow reader.
+
+    The iteration ends when the work ends; then `outcome` has its result. An error of
+    the work is raised by the iteration, after the events before it. If the loop is left
+    early, with `break` or an exception, the work is cancelled, as `resume` is by
+    Ctrl-C: the run is not lost, and it can be resumed.
+
+    Attributes:
+        async_stream: The `AsyncRunStream` of the same work.
+    """
+
+    def __init__(self, async_stream: AsyncRunStream[Result]) -> None:
+        self.async_stream = async_stream
+
+    @property
+    def outcome(self) -> Result:
+        """The result of the work: that of `start`, `resume` or `send`.
+
+        Raises:
+            ContinuationsError: The iteration has not ended, or it ended early.
+        """
+        return self.async_stream.outcome
+
+    def __iter__(self) -> Generator[RunEvent]:
+        """Iterate over the events; leaving the iteration cancels the work."""
+        try:
+            # A round trip to the other thread costs more than many events.
+            while events := portal.run_until_complete(self.async_stream.read()):
+                yield from events
+        finally:
+            self.close()
+
+    def __enter__(self) -> Self:
+        """Return the stream."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Cancel the work if it has not ended."""
+        self.close()
+
+    def close(self) -> None:
+        """Cancel the work if it has not ended, and wait until its claim is given up.
+
+        A call in progress that may not be repeated gets some seconds to return.
+        """
+        portal.run_until_complete(self.async_stream.aclose())
