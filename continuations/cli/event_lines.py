@@ -38,6 +38,8 @@ def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, PLR0912, C90
             return "agent ends" + _after_colon(event.output), "agent"
         case run_stream.MessageAdded():
             return _message_text(event), ""
+        case run_stream.StateChanged():
+            return "state" + _after_colon(event.changes_json), ""
         case run_stream.Compacted():
             counts = f"{event.tokens_before} to {event.tokens_after} tokens"
             return f"history shortened, from {counts}", "busy"

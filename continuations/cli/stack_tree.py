@@ -107,6 +107,7 @@ def tree_lines(
 ) -> Iterator[Line]:
     """Yield the tree; `decisions` are the recorded ones, by wait id."""
     yield Line("", escape_invisible(root.agent), "agent")
+    yield from _state_lines(root, "  ")
     if root.wait is not None:
         yield from _wait_lines(root.wait, "  ", decisions, now)
     pending = _branches(root, "", 1)
@@ -119,7 +120,14 @@ def tree_lines(
         if wait is not None:
             yield from _wait_lines(wait, branch.child_prefix + "  ", decisions, now)
         if frame is not None:
+            yield from _state_lines(frame, branch.child_prefix + "  ")
             pending.extend(_branches(frame, branch.child_prefix, branch.depth + 1))
+
+
+def _state_lines(frame: Frame, indent: str) -> Iterator[Line]:
+    if frame.state:
+        text = f"state {jsontext.dump(frame.state)}"
+        yield Line(indent, escape_invisible(text))
 
 
 def _branches(frame: Frame, indent: str, depth: int) -> list[_Branch]:

@@ -128,6 +128,23 @@ class Compacted(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged(BaseEvent):
+    """The state of an agent changed at the end of a turn.
+
+    Attributes:
+        changes_json: The changed fields with their new values, as JSON text.
+    """
+
+    changes_json: str
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The changed fields with their new values, as a new dict."""
+        changes: dict[str, Any] = jsontext.parse(self.changes_json)
+        return changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposed(BaseEvent):
     """A model asked for a call.
 
@@ -260,6 +277,7 @@ StreamEvent: TypeAlias = (
     | FrameStarted
     | FrameEnded
     | MessageAdded
+    | StateChanged
     | Compacted
     | CallProposed
     | CallStarted
@@ -276,6 +294,7 @@ EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     FrameStarted,
     FrameEnded,
     MessageAdded,
+    StateChanged,
     Compacted,
     CallProposed,
     CallStarted,

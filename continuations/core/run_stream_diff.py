@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from continuations.core import history, jsontext, run_stream, tool_messages
+from continuations.core import (
+    frame_changes,
+    history,
+    jsontext,
+    run_stream,
+    tool_messages,
+)
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
@@ -223,10 +229,9 @@ class _VersionDiff:
     def _add_frame(self, row: FrameRow) -> None:
         added = self._added_messages(row.id)
         calls = self._calls_of.get(row.id, [])
-        old = self._before.logs.get(row.id) if self._before else None
-        compacted = history.fields_of_event(old, self._after.logs[row.id], row)
+        changes = frame_changes.other_changes(self._before, self._after, row)
         is_known = row.id in self._old_frames
-        if is_known and not (added or calls or compacted):
+        if is_known and not (added or calls or changes):
             return
         path = self._path(row.id, self._after)
         if not is_known:
@@ -253,8 +258,8 @@ class _VersionDiff:
             # The calls of a first version that is no start are rows or history.
             if self._before is not None:
                 asked |= self._propose(row.id, path, message, by_tool_call_id)
-        if compacted:
-            self._add(run_stream.Compacted, frame=row.id, path=path, **compacted)
+        for event, fields in changes:
+            self._add(event, frame=row.id, path=path, **fields)
         for call_row in calls:
             self._add_open_call(call_row, path)
 

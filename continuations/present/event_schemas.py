@@ -46,6 +46,7 @@ _TYPES: tuple[tuple[str, str, Json], ...] = (
     ("FrameStarted", "An agent began.", _FRAME),
     ("FrameEnded", "An agent ended.", {**_FRAME, "output": TEXT_OR_NULL}),
     ("MessageAdded", "A message was added to a transcript.", {"message": OBJECT}),
+    ("StateChanged", "The state of an agent changed.", {"changes": OBJECT}),
     (
         "Compacted",
         "The history of a frame was shortened.",

@@ -253,6 +253,8 @@ def run_json(
     from continuations.core.operator_waits import operator_reasons  # noqa: PLC0415
 
     form["reasons"] = list(operator_reasons(run.waits))
+    if run.root.state:
+        form["state"] = run.root.state
     if with_stack:
         from continuations.wire import stack_report  # noqa: PLC0415 - decisions need no stack
 
@@ -283,8 +285,9 @@ def thread_json(
     form = run_json(run, decided=decided, now=now)
     names = ("agent", "thread", "run_id", "status", "version", "title", "labels")
     answered = run.run_state.run.answered
+    others = ("usage", "waits", "decided", "state")
     return {
-        **{name: form[name] for name in (*names, "usage", "waits", "decided")},
+        **{name: form[name] for name in (*names, *others) if name in form},
         "answered": answered,
         "messages": run.root.messages,
     }

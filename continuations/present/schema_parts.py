@@ -56,6 +56,7 @@ def object_form(description: str, required: Json, optional: Json | None = None) 
     }
 
 
+STATE: Json = described(OBJECT, "The fields of the agent's state that tools changed.")
 MODEL_ERROR: Json = described(
     TEXT, "Why its model refused the last request. Resume the run to ask again."
 )

@@ -29,6 +29,7 @@ from continuations.present.schema_parts import (
     OBJECT,
     REASON,
     RUN_ID_PATTERN,
+    STATE,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -84,7 +85,7 @@ _ANY_JSON: Json = {}
 
 def _run_definitions() -> Json:
     return {
-        "run": object_form("A run.", {**_RUN, **_DECIDED}, _STACK),
+        "run": object_form("A run.", {**_RUN, **_DECIDED}, {**_STACK, "state": STATE}),
         "outcome": object_form(
             "The run after a start or resume.",
             {
@@ -95,6 +96,7 @@ def _run_definitions() -> Json:
                 ),
                 "code_changes": array(ref("code_change")),
             },
+            {"state": STATE},
         ),
         "continuation": object_form(
             "The report of `Continuation.to_json`.",
@@ -117,7 +119,10 @@ def _stack_definitions() -> Json:
                 "messages": described(array(OBJECT), "Chat completions messages."),
                 "open_call_ids": array(TEXT),
             },
-            {"model_error": MODEL_ERROR},
+            {
+                "model_error": MODEL_ERROR,
+                "state": STATE,
+            },
         ),
         "call": object_form(
             "One tool call.",

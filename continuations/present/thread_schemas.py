@@ -10,6 +10,7 @@ from continuations.present.schema_parts import (
     COUNT,
     OBJECT,
     REASON,
+    STATE,
     TEXT,
     TEXT_OR_NULL,
     array,
@@ -46,6 +47,7 @@ def thread_definitions(run: Json, failure: Json) -> dict[str, Json]:
                 ),
                 "messages": described(array(OBJECT), "Chat completions messages."),
             },
+            {"state": STATE},
         ),
         "thread_reply": object_form(
             "The reply to one message of a thread.",

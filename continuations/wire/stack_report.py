@@ -28,10 +28,11 @@ def stack_json(state: RunState) -> dict[str, Any]:
 def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
     """Return a frame and its messages as JSON values.
 
-    `model_error` is present if its model refused the last request.
+    `model_error` is present if its model refused the last request, and `state` if tools
+    have changed the state of the agent.
     """
     row = state.frames[frame_id]
-    form = {
+    form: dict[str, Any] = {
         "id": row.id,
         "agent": row.agent,
         "parent_call_id": row.parent_call_id,
@@ -39,6 +40,8 @@ def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
         "messages": Frame(state, frame_id).messages,
         "open_call_ids": list(row.open_call_ids),
     }
+    if row.state_json:
+        form["state"] = jsontext.parse(row.state_json)
     return form if row.model_error is None else form | {"model_error": row.model_error}
 
 
