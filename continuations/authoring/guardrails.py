@@ -71,10 +71,11 @@ class Guardrail:
             and `reason` (a text). It reads the text of the input or of the output.
         name: The name. Default: the name of the function or of the agent.
         on_trip: The consequence. `"fail"`: the agent ends with the error `guardrail`;
-            for a call, the whole run fails. `"retry"` (output): the model is asked again,
-            at most `output_retries` times, then the agent ends. `"refuse"` (tools): the
-            call does not run, and the model reads the reason. `"ask"` (tools): a person
-            decides, and reads the reason. Default: `"refuse"` for tools, else `"fail"`.
+            for a call, the whole run fails. `"retry"` (output): the model is asked
+            again, at most `output_retries` times, then the agent ends. `"refuse"`
+            (tools): the call does not run, and the model reads the reason. `"ask"`
+            (tools): a person decides, and reads the reason. Default: `"refuse"` for
+            tools, else `"fail"`.
 
     Raises:
         InvalidInput: An option is invalid.
