@@ -17,6 +17,7 @@ from continuations.present.wait_text import DECISION_WORDS
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
+    from continuations.core.live_events import CallProgress, TextDelta
     from continuations.core.run import Failure
     from continuations.core.run_stream import StreamEvent
 
@@ -72,10 +73,32 @@ class EventLines:
         # Waits that the person at this terminal decided.
         self._own_decisions = own_decisions
         self._last_text: str | None = None
+        # The reply that is being written: its attempt, and its text so far.
+        self._attempt: tuple[int, int] | None = None
+        self._written = ""
         # Number of the last message whose reply was shown.
         self.replied = 0
         # Texts that the person at this terminal typed: they stand there already.
         self.own_texts: list[str] = []
+
+    def parts(self, event: TextDelta) -> Iterator[Line]:
+        """Yield a part of a reply that is being written, for the line that is open."""
+        if len(event.path) != 1:
+            return
+        attempt = (event.fence, event.attempt)
+        if self._attempt != attempt:
+            yield from self.end_of_parts(newline="\n")
+            self._attempt = attempt
+            yield Line("", f"{escape_invisible(self._agent)}: ")
+        self._written += event.text
+        lines = map(escape_invisible, event.text.split("\n"))
+        yield Line("", "\n  ".join(lines), "agent")
+
+    def end_of_parts(self, newline: str = "") -> Iterator[Line]:
+        """Yield the end of the line that is open, if one is: the text begins anew."""
+        if self._attempt is not None:
+            self._attempt, self._written = None, ""
+            yield Line("", newline)
 
     def lines(self, event: StreamEvent) -> Iterator[Line]:
         """Yield the lines of an event, if any."""
@@ -103,7 +126,9 @@ class EventLines:
         text, role = _text(message.get("content")), message.get("role")
         if role == "assistant":
             self._last_text = text
-            if text:
+            was_written = text == self._written
+            yield from self.end_of_parts()
+            if text and not was_written:
                 yield from said_lines(self._agent, text)
         elif role == "user":
             if text in self.own_texts:
@@ -118,6 +143,12 @@ class EventLines:
         elif event.output is not None and event.output != self._last_text:
             yield from said_lines(self._agent, event.output)
         self._last_text = None
+
+
+def progress_line(event: CallProgress) -> Line:
+    """Return the line of a call that reports its progress."""
+    value = shorten(event.value_json, _MAX_CALL_CHARS)
+    return _call_line(_place(event.path), value)
 
 
 def failed_lines(failure: Failure) -> Iterator[Line]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.run_stream import StreamEvent
     from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.ports import OnEvent
 
 # Greater than the ordinal of every event of a version.
 _LAST_ORDINAL = 9_999_999_999
@@ -105,11 +106,17 @@ class ChatSession:
             self.run_id = None if state is None else state.run_id
         return self.run_id
 
-    def work(self, ticket: AsyncTicket[Any]) -> SendResult[Any] | None:
+    def work(
+        self, ticket: AsyncTicket[Any], on_event: OnEvent | None = None
+    ) -> SendResult[Any] | None:
         """Work until a message has its reply or something waits.
 
         The first Ctrl-C or SIGTERM lets calls in progress return; nothing else begins.
         The second one raises `KeyboardInterrupt`.
+
+        Args:
+            ticket: The ticket of the message.
+            on_event: Gets the events while this process works.
 
         Returns:
             The result; `None` if a model call was given up after a signal.
@@ -121,7 +128,9 @@ class ChatSession:
                         self._runner.async_runner,
                         ticket.run_id,
                         lambda pause: ticket.reply(
-                            context=self._context, should_pause=pause
+                            context=self._context,
+                            should_pause=pause,
+                            on_event=on_event,
                         ),
                         switch,
                     )
@@ -134,7 +143,17 @@ class ChatSession:
         run_id = self._find_run()
         if run_id is None:
             return []
-        events = list(self._runner.events(run_id, after=self._cursor))
+        return portal.run_until_complete(self._read_events(run_id))
+
+    async def events_until(self, event: StreamEvent) -> list[StreamEvent]:
+        """Return the events since the last call, if a new one is not among them."""
+        if _place(event.cursor) <= _place(self._cursor):
+            return []
+        return await self._read_events(event.run_id)
+
+    async def _read_events(self, run_id: str) -> list[StreamEvent]:
+        found = self._runner.async_runner.events(run_id, after=self._cursor)
+        events = [event async for event in found]
         if events:
             self._cursor = events[-1].cursor
         return events
@@ -164,6 +183,11 @@ class ChatSession:
         """Close the conversation after the messages before."""
         closing = self._thread.close(by=self._actor.name, context=self._context)
         portal.run_until_complete(closing)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    version, _, ordinal = cursor.partition(".")
+    return int(version or 0), int(ordinal or 0)
 
 
 def next_command(session: ChatSession, *, app: str | None, store: str | None) -> str:

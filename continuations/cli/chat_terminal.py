@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 
 from continuations.cli import INTERRUPTED
 from continuations.cli.chat_decisions import ChatDecisions
-from continuations.cli.chat_lines import EventLines, history_lines
+from continuations.cli.chat_lines import EventLines, history_lines, progress_line
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.stack_tree import Line
-from continuations.cli.terminal import print_lines
+from continuations.cli.terminal import print_lines, print_part
+from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
 from continuations.engine.outcomes import Failed, Replied
 from continuations.errors import ContinuationsError, ThreadClosed
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations import Runner
     from continuations.cli.chat_session import ChatSession
     from continuations.cli.decision_input import Actor
+    from continuations.core.live_events import RunEvent
     from continuations.core.run import WhenBusy
+    from continuations.core.run_stream import StreamEvent
 
 _PROMPT = "> "
 _MORE_HISTORY = 50
@@ -149,7 +154,7 @@ class ChatTerminal:
         self._show_news()
         while (ticket := self._session.next_ticket()) is not None:
             try:
-                result = self._session.work(ticket)
+                result = self._session.work(ticket, self._hear)
             except ThreadClosed:
                 self._show_news()
                 return
@@ -171,8 +176,25 @@ class ChatTerminal:
                 )
                 return
 
+    async def _hear(self, event: RunEvent) -> None:
+        """Show an event at once: a stored one, or a part of a reply."""
+        match event:
+            case TextDelta():
+                for part in self._events.parts(event):
+                    print_part(part)
+            case CallProgress():
+                print_lines([progress_line(event)])
+            case ReasoningDelta():
+                pass  # the reply follows
+            case _:
+                self._show(await self._session.events_until(event))
+
     def _show_news(self) -> None:
-        for event in self._session.new_events():
+        self._show(self._session.new_events())
+        print_lines(self._events.end_of_parts())
+
+    def _show(self, events: Iterable[StreamEvent]) -> None:
+        for event in events:
             print_lines(self._events.lines(event))
 
     def _read(self, prompt: str, prefilled: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, ApprovalPolicy, Runner, ToolWait, ask, sleep, tool
+from continuations.models.interface import ModelDelta
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
+    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 
 EFFECTS = "chat effects"
 
@@ -19,6 +21,11 @@ EFFECTS = "chat effects"
 def _record(effect: str) -> None:
     with Path(EFFECTS).open("a", encoding="utf-8") as log:
         log.write(f"{effect}\n")
+
+
+def _wait_until_found() -> None:
+    while not Path("found").exists():
+        time.sleep(0.05)
 
 
 @tool(approval=True, summary="Refund {cents:money/100} EUR")
@@ -59,8 +66,7 @@ def search() -> str:
     """Search until the file `found` exists."""
     _record("search")
     print("searching", flush=True)  # noqa: T201 - the test waits for this line
-    while not Path("found").exists():
-        time.sleep(0.05)
+    _wait_until_found()
     return "found it"
 
 
@@ -77,6 +83,8 @@ def reply(request: ModelRequest) -> Any:
     if last.role == "tool":
         return f"The tool said: {text}"
     name, _, rest = text.partition(" ")
+    if name == "slowly":
+        return "You said:\nslowly"
     if name == "fail":
         raise ValueError(rest)
     if name in TOOLS:
@@ -89,8 +97,22 @@ def reply(request: ModelRequest) -> Any:
     return f"You said: {text}"
 
 
+class WritingModel(ScriptedModel):
+    """Writes the reply to `slowly` in two parts, the second once `found` exists."""
+
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Reply, and hand on the parts of the text."""
+        hand_on, last = request.on_delta, request.messages[-1]
+        if hand_on is None or last.data["content"] != "slowly":
+            return await super().reply(request)
+        await hand_on(ModelDelta(kind="text", text="You said:\nslo"))
+        await asyncio.to_thread(_wait_until_found)
+        await hand_on(ModelDelta(kind="text", text="wly"))
+        return await super().reply(replace(request, on_delta=None))
+
+
 TOOLS = {
     each.name: each for each in (refund, ask_address, ask_colour, nap, search, hire)
 }
-agent = Agent("support", tools=list(TOOLS.values()), model=ScriptedModel(reply))
+agent = Agent("support", tools=list(TOOLS.values()), model=WritingModel(reply))
 runner = Runner(agent, store="file:runs", lease=2)

@@ -263,6 +263,21 @@ def test_next_terminal_goes_on_after_a_kill_and_asks_for_the_approval(
     assert 1 == texts.count("The tool said: refunded 500")
 
 
+def test_reply_is_printed_while_it_is_written_and_once(cli: CommandLine) -> None:
+    """A terminal that dies in the middle of a text prints it no second time."""
+    with chat(cli) as terminal:
+        terminal.expect(PROMPT)
+        terminal.enter("slowly")
+        terminal.expect("support: You said:\n  slo")
+        terminal.kill()
+
+    with chat(cli) as terminal:
+        terminal.expect("support: You said:\n  slo")
+        (cli.folder / "found").touch()
+        assert "wly" == terminal.expect(PROMPT)
+        assert 1 == terminal.text.count("You said:")
+
+
 def test_two_terminals_see_one_conversation(cli: CommandLine) -> None:
     with chat(cli) as first, chat(cli, "--by", "lee") as second:
         first.expect(PROMPT)
