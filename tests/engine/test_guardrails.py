@@ -362,7 +362,8 @@ def test_agent_checks_the_input_and_its_request_counts() -> None:
     )
     assert [] == model.requests
     assert 1 == failed.continuation.usage.requests
-    [request] = guard.model.requests  # type: ignore[union-attr]
+    model_of_guard: Any = guard.model
+    [request] = model_of_guard.requests
     assert ["Check.", "write a poem"] == [each.content for each in request.messages]
 
 

@@ -34,10 +34,12 @@ from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 SECRET = "sk-live-1234"
 
 
-def pay_agent(replies: Any, hooks: Hooks, paid: list[int], **options: Any) -> Agent:
+def pay_agent(
+    replies: Any, hooks: Hooks, paid: list[int], approval: Any = True
+) -> Agent:
     """Return an agent with a tool that waits for an approval."""
 
-    @tool(**{"approval": True, **options})
+    @tool(approval=approval)
     def pay(cents: int) -> str:
         """Pay."""
         paid.append(cents)
@@ -96,7 +98,11 @@ def test_arguments_that_a_person_edits_are_not_changed_again() -> None:
 def test_policy_and_rules_read_the_changed_arguments() -> None:
     """A hook that makes a call smaller makes it free of the approval."""
     paid: list[int] = []
-    large = ApprovalPolicy(when=lambda cents: cents > 100)
+
+    def is_large(cents: int) -> bool:
+        return cents > 100
+
+    large = ApprovalPolicy(when=is_large)
     agent = pay_agent(CALL, Hooks(before_tool=cap), paid, approval=large)
 
     assert isinstance(run(agent, "go"), Finished)
