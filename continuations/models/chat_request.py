@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.model_protocol import ToolSpec
-from continuations.models.responses_items import ITEMS_FIELD
+from continuations.models.responses_items import ITEMS_FIELD, REASONING_FIELD
 from continuations.models.strict_schema import to_strict_schema
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def _text_without_foreign_field(message: Message) -> str:
         return message.text
     data = message.data
     data.pop(ITEMS_FIELD, None)
+    data.pop(REASONING_FIELD, None)
     return jsontext.dump(data)
 
 

@@ -77,3 +77,36 @@ def worker(script: Any, name: str = "worker", **options: Any) -> Agent:
     options.setdefault("tools", [step, pay])
     options.setdefault("instructions", "Make the steps.")
     return Agent(name, model=ScriptedModel(script), **options)
+
+
+def nested() -> list[Agent]:
+    """Return boss > (worker, payer): the history of the worker is shortened.
+
+    The worker makes steps, asks for an approval, and makes more steps. The payer asks
+    for an approval at once.
+    """
+    make = steps(8, ("pay", {"cents": 8}))
+
+    def later(request: ModelRequest) -> Any:
+        """Make 8 steps, pay, and make 8 steps more."""
+        if request.agent.endswith("/summary"):
+            return summary_of(request)
+        done = last_step(request.messages)
+        paid = any("paid 8" in each.content for each in request.messages)
+        if done >= 8 and (paid or done > 8) and done < 16:
+            effect_log.append_turn(request.agent, done)
+            return ToolCall("step", {"number": done + 1}, id=f"s{done + 1}")
+        return make(request) if done < 16 else "16 steps are done"
+
+    inner = worker(later)
+    payer = Agent(
+        "payer",
+        tools=[pay],
+        model=ScriptedModel([ToolCall("pay", {"cents": 5}), "paid it"]),
+    )
+    both = [
+        ToolCall("worker", {"input": "Make the steps."}),
+        ToolCall("payer", {"input": "Pay."}),
+    ]
+    model = ScriptedModel([both, "all done"])
+    return [Agent("boss", tools=[inner, payer], model=model)]

@@ -22,7 +22,7 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
-from continuations.core.frames import DenialCount, FrameRow
+from continuations.core.frames import DenialCount, FrameRow, HistoryRecord
 from continuations.core.messages import tool_message, user_message
 from continuations.core.run import (
     RUN_STATUSES,
@@ -111,6 +111,7 @@ FRAME = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    history=st.none() | st.builds(HistoryRecord, COUNT, COUNT, COUNT, COUNT),
 )
 WAIT_OF_CALL = st.builds(
     Wait,

@@ -101,6 +101,7 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
+from tests.wire.golden.compaction_objects import compaction_objects
 from tests.wire.golden.model_objects import model_objects
 from tests.wire.golden.state_objects import before_and_after, state_objects
 from tests.wire.golden.thread_objects import thread_objects
@@ -795,7 +796,9 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= records_for_an_audit()
     objects |= display_objects()
     objects |= forms_of_approvals()
-    more = {**thread_objects(), **model_objects(), **state_objects()}
+    more = {**thread_objects(), **model_objects(), **state_objects()} | (
+        compaction_objects()
+    )
     objects |= {name: GoldenObject(*each) for name, each in more.items()}
     signal = Signal(
         id="id:mail-7",
