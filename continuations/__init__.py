@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import open_store
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
+    from continuations.models.fallback import Fallback
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -189,6 +190,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
+    "continuations.models.fallback": ["Fallback"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
     "continuations.engine.outcomes": [
@@ -285,6 +287,7 @@ __all__ = [
     "Failed",
     "FailedCall",
     "Failure",
+    "Fallback",
     "Finished",
     "FormatError",
     "Frame",

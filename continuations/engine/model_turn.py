@@ -116,7 +116,6 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
-            prices=self.model_registry.prices,
             on_delta=None if feed is None else feed.turn(state, frame, fence),
         )
         gate = current_gate()

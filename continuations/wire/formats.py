@@ -50,6 +50,7 @@ from continuations.wire.field_codecs import (
     JSON_OBJECT_TEXT,
     JSON_TEXT,
     LABELS,
+    METADATA,
     NAMES_TEXT,
     NUMBER,
     OPTIONAL_TEXT,
@@ -180,6 +181,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             constant=True,
         ),
     ),
+    "log": (NewField(3, "metadata", METADATA),),
     "usage": (
         NewField(3, "cost", COST, attribute="cost_units"),
         NewField(3, "priced", NUMBER),

@@ -38,6 +38,7 @@ AREAS = (
     cases_state.STATE,
     cases_waits.WAITS,
     cases_models.OPENAI,
+    cases_models.FALLBACK,
     cases_responses.RESPONSES,
     cases_models.OTHERS,
     cases_compaction.COMPACTION,

@@ -94,6 +94,7 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/field_codecs.py:_read_usage": _BYTES,
     "continuations/wire/field_codecs.py:_units_of": _BYTES,
     "continuations/wire/field_codecs.py:_read_amount": _BYTES,
+    "continuations/wire/field_codecs.py:_read_metadata_of_message": _BYTES,
     "continuations/core/usage.py:text_units": "its callers name the stored object",
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/grants.py:parse_grant_text": _BYTES,

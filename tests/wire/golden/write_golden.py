@@ -894,6 +894,8 @@ def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
     match value:
         case Continuation():
             return {"version": value.version, "table": describe(value.run_state)}
+        case Message(metadata_json=str(metadata)):
+            return {"text": value.text, "metadata": metadata}
         case Message():
             return value.text
         case datetime():
