@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         Replied,
         Suspended,
     )
+    from continuations.engine.run_streams import AsyncRunStream, RunStream
     from continuations.engine.storeless import resume, resume_async, run, run_async
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.sync_runner import Runner
@@ -165,6 +166,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.engine.async_runner": ["AsyncRunner"],
     "continuations.engine.async_thread": ["AsyncThread"],
     "continuations.engine.async_ticket": ["AsyncTicket"],
+    "continuations.engine.run_streams": ["AsyncRunStream", "RunStream"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["SweepResult"],
     "continuations.engine.sync_runner": ["Runner"],
@@ -220,6 +222,7 @@ __all__ = [
     "Answer",
     "ApprovalPolicy",
     "Approve",
+    "AsyncRunStream",
     "AsyncRunner",
     "AsyncThread",
     "AsyncTicket",
@@ -268,6 +271,7 @@ __all__ = [
     "RunExists",
     "RunNotFound",
     "RunSummary",
+    "RunStream",
     "Runner",
     "Secret",
     "StaleRun",
