@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.failed_call import FailedCall
+    from continuations.authoring.guardrails import (
+        Guardrail,
+        Guardrails,
+        Tripped,
+    )
+    from continuations.authoring.hooks import (
+        CallInfo,
+        ChangeArguments,
+        ChangeReply,
+        ChangeRequest,
+        ChangeResult,
+        Continue,
+        Hooks,
+        RefuseReply,
+        ReplyInfo,
+        ResultInfo,
+        TurnInfo,
+    )
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -84,6 +102,7 @@ if TYPE_CHECKING:
         Corrupt,
         DecisionRefused,
         FormatError,
+        HookFailed,
         IllegalTransition,
         Inconclusive,
         InvalidId,
@@ -108,6 +127,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import open_store
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
+    from continuations.models.fallback import Fallback
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -121,6 +141,24 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.call_retries": ["Retries"],
     "continuations.authoring.failed_call": ["FailedCall"],
     "continuations.authoring.escalation": ["escalate"],
+    "continuations.authoring.guardrails": [
+        "Guardrail",
+        "Guardrails",
+        "Tripped",
+    ],
+    "continuations.authoring.hooks": [
+        "CallInfo",
+        "ChangeArguments",
+        "ChangeReply",
+        "ChangeRequest",
+        "ChangeResult",
+        "Continue",
+        "Hooks",
+        "RefuseReply",
+        "ReplyInfo",
+        "ResultInfo",
+        "TurnInfo",
+    ],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
         "SuspendCondition",
@@ -153,6 +191,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
+    "continuations.models.fallback": ["Fallback"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
     "continuations.engine.outcomes": [
@@ -181,6 +220,7 @@ _EXPORTS_BY_MODULE = {
         "Corrupt",
         "DecisionRefused",
         "FormatError",
+        "HookFailed",
         "IllegalTransition",
         "Inconclusive",
         "InvalidId",
@@ -229,12 +269,18 @@ __all__ = [
     "AuditLine",
     "Budget",
     "Call",
+    "CallInfo",
     "Cancelled",
+    "ChangeArguments",
+    "ChangeReply",
+    "ChangeRequest",
+    "ChangeResult",
     "ClockOff",
     "Compaction",
     "CompactionFailed",
     "Continuation",
     "ContinuationsError",
+    "Continue",
     "Corrupt",
     "Decision",
     "DecisionRefused",
@@ -244,10 +290,15 @@ __all__ = [
     "Failed",
     "FailedCall",
     "Failure",
+    "Fallback",
     "Finished",
     "FormatError",
     "Frame",
     "Grant",
+    "Guardrail",
+    "Guardrails",
+    "HookFailed",
+    "Hooks",
     "Identity",
     "IllegalTransition",
     "Inconclusive",
@@ -264,7 +315,10 @@ __all__ = [
     "Prices",
     "Publication",
     "Queued",
+    "RefuseReply",
     "Replied",
+    "ReplyInfo",
+    "ResultInfo",
     "Retries",
     "RunBusy",
     "RunErased",
@@ -289,6 +343,8 @@ __all__ = [
     "ToolContext",
     "ToolWait",
     "TranscriptInvalid",
+    "Tripped",
+    "TurnInfo",
     "Usage",
     "Verdict",
     "Vote",
