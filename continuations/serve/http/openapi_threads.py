@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from continuations.serve.http.openapi_parts import (
+    EVENT_STREAM,
+    EVENTS_WAIT_PARAMETER,
+    LIMIT_PARAMETER,
     TEXT,
     Json,
     json_response,
@@ -73,6 +76,15 @@ def thread_paths() -> Json:
                 reply,
                 *(400, 404, 410, 503),
                 parameters=(*_THREAD, _NUMBER, _RUN_ID),
+            )
+        },
+        f"{path}/events": {
+            "get": operation(
+                "streamThreadEvents",
+                "Return the next events of a thread, as server-sent events",
+                {"200": {"description": "The events.", "content": EVENT_STREAM}},
+                *(400, 404, 410, 503),
+                parameters=(*_THREAD, LIMIT_PARAMETER, EVENTS_WAIT_PARAMETER),
             )
         },
         f"{path}/stop": {
