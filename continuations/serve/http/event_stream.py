@@ -51,6 +51,7 @@ async def of_run(context: RequestContext, run_id: str) -> Response:
 
 async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
     """Return the next events of a thread. Their ids are `run_id/cursor`."""
+    wait_seconds(context.request)
     run = await context.runner.thread(agent, key=key).look()
     if run is None:
         raise problems.no_such_message()

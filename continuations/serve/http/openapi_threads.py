@@ -41,6 +41,16 @@ _RUN_ID = query_parameter(
 )
 
 
+def _events() -> Json:
+    return operation(
+        "streamThreadEvents",
+        "Return the next events of a thread, as server-sent events",
+        {"200": {"description": "The events.", "content": EVENT_STREAM}},
+        *(400, 404, 410, 503),
+        parameters=(*_THREAD, LIMIT_PARAMETER, EVENTS_WAIT_PARAMETER),
+    )
+
+
 def thread_paths() -> Json:
     """Return the paths of threads."""
     path = "/threads/{agent}/{key}"
@@ -78,15 +88,7 @@ def thread_paths() -> Json:
                 parameters=(*_THREAD, _NUMBER, _RUN_ID),
             )
         },
-        f"{path}/events": {
-            "get": operation(
-                "streamThreadEvents",
-                "Return the next events of a thread, as server-sent events",
-                {"200": {"description": "The events.", "content": EVENT_STREAM}},
-                *(400, 404, 410, 503),
-                parameters=(*_THREAD, LIMIT_PARAMETER, EVENTS_WAIT_PARAMETER),
-            )
-        },
+        f"{path}/events": {"get": _events()},
         f"{path}/stop": {
             "post": operation(
                 "stopTurn",
