@@ -205,9 +205,7 @@ async def run_async(  # noqa: PLR0913 - as for `run`
             `by` or `settings` is invalid, or the agent's instructions function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
-    _check_agent(agent)
-    check_context(context, agent)
-    max_depth, prices = check_max_depth(max_depth), check_prices(prices)
+    limits = _checked_limits(agent, context, max_depth, prices)
     description = (
         None if by is None and settings is None else _description(by, settings)
     )
@@ -224,11 +222,10 @@ async def run_async(  # noqa: PLR0913 - as for `run`
         run_nonce=ulid,
         manifest=current_manifest(agent),
         now=now,
-        limits=new_run.RunLimits(budget, max_depth, prices),
+        limits=new_run.RunLimits(budget, *limits),
     )
     state = description.describe(state) if description is not None else state
     options = RunOptions(context=context)
-    limits = _Limits(max_depth, prices)
     return await _run_loop(state, agent, ports, options, limits, ())
 
 
@@ -248,8 +245,7 @@ async def resume_async(
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
-        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
-            persons must agree, the value is the list of all their verdicts.
+        answers: Verdicts by wait id, or lists of them if several persons must agree.
         unpause: Whether to end the waits of conditions, as `Runner.unpause` does.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels; the smaller one of this and the start's.
@@ -270,12 +266,10 @@ async def resume_async(
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     continuation = _read_continuation(data)
-    _check_agent(agent)
-    check_context(context, agent)
-    max_depth, prices = check_max_depth(max_depth), check_prices(prices)
+    limits = _checked_limits(agent, context, max_depth, prices)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     state = continuation.run_state
-    check_run_prices(state.run, prices, agent)
+    check_run_prices(state.run, limits.prices, agent)
     changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
     now = ports.clock.now()  # once: a deadline may pass between two readings
@@ -294,7 +288,6 @@ async def resume_async(
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
-    limits = _Limits(max_depth, prices)
     return await _run_loop(state, agent, ports, options, limits, changes)
 
 
@@ -328,10 +321,15 @@ def _read_continuation(data: Any) -> Continuation:
     return data if isinstance(data, Continuation) else Continuation.from_bytes(data)
 
 
-def _check_agent(agent: object) -> None:
+def _checked_limits(
+    agent: object, context: object, max_depth: object, prices: object
+) -> _Limits:
+    """Return the limits of one call, which also checks its agent and its object."""
     if not isinstance(agent, Agent):
         msg = f"agent must be an Agent, got {type(agent).__name__}."
         raise InvalidInput(msg)
+    check_context(context, agent)
+    return _Limits(check_max_depth(max_depth), check_prices(prices))
 
 
 def _description(
