@@ -60,6 +60,7 @@ from continuations.wire.field_codecs import (
     TEXT,
     TEXTS,
     TIME,
+    TRIPS,
     USAGE,
     WHEN_BUSY_TEXT,
     Codec,
@@ -149,6 +150,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
+        NewField(3, "retries", NUMBER),
+        NewField(3, "continues", NUMBER),
+        NewField(3, "trips", TRIPS),
         NewField(3, "history", HISTORY),
     ),
     "run": (
