@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         Replied,
         Suspended,
     )
+    from continuations.engine.run_streams import AsyncRunStream, RunStream
     from continuations.engine.storeless import resume, resume_async, run, run_async
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.sync_runner import Runner
@@ -204,6 +205,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.engine.async_runner": ["AsyncRunner"],
     "continuations.engine.async_thread": ["AsyncThread"],
     "continuations.engine.async_ticket": ["AsyncTicket"],
+    "continuations.engine.run_streams": ["AsyncRunStream", "RunStream"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["SweepResult"],
     "continuations.engine.sync_runner": ["Runner"],
@@ -260,6 +262,7 @@ __all__ = [
     "Answer",
     "ApprovalPolicy",
     "Approve",
+    "AsyncRunStream",
     "AsyncRunner",
     "AsyncThread",
     "AsyncTicket",
@@ -321,6 +324,7 @@ __all__ = [
     "RunErased",
     "RunExists",
     "RunNotFound",
+    "RunStream",
     "RunSummary",
     "Runner",
     "Secret",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from continuations.core import (
     frame_changes,
     history,
-    jsontext,
     run_stream,
     tool_messages,
 )
@@ -21,6 +20,7 @@ from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
 from continuations.core.state import frame_path
+from continuations.core.sub_agent_names import sub_agent_name
 from continuations.core.trip_rows import trips_between
 from continuations.core.withheld_waits import withheld
 
@@ -340,7 +340,7 @@ class _VersionDiff:
             self._add_unstored_frame(row, path, result)
         elif row.id not in self._after.calls and not row.attempts + row.stage:
             began = result is not None and not result.startswith(_NEVER_BEGAN)
-            if began and self._agent_name(row) is not None:
+            if began and sub_agent_name(self._after, row) is not None:
                 self._add_start(row, path)
                 self._add_unstored_frame(row, path, result)
         self._add_end(row.frame_id, path, row.id, row.tool, row.tool_call_id, result)
@@ -349,7 +349,7 @@ class _VersionDiff:
         self, row: CallRow, path: tuple[str, ...], output: str | None
     ) -> None:
         """Add the begin and end of an agent that replied within this version."""
-        agent = self._agent_name(row)
+        agent = sub_agent_name(self._after, row)
         if agent is None:
             return
         path = (*path, row.tool)
@@ -376,21 +376,6 @@ class _VersionDiff:
             tool_call_id=tool_call_id,
             result=result,
         )
-
-    def _agent_name(self, row: CallRow) -> str | None:
-        """Return the name of the agent that is the tool of a call, or `None`."""
-        frame = self._after.frames.get(row.frame_id)
-        if frame is None:
-            return None
-        agents = jsontext.as_array(jsontext.parse(self._after.manifest)["agents"]) or []
-        for agent in agents:
-            tool = (
-                agent["tools"].get(row.tool) if agent["name"] == frame.agent else None
-            )
-            if tool is not None and "agent" in tool:
-                name: str = agents[tool["agent"]]["name"]
-                return name
-        return None
 
     def _frame_of_wait(self, wait: Wait, calls: Mapping[str, CallRow]) -> str | None:
         return calls[wait.call_id].frame_id if wait.call_id else wait.frame_id or None

@@ -17,6 +17,7 @@ from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
+from tests.simulation.state_tools import Kept
 from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ class Tree:
     script: Script
     sub_agents: Mapping[str, Any]
     model: type[SimModel] = SimModel
+    state: type[Any] | None = None
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -203,7 +205,9 @@ class Tree:
 
         def make_agent(agent_name: str, below: Mapping[str, Any]) -> Agent:
             children = [make_child(each, inner) for each, inner in below.items()]
-            return Agent(agent_name, tools=[*tools, *children], model=model)
+            return Agent(
+                agent_name, tools=[*tools, *children], model=model, state=self.state
+            )
 
         def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
             plain_name, _, seconds = child_name.partition("?")
@@ -526,6 +530,34 @@ THREAD_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose tools change the states of their agents.
+STATE_TREES: dict[str, Tree] = {
+    "keeping": Tree(
+        "keeping",
+        {
+            "go": [
+                [("keep", "1"), ("keep_approved", "2"), ("keep", "3")],
+                [("keep_and_fail", "1"), ("keep", "22")],
+                [("keep_approved", "3"), ("look", "2")],
+                "end",
+            ]
+        },
+        {},
+        state=Kept,
+    ),
+    "keeping_deep": Tree(
+        "keeping_deep",
+        {
+            "go": [[("keep", "1"), ("hr", "A"), ("keep", "2")], [("keep", "3")], "end"],
+            "A": [[("keep", "1"), ("clerk", "B"), ("keep_approved", "2")], "A end"],
+            "B": [[("keep_approved", "1"), ("keep", "2")], [("keep", "3")], "B end"],
+        },
+        {"hr": {"clerk": {}}},
+        state=Kept,
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -548,6 +580,7 @@ _BY_NAME = (
     | JOB_TREES
     | POLICY_TREES
     | THREAD_TREES
+    | STATE_TREES
 )
 
 

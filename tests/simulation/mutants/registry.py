@@ -22,6 +22,7 @@ from tests.simulation.mutants import (
     operator_mutants,
     policy_mutants,
     publishing_mutants,
+    state_mutants,
     thread_mutants,
     version_mutants,
     vote_mutants,
@@ -51,6 +52,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     job_mutants.MUTANTS,
     policy_mutants.MUTANTS,
     thread_mutants.MUTANTS,
+    state_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
