@@ -13,6 +13,7 @@ from benchmarks import (
     decide_over_http,
     depth,
     fanout,
+    floors,
     imports,
     long_history,
     long_run,
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "waiting": waiting_runs.rows,
     "waits": waits.rows,
     "files": on_files.rows,
+    "floors": floors.rows,
 }
 
 

@@ -113,7 +113,10 @@ def _create_row(root: Path) -> Row:
         return _milliseconds(lambda: asyncio.run(create_all(batch))) / _CREATES
 
     def measured_calls() -> float:
-        return _milliseconds(partial(_write_plainly, root / "plain")) / _CREATES
+        return (
+            _milliseconds(partial(write_plainly, root / "plain", _CREATES, _BODY))
+            / _CREATES
+        )
 
     ours, theirs = interleaved_medians(5, measured_store, measured_calls)
     return Row(
@@ -125,11 +128,12 @@ def _create_row(root: Path) -> Row:
     )
 
 
-def _write_plainly(folder: Path) -> None:
-    for _ in range(_CREATES):
+def write_plainly(folder: Path, count: int, body: bytes) -> None:
+    """Write files, each flushed with its folder, by system calls alone."""
+    for _ in range(count):
         path = folder / os.urandom(8).hex()
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        left = memoryview(_BODY)
+        left = memoryview(body)
         while left:
             left = left[os.write(file, left) :]
         os.fsync(file)
@@ -161,29 +165,10 @@ def _file_bytes(root: Path) -> int:
 
 
 def _cycles_row(root: Path, where: str) -> Row:
-    def per_second(function: str, processes: int) -> float:
-        command = [sys.executable, "-c", _WORKER, function, str(root)]
-        workers = [
-            subprocess.Popen(
-                [*command, os.urandom(4).hex()],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            for _ in range(processes)
-        ]
-        for worker in workers:
-            assert worker.stdout is not None  # noqa: S101 - for the type checker
-            worker.stdout.readline()  # "ready": its modules are loaded
-        started = time.perf_counter()
-        for worker in workers:
-            assert worker.stdin is not None  # noqa: S101 - as above
-            worker.stdin.write(b"go\n")
-            worker.stdin.flush()
-        assert not any(worker.wait() for worker in workers)  # noqa: S101 - ends here
-        return processes * CYCLES / (time.perf_counter() - started)
-
     cycles, creates = interleaved_medians(
-        3, partial(per_second, "run_cycles", 2), partial(per_second, "run_creates", 2)
+        3,
+        partial(per_second, root, "run_cycles", 2),
+        partial(per_second, root, "run_creates", 2),
     )
     return Row(
         what=f"cycles of start, approval and resume a second, 2 processes, {where}",
@@ -192,6 +177,29 @@ def _cycles_row(root: Path, where: str) -> Row:
         theirs=creates,
         unit="",
     )
+
+
+def per_second(root: Path, function: str, processes: int) -> float:
+    """Return the cycles a second of some processes that call a function below."""
+    command = [sys.executable, "-c", _WORKER, function, str(root)]
+    workers = [
+        subprocess.Popen(
+            [*command, os.urandom(4).hex()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(processes)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None  # noqa: S101 - for the type checker
+        worker.stdout.readline()  # "ready": its modules are loaded
+    started = time.perf_counter()
+    for worker in workers:
+        assert worker.stdin is not None  # noqa: S101 - as above
+        worker.stdin.write(b"go\n")
+        worker.stdin.flush()
+    assert not any(worker.wait() for worker in workers)  # noqa: S101 - ends here
+    return processes * CYCLES / (time.perf_counter() - started)
 
 
 async def run_cycles(root: str, name: str, count: int) -> None:
@@ -223,6 +231,15 @@ async def run_creates(root: str, name: str, count: int) -> None:
             await store.create(f"{run}/v/{version}", _BODY)
         await store.create(f"waits/{name}-{number}", _BODY)
         await store.create(f"{run}/in/d", _BODY)
+
+
+async def run_plain_creates(root: str, name: str, count: int) -> None:
+    """Write the files of the same cycles by system calls; called in a child process."""
+    folder = Path(root) / name
+    folder.mkdir(exist_ok=True)
+    for _ in range(count):
+        write_plainly(folder, 3, b"")
+        write_plainly(folder, 7, _BODY)
 
 
 def _milliseconds(function: Callable[[], object]) -> float:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _BASELINE_START, _FIRST_TURN, _LAST_TURN = 170, 180, 220
-_RESULT_CHARS = 400
-_INPUT = [
+RESULT_CHARS = 400
+INPUT = [
     {"role": "system", "content": "You save notes."},
     {"role": "user", "content": "Save a note for every number."},
 ]
-_OURS = (
+OURS = (
     "import sys; from benchmarks import turn; turn.run_ours(sys.argv[1], sys.argv[2])"
 )
 _BASELINE = "from benchmarks import turn; turn.run_baseline()"
@@ -39,10 +39,10 @@ def rows() -> Iterator[Row]:
         repeatable, ordinary, baseline = interleaved_medians(
             3,
             lambda: float(
-                captured_output(_OURS, f"file:{folder}", "read_only", base_url=url)
+                captured_output(OURS, f"file:{folder}", "read_only", base_url=url)
             ),
             lambda: float(
-                captured_output(_OURS, f"file:{folder}", "ordinary", base_url=url)
+                captured_output(OURS, f"file:{folder}", "ordinary", base_url=url)
             ),
             lambda: float(captured_output(_BASELINE, base_url=url)),
         )
@@ -63,14 +63,14 @@ def run_ours(url: str, kind: str) -> None:
 
     note = tool(_make_timed_note(0), name="note", read_only=kind == "read_only")
     agent = Agent("notes", tools=[note], model="gpt-5-mini", max_turns=None)
-    Runner(agent, store=url).start(_INPUT)
+    Runner(agent, store=url).start(INPUT)
 
 
 def run_baseline() -> None:
     """Run the turns on the client alone; called in a child process."""
     from benchmarks import baseline  # noqa: PLC0415 - not for the other child
 
-    messages: list[Any] = list(_INPUT)
+    messages: list[Any] = list(INPUT)
     for number in range(1, _BASELINE_START + 1):
         messages.append(model_api.tool_call_message(number))
         baseline.run_calls(messages, _note_result)
@@ -78,7 +78,7 @@ def run_baseline() -> None:
 
 
 def _note_result(number: int) -> str:
-    return sample_text(number, _RESULT_CHARS)
+    return sample_text(number, RESULT_CHARS)
 
 
 def _make_timed_note(turns_before: int) -> Callable[[int], str]:

@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.escalation import escalate
     from continuations.authoring.failed_call import FailedCall
+    from continuations.authoring.guardrails import (
+        Guardrail,
+        Guardrails,
+        Tripped,
+    )
+    from continuations.authoring.hooks import (
+        CallInfo,
+        ChangeArguments,
+        ChangeReply,
+        ChangeRequest,
+        ChangeResult,
+        Continue,
+        Hooks,
+        RefuseReply,
+        ReplyInfo,
+        ResultInfo,
+        TurnInfo,
+    )
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -69,6 +87,7 @@ if TYPE_CHECKING:
         Replied,
         Suspended,
     )
+    from continuations.engine.run_streams import AsyncRunStream, RunStream
     from continuations.engine.storeless import resume, resume_async, run, run_async
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.sync_runner import Runner
@@ -83,6 +102,7 @@ if TYPE_CHECKING:
         Corrupt,
         DecisionRefused,
         FormatError,
+        HookFailed,
         IllegalTransition,
         Inconclusive,
         InvalidId,
@@ -107,6 +127,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import open_store
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
+    from continuations.models.fallback import Fallback
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
@@ -120,6 +141,24 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.call_retries": ["Retries"],
     "continuations.authoring.failed_call": ["FailedCall"],
     "continuations.authoring.escalation": ["escalate"],
+    "continuations.authoring.guardrails": [
+        "Guardrail",
+        "Guardrails",
+        "Tripped",
+    ],
+    "continuations.authoring.hooks": [
+        "CallInfo",
+        "ChangeArguments",
+        "ChangeReply",
+        "ChangeRequest",
+        "ChangeResult",
+        "Continue",
+        "Hooks",
+        "RefuseReply",
+        "ReplyInfo",
+        "ResultInfo",
+        "TurnInfo",
+    ],
     "continuations.authoring.suspend_conditions": [
         "AgentProgress",
         "SuspendCondition",
@@ -152,6 +191,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
     "continuations.core.usage": ["Usage"],
+    "continuations.models.fallback": ["Fallback"],
     "continuations.core.views": ["Call", "Frame"],
     "continuations.core.waits": ["Wait", "WaitSummary"],
     "continuations.engine.outcomes": [
@@ -165,6 +205,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.engine.async_runner": ["AsyncRunner"],
     "continuations.engine.async_thread": ["AsyncThread"],
     "continuations.engine.async_ticket": ["AsyncTicket"],
+    "continuations.engine.run_streams": ["AsyncRunStream", "RunStream"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["SweepResult"],
     "continuations.engine.sync_runner": ["Runner"],
@@ -179,6 +220,7 @@ _EXPORTS_BY_MODULE = {
         "Corrupt",
         "DecisionRefused",
         "FormatError",
+        "HookFailed",
         "IllegalTransition",
         "Inconclusive",
         "InvalidId",
@@ -220,18 +262,25 @@ __all__ = [
     "Answer",
     "ApprovalPolicy",
     "Approve",
+    "AsyncRunStream",
     "AsyncRunner",
     "AsyncThread",
     "AsyncTicket",
     "AuditLine",
     "Budget",
     "Call",
+    "CallInfo",
     "Cancelled",
+    "ChangeArguments",
+    "ChangeReply",
+    "ChangeRequest",
+    "ChangeResult",
     "ClockOff",
     "Compaction",
     "CompactionFailed",
     "Continuation",
     "ContinuationsError",
+    "Continue",
     "Corrupt",
     "Decision",
     "DecisionRefused",
@@ -241,10 +290,15 @@ __all__ = [
     "Failed",
     "FailedCall",
     "Failure",
+    "Fallback",
     "Finished",
     "FormatError",
     "Frame",
     "Grant",
+    "Guardrail",
+    "Guardrails",
+    "HookFailed",
+    "Hooks",
     "Identity",
     "IllegalTransition",
     "Inconclusive",
@@ -261,12 +315,16 @@ __all__ = [
     "Prices",
     "Publication",
     "Queued",
+    "RefuseReply",
     "Replied",
+    "ReplyInfo",
+    "ResultInfo",
     "Retries",
     "RunBusy",
     "RunErased",
     "RunExists",
     "RunNotFound",
+    "RunStream",
     "RunSummary",
     "Runner",
     "Secret",
@@ -285,6 +343,8 @@ __all__ = [
     "ToolContext",
     "ToolWait",
     "TranscriptInvalid",
+    "Tripped",
+    "TurnInfo",
     "Usage",
     "Verdict",
     "Vote",

@@ -240,6 +240,19 @@ class ModelError(ContinuationsError):
         self.usage = usage
 
 
+class HookFailed(ModelError):
+    """A hook or a guardrail of a turn raised, or returned something invalid.
+
+    The run keeps everything that was committed before. Correct the function that the
+    text names, then resume the run: the turn is made again.
+
+    Attributes:
+        hook: Name of the hook or of the guardrail.
+    """
+
+    hook: str = ""
+
+
 class CompactionFailed(ModelError):
     """The history of an agent is above its hard budget and was not shortened.
 

@@ -253,6 +253,8 @@ def events_of(final: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     for item in final["output"]:
         for part in item.get("summary", ()):
+            kind = "response.reasoning_summary_part.added"
+            events.append({"type": kind, "part": {**part, "text": ""}})
             kind = "response.reasoning_summary_text.delta"
             events += [{"type": kind, "delta": word} for word in _halves(part["text"])]
         for part in item.get("content", ()):
@@ -280,9 +282,7 @@ def _special(reply: Reply) -> tuple[int, str, str | bytes] | None:
 
 
 def _event_text(events: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(
-        f"event: {event.get('type')}\ndata: {dump(event)}\n\n" for event in events
-    )
+    return "".join(f"event: message\ndata: {dump(event)}\n\n" for event in events)
 
 
 def _json(status: int, value: object) -> tuple[int, str, str | bytes]:

@@ -10,7 +10,6 @@ from continuations.authoring import (
     agent_declaration,
     agent_options,
     agent_policy,
-    callables,
 )
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.declared_display import Summary
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
@@ -108,13 +109,21 @@ class Agent(Generic[Output]):
             limit. Default: 3.
         settings: Options that are sent to the provider unchanged, for example
             `{"temperature": 0}`. The mapping is copied; nested values are not.
-        reset_tool_choice: Leave `tool_choice` out of the settings after the first
-            turn of a conversation, so that no tool is forced in every turn.
-            Default: `True`.
+        tool_choice: `"auto"`: the model chooses. `"required"`: it must call a tool.
+            `"none"`: it must not. Or the name of a tool, which it must call.
+            Default: what `settings` or the provider says.
+        reset_tool_choice: Leave `tool_choice` out after the first turn of a
+            conversation, so that no tool is forced in every turn. Default: `True`.
+        tool_errors: A plain or async function of (error, `FailedCall`) that returns the
+            text for the model after a tool without an `on_error` raised; see `tool`.
+            Default: a standard text.
         suspend_when: Conditions that are asked before each turn of the model:
             `every(turns=...)`, `after(minutes=...)`, or functions of an
             `AgentProgress` that return True or a text. If one is met, the agent waits
             until `unpause`. Default: none.
+        hooks: Functions that observe or change requests, replies and calls; see
+            `Hooks`. Default: none.
+        guardrails: Checks of input, output and calls; see `Guardrails`. Default: none.
         compaction: `Compaction(soft=..., hard=...)`: when the history of a frame is
             shortened, and how. Default: never.
         state: The type of the agent's state, a pydantic model or a dataclass whose
@@ -144,7 +153,11 @@ class Agent(Generic[Output]):
     max_denials: int | None = 3
     settings: Mapping[str, Any] = MappingProxyType({})
     reset_tool_choice: bool = True
+    tool_choice: str | None = None
+    tool_errors: Any = None
     suspend_when: SuspendConditions = ()
+    hooks: Hooks | None = None
+    guardrails: Guardrails | None = None
     compaction: Compaction | None = None
     state: type[Any] | None = None
 
@@ -177,14 +190,14 @@ class Agent(Generic[Output]):
         agent_declaration.check_known(name, options)
         vars(self).update(options, name=name)
         agent_options.check_options(name, agent_declaration.options_of(self))
-        self.settings = agent_options.copy_settings(name, self.settings)
+        agent_declaration.check_guards(name, self.hooks, self.guardrails)
+        self.settings = agent_options.copy_settings(
+            name, self.settings, self.tool_choice
+        )
         self._policy = agent_policy.checked_policy(name, self.approval)
         self.approval = self._policy
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
-        if self.compaction is not None:
-            from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
-
-            check_compaction(name, self.compaction)
+        agent_declaration.check_history(name, self.compaction)
         self.state_spec = agent_declaration.state_spec_of(name, self.state)
         if not agent_declaration.is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
@@ -254,6 +267,7 @@ class Agent(Generic[Output]):
                 raise InvalidInput(msg)
             agent_declaration.check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
+        agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
 
     def _method_tools(self) -> Sequence[ToolLike]:
@@ -266,17 +280,21 @@ class Agent(Generic[Output]):
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
             if is_tool(tool_like):
-                return agent_policy.with_policy(tool_like, self._policy)
+                return self._with_defaults(tool_like)
             if isinstance(tool_like, Agent):
-                return agent_policy.with_policy(tool_like.as_tool(), self._policy)
+                return self._with_defaults(tool_like.as_tool())
             if callable(tool_like):
                 made: Tool[..., Any] = Tool(tool_like)
-                return agent_policy.with_policy(made, self._policy)
+                return self._with_defaults(made)
         except InvalidInput as error:
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error
         wanted = "a list of functions, tools, agents, and methods of an object"
         raise self._option_error("tools", wanted, tool_like)
+
+    def _with_defaults(self, tool: ToolProtocol) -> ToolProtocol:
+        tool = agent_policy.with_policy(tool, self._policy)
+        return agent_policy.with_tool_errors(tool, self.tool_errors)
 
     def get_tool(self, name: str) -> ToolProtocol | None:
         """Return a tool by name.
@@ -296,22 +314,14 @@ class Agent(Generic[Output]):
 
     @cached_property
     def _context_types(self) -> tuple[tuple[str, Any], ...]:
-        types = (
-            (agent.name, agent.context_type)
-            for agent in agent_declaration.every_agent(self)
-        )
-        return tuple(pair for pair in types if pair[1] is not None)
+        return agent_declaration.context_types_of(self)
 
     # Model, input and output --------------------------------------------------
 
     @property
     def instructions_digest(self) -> str:
         """The digest of the instructions; of the name if they are a function."""
-        if isinstance(self.instructions, str):
-            return jsontext.digest(self.instructions)
-        function: Any = self.instructions
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        return jsontext.digest("function", name)
+        return agent_declaration.instructions_digest(self.instructions)
 
     async def make_instructions(self, agent_input: Any, context: Any) -> str:
         """Return the system message of a conversation that starts.
@@ -329,11 +339,9 @@ class Agent(Generic[Output]):
         """
         if isinstance(self.instructions, str):
             return self.instructions
-        text: object = await callables.call(self.instructions, agent_input, context)
-        if isinstance(text, str):
-            return text
-        msg = f"the function returned {type(text).__name__}, not a string"
-        raise TypeError(msg)
+        return await agent_declaration.called_text(
+            self.instructions, agent_input, context
+        )
 
     @property
     def model_name(self) -> str | None:

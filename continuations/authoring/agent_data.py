@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.authoring.compaction import Compaction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
     from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.core.model_protocol import Model, OutputSchema
@@ -83,6 +85,16 @@ class AgentData(Protocol):
     @property
     def output_retries(self) -> int:
         """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def hooks(self) -> Hooks | None:
+        """The hooks; `None` without hooks."""
+        ...
+
+    @property
+    def guardrails(self) -> Guardrails | None:
+        """The guardrails; `None` without guardrails."""
         ...
 
     @property

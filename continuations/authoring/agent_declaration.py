@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from continuations.authoring import callables
 from continuations.authoring.agent_options import option_error
 from continuations.authoring.tool_protocol import is_tool
+from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.compaction import Compaction
+    from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
     from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
@@ -42,7 +47,11 @@ class AgentOptions(TypedDict, total=False):
     max_denials: int | None
     settings: Mapping[str, Any] | None
     reset_tool_choice: bool
+    tool_choice: str | None
+    tool_errors: ToolErrorFunction | None
     suspend_when: SuspendConditions
+    hooks: Hooks | None
+    guardrails: Guardrails | None
     state: type[Any] | None
     compaction: Compaction | None
 
@@ -60,9 +69,42 @@ def check_known(name: str, options: Mapping[str, Any]) -> None:
             raise InvalidInput(msg)
 
 
+def check_guards(name: str, hooks: object, guardrails: object) -> None:
+    """Raise `InvalidInput` for wrong hooks and guardrails."""
+    if hooks is not None or guardrails is not None:
+        from continuations.authoring import guarded_options  # noqa: PLC0415 - few agents have any
+
+        guarded_options.check_guarded_options(name, hooks, guardrails)
+
+
+def check_history(name: str, compaction: object) -> None:
+    """Raise `InvalidInput` for a wrong compaction."""
+    if compaction is not None:
+        from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+
+        check_compaction(name, compaction)
+
+
 def options_of(agent: object) -> dict[str, Any]:
     """Return the options of an agent by name."""
     return {option: getattr(agent, option) for option in OPTIONS}
+
+
+def instructions_digest(instructions: Any) -> str:
+    """Return the digest of the instructions; of the name if they are a function."""
+    if isinstance(instructions, str):
+        return jsontext.digest(instructions)
+    name = getattr(instructions, "__qualname__", type(instructions).__qualname__)
+    return jsontext.digest("function", name)
+
+
+async def called_text(function: Any, agent_input: Any, context: Any) -> str:
+    """Return the text that a function of instructions makes; raises `TypeError`."""
+    text: object = await callables.call(function, agent_input, context)
+    if isinstance(text, str):
+        return text
+    msg = f"the function returned {type(text).__name__}, not a string"
+    raise TypeError(msg)
 
 
 def is_tools_function(tools: object) -> bool:
@@ -107,6 +149,12 @@ def check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> N
             "none. Declare Agent(..., state=...)."
         )
         raise InvalidInput(msg)
+
+
+def context_types_of(root: AgentProtocol) -> tuple[tuple[str, Any], ...]:
+    """Return the `context_type` of an agent and of each one below, with its name."""
+    types = ((agent.name, agent.context_type) for agent in every_agent(root))
+    return tuple(pair for pair in types if pair[1] is not None)
 
 
 def every_agent(root: AgentProtocol) -> list[AgentProtocol]:

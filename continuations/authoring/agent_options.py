@@ -13,12 +13,14 @@ from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
 _MAX_OUTPUT_RETRIES = 10
 # The adapter of a model makes these parts of a request, and it reads no streams.
+# The values of `tool_choice` that are no name of a tool.
+_CHOICES = ("auto", "required", "none")
 _RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
 
 
@@ -62,6 +64,18 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     reset = options["reset_tool_choice"]
     if type(reset) is not bool:
         raise option_error(name, "reset_tool_choice", "True or False", reset)
+    _check_turn_options(name, options)
+
+
+def _check_turn_options(name: str, options: Mapping[str, Any]) -> None:
+    choice = options["tool_choice"]
+    if choice is not None and (type(choice) is not str or not choice):
+        wanted = '"auto", "required", "none" or the name of a tool'
+        raise option_error(name, "tool_choice", wanted, choice)
+    errors = options["tool_errors"]
+    if errors is not None and not takes_positional(errors, 2):
+        wanted = "a function of (error, call)"
+        raise option_error(name, "tool_errors", wanted, errors)
 
 
 def _check_texts(name: str, options: Mapping[str, Any]) -> None:
@@ -107,10 +121,12 @@ def takes_positional(function: object, count: int) -> bool:
     return True
 
 
-def copy_settings(name: str, settings: object) -> Mapping[str, Any]:
-    """Return a copy of an agent's settings; raises `InvalidInput`."""
+def copy_settings(
+    name: str, settings: object, tool_choice: str | None = None
+) -> Mapping[str, Any]:
+    """Return an agent's settings with its `tool_choice`; raises `InvalidInput`."""
     if not settings:
-        return {}
+        settings = {}
     copy: dict[Any, Any] = {}
     is_mapping = False
     with suppress(TypeError, ValueError):
@@ -127,4 +143,32 @@ def copy_settings(name: str, settings: object) -> Mapping[str, Any]:
             " model's adapter sets them. Leave them out."
         )
         raise InvalidInput(msg)
-    return copy
+    if tool_choice is None:
+        return copy
+    if "tool_choice" in copy:
+        msg = f"agent {name}: tool_choice is also in settings. Pass it once."
+        raise InvalidInput(msg)
+    return {**copy, "tool_choice": _stored_choice(tool_choice)}
+
+
+def _stored_choice(choice: str) -> str | dict[str, Any]:
+    """Return a choice in the chat completions format."""
+    if choice in _CHOICES:
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def check_chosen_tool(
+    name: str, choice: str | None, tool_names: Collection[str]
+) -> None:
+    """Raise `InvalidInput` if `tool_choice` names a tool that the agent lacks."""
+    if choice is None or choice == "auto":
+        return
+    if choice in tool_names or (choice in _CHOICES and tool_names):
+        return
+    names = ", ".join(tool_names) or "none"
+    msg = (
+        f"agent {name}: tool_choice is {choice!r}, and its tools are: {names}. Pass "
+        '"auto", "required", "none" or the name of one of its tools.'
+    )
+    raise InvalidInput(msg)

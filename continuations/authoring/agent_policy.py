@@ -1,7 +1,11 @@
-"""The approval policy of an agent: it holds for the tools that say nothing else."""
+"""The approval policy and the tool errors of an agent.
+
+They hold for the tools that say nothing else.
+"""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from continuations.authoring.approval import ApprovalPolicy
@@ -9,6 +13,7 @@ from continuations.authoring.base_tool import BaseTool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.tool_protocol import ToolProtocol
 
 
@@ -35,5 +40,26 @@ def with_policy(tool: ToolProtocol, policy: ApprovalPolicy | None) -> ToolProtoc
     msg = (
         f"tool {tool.name} ({kind}) cannot take the approval policy of its agent. Give "
         "the tool a policy of its own."
+    )
+    raise InvalidInput(msg)
+
+
+def with_tool_errors(
+    tool: ToolProtocol, function: ToolErrorFunction | None
+) -> ToolProtocol:
+    """Return a tool whose errors a function of its agent words, unless it has its own.
+
+    Raises `InvalidInput` for a tool of another class, which might not ask.
+    """
+    if function is None or tool.on_error is not None or tool.sub_agent is not None:
+        return tool
+    if isinstance(tool, BaseTool):
+        made = copy.copy(tool)
+        made.on_error = function
+        return made
+    kind = type(tool).__name__
+    msg = (
+        f"tool {tool.name} ({kind}) cannot take the tool_errors of its agent. Give the "
+        "tool an on_error of its own."
     )
     raise InvalidInput(msg)

@@ -315,7 +315,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     The signature gives the JSON Schema of the arguments, and the docstring gives the
     descriptions. A parameter that is annotated with `ToolContext` gets the context of
-    the call, under any name; the model does not see it.
+    the call, under any name; the model does not see it. A method of a class becomes a
+    tool of each object.
 
     Args:
         function: The function; left out if `tool` is called with options.
@@ -342,10 +343,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             `Answer(result)` if the call took effect, `Approve()` to run the call,
             `Deny()` to skip it, or `None` if it cannot tell. If a job has begun, it
             returns the wait of the tool. Return `Approve()` only if the call cannot
-            take effect any more: a plain function whose worker was replaced may still
-            be running.
-        version: The version of the contract. Change it if the tool does something else
-            under the same signature; then approvals of the old version are void.
+            take effect any more: a plain function of an old worker may still run.
+        version: The version of the contract. A change makes older approvals void.
         is_enabled: `True`, `False`, or a plain or async function of the context, which
             is called before each model turn. A tool that is not enabled is not offered
             to the model. A call that was approved before still runs. Default: `True`.

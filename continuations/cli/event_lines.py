@@ -54,6 +54,9 @@ def _said(event: StreamEvent) -> tuple[str, str]:  # noqa: PLR0911, PLR0912, C90
         case run_stream.WaitDecided():
             by = f" by {event.by}" if event.by else ""
             return _one_line(f"{event.kind or 'wait over'}{by}"), "wait"
+        case run_stream.GuardrailTripped():
+            said = f"{event.guardrail} ({event.stage}): {event.reason}"
+            return _one_line(f"guardrail {said}"), "bad"
         case run_stream.ReplyGiven():
             failed = event.failure is not None
             text = f"reply to message {event.message_number}"

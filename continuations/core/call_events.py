@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.quorum import Quorum
     from continuations.core.run import Failure
+    from continuations.core.trips import Trip
     from continuations.core.waits import Wait
 
 
@@ -40,7 +41,10 @@ class CallAccepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested:
-    """The call is valid, and waits for an approval before it begins, perhaps again."""
+    """The call is valid, and waits for an approval before it begins, perhaps again.
+
+    `trip` is the guardrail that asks for the approval.
+    """
 
     call_id: str
     arguments: str
@@ -49,16 +53,22 @@ class ApprovalRequested:
     repeatable: bool = False
     verifiable: bool = False
     secrets: tuple[str, ...] = ()
+    trip: Trip | None = None
     writes_state: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInvalid:
-    """The call cannot begin: unknown tool, invalid arguments, a policy that raised."""
+    """The call cannot begin: unknown tool, invalid arguments, a policy that raised.
+
+    Or a guardrail refused it. With a `failure`, the run must end.
+    """
 
     call_id: str
     code: str
     content: str
+    trip: Trip | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

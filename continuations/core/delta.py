@@ -38,6 +38,16 @@ class LogDelta:
     keep_count: int
     added: tuple[Message, ...]
 
+    @property
+    def metadata(self) -> tuple[tuple[int, str], ...]:
+        """The metadata of the added messages that have some, by position."""
+        found = [each.metadata_json for each in self.added]
+        return (
+            tuple((n, text) for n, text in enumerate(found) if text)
+            if any(found)
+            else ()
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:

@@ -1,8 +1,8 @@
 """Count how often the model of a frame repeats a call that is denied.
 
-A person, a rule or a deadline denies a call, the model reads the denial, and may make
-the same call again. The count is stored with the frame, so that it does not depend on
-what messages say, and a suspension or a crash does not start it again.
+A person, a rule, a guardrail or a deadline denies a call, the model reads the denial,
+and may make the same call again. The count is stored with the frame, so that it does
+not depend on what messages say, and a suspension or a crash does not start it again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # The code of a frame that ended because its model repeated a denied call.
 DENIALS_CODE = "max_denials"
+# The code of a failure, or of the end of a call, because a guardrail tripped.
+TRIPPED_CODE = "guardrail"
 # Older denials are forgotten, so the row of a frame stays small.
 _MAX_COUNTED = 32
 _DIGEST_LENGTH = 32  # 128 bits
@@ -90,7 +92,7 @@ def _is_denied(row: CallRow) -> bool:
             return code in _REFUSAL_CODES
         case Errored(code=code):
             # A sub-agent that repeated a denied call has not learned more.
-            return code == DENIALS_CODE
+            return code in (DENIALS_CODE, TRIPPED_CODE)
         case _:
             return False
 

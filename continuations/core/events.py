@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from continuations.core.grants import KeptGrant
     from continuations.core.messages import Message
     from continuations.core.run import Failure, KeptSignal
+    from continuations.core.trips import Trip
     from continuations.core.usage import Usage
     from continuations.core.waits import Wait
 
@@ -31,6 +32,12 @@ class ModelReplied:
     reply is no output of the agent, or is `None`. `may_retry` says whether the model is
     asked again after such a reply. `is_final` is False if a reply without tool calls
     does not end the root frame, because a message or a cancel request arrived.
+
+    Hooks and guardrails set the rest. `added` are messages that were sent after the
+    stored ones. `error_code` is the code of `output_error`. `next_message` is a message
+    of a user that follows the reply instead of the end. `trip` is the guardrail that
+    refused the output.
+
     `context_tokens` are those of the request and the reply, or 0: nothing counts them.
     """
 
@@ -41,7 +48,27 @@ class ModelReplied:
     output_error: str | None = None
     may_retry: bool = False
     is_final: bool = True
+    added: tuple[Message, ...] = ()
+    error_code: str = "output"
+    next_message: Message | None = None
+    trip: Trip | None = None
     context_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRefused:
+    """A guardrail refused the input of a frame, so its model is not asked.
+
+    `message` stands in the transcript instead of a reply, so that the next message is a
+    new input. `usage` is the cost of guardrails that are agents.
+    """
+
+    frame_id: str
+    code: str
+    content: str
+    message: Message
+    usage: Usage
+    trip: Trip | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +122,14 @@ class ModelDelayed:
 
     `pending_reply` is the id of the reply to poll; `None`: the model is asked again.
     `failed_requests`: how many requests of the turn failed in a row. `usage` is the
-    cost of unusable responses.
+    cost of unusable responses. `added` are messages that the pending reply answers too.
     """
 
     wait: Wait
     usage: Usage
     pending_reply: str | None
     failed_requests: int
+    added: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +261,7 @@ Event: TypeAlias = (
     ModelReplied
     | ModelFailed
     | ModelDelayed
+    | TurnRefused
     | HistoryCompacted
     | SummaryFailed
     | ReplyConfirmed

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Message
     from continuations.core.transcript import TranscriptCheck
+    from continuations.core.trips import Trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,12 @@ class FrameRow:
             now.
         denials: The calls that were denied since the last message of a user, and in how
             many turns, the newest denial last.
+        retries: How often the model was asked again since the last message of a user,
+            because its reply was no output.
+        continues: How often a hook asked for another turn since the last message of a
+            user.
+        trips: The guardrails that tripped since the model last replied, the newest
+            last.
         history: How large the messages are, and what compactions did to them, or
             `None`. Only frames of agents with a compaction have it.
         state_json: The state of the agent as the text of a JSON object, with the fields
@@ -115,6 +122,9 @@ class FrameRow:
     counts: tuple[ConditionCount, ...] = ()
     earlier_turns: int = 0
     denials: tuple[DenialCount, ...] = ()
+    retries: int = 0
+    continues: int = 0
+    trips: tuple[Trip, ...] = ()
     history: HistoryRecord | None = None
     state_json: str = ""
 

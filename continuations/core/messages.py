@@ -50,21 +50,35 @@ class Message:
     `data`, `tool_calls` and `content` parse the text at each access.
 
     Attributes:
-        text: The message as JSON text.
+        text: The message as JSON text, as a provider gets it.
+        metadata_json: Facts about the message as a JSON object, or `None`. They are
+            stored beside the message, and no provider gets them.
     """
 
-    __slots__ = ("_facts", "_where", "text")
+    __slots__ = ("_facts", "_where", "metadata_json", "text")
 
     text: Final[str]
+    metadata_json: Final[str | None]
 
-    def __init__(self, text: str, facts: _Facts | None, where: str = "") -> None:
+    def __init__(
+        self,
+        text: str,
+        facts: _Facts | None,
+        where: str = "",
+        metadata_json: str | None = None,
+    ) -> None:
         self.text = text
+        self.metadata_json = metadata_json
         self._facts = facts
         self._where = where
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have the same text; the rest follows from the text."""
-        return isinstance(other, Message) and self.text == other.text
+        """Tell whether both have the same text and metadata."""
+        return (
+            isinstance(other, Message)
+            and self.text == other.text
+            and self.metadata_json == other.metadata_json
+        )
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -77,6 +91,10 @@ class Message:
     def unread(cls, text: str, where: str) -> Message:
         """Build a message from a stored text, which `where` names in errors."""
         return cls(text, None, where)
+
+    def with_metadata(self, metadata_json: str) -> Message:
+        """Return the message with facts about it, the text of a JSON object."""
+        return Message(self.text, self._facts, self._where, metadata_json)
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Message:
@@ -128,6 +146,12 @@ class Message:
         return data
 
     @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts about the message, or `None`. No provider gets them."""
+        text = self.metadata_json
+        return None if text is None else jsontext.parse(text)
+
+    @property
     def tool_calls(self) -> tuple[ToolCallRequest, ...]:
         """The tool calls of an assistant message, in order."""
         return tuple(_parse_tool_calls(self.data))
@@ -157,7 +181,9 @@ class Message:
         data = self.data
         calls = zip(data["tool_calls"], ids, strict=True)
         data["tool_calls"] = [{**call, "id": new} for call, new in calls]
-        return Message.from_mapping(data)
+        message = Message.from_mapping(data)
+        known = self.metadata_json
+        return message if known is None else message.with_metadata(known)
 
 
 def _facts_of_text(text: str) -> _Facts:

@@ -83,9 +83,12 @@ class ModelRequest:
         on_delta: A model that can stream awaits this function with each part of the
             reply, before it reads the next part. `None`: the model need not
             stream. The returned reply contains all parts in every case.
-        prices: The prices of the runner. A model that asks other models sets the cost
-            of each part of its usage: `prices.with_cost(usage, name)`. For other models
-            the runner does.
+        prices: For models that ask other models: the prices of the runner. Such a model
+            has the attribute `priced_names`, with the names of all models that it may
+            ask. It sets the cost of each part: `prices.with_cost(usage, name)`.
+        may_ask_again: For such models: a function that they await before each further
+            request of one `reply`. If it returns False, the worker must stop, and the
+            model raises its error with `retryable=True`. `None`: it may ask again.
     """
 
     messages: Sequence[Message]
@@ -96,6 +99,9 @@ class ModelRequest:
     run_id: str = ""
     on_delta: DeltaListener | None = field(default=None, compare=False, repr=False)
     prices: Prices | None = field(default=None, compare=False, repr=False)
+    may_ask_again: Callable[[], Awaitable[bool]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,24 @@
 """Ask a model again after a final reply that cannot be used.
 
-The request is a user message in the transcript. So the number of requests is counted
-there, and a crash does not start the count again. A user message with the same first
-words counts as a request; the model is then asked less often, never more.
+The request is a user message in the transcript, and the frame counts the requests. So
+a crash does not start the count again. Runs of earlier releases have no count: there,
+user messages with the same first words are counted. The model is then asked less often,
+never more.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.messages import user_message
+from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.core.events import ModelReplied
+    from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
 
 _PREFIX = "Your last reply cannot be used. "
@@ -30,11 +35,13 @@ def is_retry_request(message: Message) -> bool:
     return message.role == "user" and message.content.startswith(_PREFIX)
 
 
-def count_retries(messages: Sequence[Message], summary_number: int = 0) -> int:
+def count_retries(frame: FrameRow, messages: Sequence[Message]) -> int:
     """Return how often a model was asked again since the last message of a user.
 
-    `summary_number` is the number of the message that is a summary, from 1; 0: none.
+    Messages that a hook adds do not start the count of the frame again.
     """
+    # The number of the message that is a summary, from 1; 0: none.
+    summary_number = frame.history.summary_number if frame.history is not None else 0
     count = 0
     for number in range(len(messages), 0, -1):
         message = messages[number - 1]
@@ -42,7 +49,24 @@ def count_retries(messages: Sequence[Message], summary_number: int = 0) -> int:
             if not is_retry_request(message):
                 break
             count += 1
-    return count
+    return max(count, frame.retries)
+
+
+def check_reply(frame: FrameRow, event: ModelReplied) -> None:
+    """Raise `IllegalTransition` if a frame cannot take a reply."""
+    if frame.open_call_ids:
+        raise illegal_transition(f"frame {frame.id} has open calls", event)
+    if event.message.role != "assistant":
+        raise illegal_transition(f"the reply has the role {event.message.role}", event)
+    if frame.parent_call_id is not None and not event.is_final:
+        raise illegal_transition("only the root frame reads messages", event)
+
+
+def counted(frame: FrameRow, *, retries: bool, continues: Message | None) -> FrameRow:
+    """Return the frame after a reply, perhaps one that asks for another turn."""
+    if retries:
+        return replace(frame, retries=frame.retries + 1)
+    return frame if continues is None else replace(frame, continues=frame.continues + 1)
 
 
 def is_empty_reply(message: Message) -> bool:

@@ -55,7 +55,7 @@ from continuations.core.events import (
     ModelReplied,
     ReplyConfirmed,
     RunStopped,
-    SuspensionBegan,
+    TurnRefused,
 )
 from continuations.core.frames import FrameRow, final_reply
 from continuations.core.run import ENDED_STATUSES, Failure
@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallState
     from continuations.core.events import Event
+    from continuations.core.messages import Message
     from continuations.core.run import RunStatus
     from continuations.core.state import RunState
-    from continuations.core.usage import Usage
 
 
 def advance(state: RunState, event: Event) -> RunState:
@@ -88,7 +88,9 @@ def advance(state: RunState, event: Event) -> RunState:
         case ModelReplied():
             _add_model_reply(draft, event)
         case ModelFailed() | ModelDelayed():
-            _go_without_reply(draft, event)
+            run_events.go_without_reply(draft, event)
+        case TurnRefused():
+            _refuse_turn(draft, event)
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case AgentCancelled():
@@ -107,13 +109,10 @@ def advance(state: RunState, event: Event) -> RunState:
 
 def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     frame = draft.frame(event.frame_id)
-    if frame.open_call_ids:
-        raise illegal_transition(f"frame {frame.id} has open calls", event)
-    if event.message.role != "assistant":
-        raise illegal_transition(f"the reply has the role {event.message.role}", event)
-    if frame.parent_call_id is not None and not event.is_final:
-        raise illegal_transition("only the root frame reads messages", event)
-    _add_usage(draft, event.usage)
+    output_retries.check_reply(frame, event)
+    run_events.add_usage(draft, event.usage)
+    if event.added:
+        draft.append(frame.id, *event.added)
     frame = replace(
         frame,
         turns=frame.turns + 1,
@@ -121,6 +120,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         pending_reply=None,
         polls=0,
         model_error=None,
+        trips=(),
     )
     if event.context_tokens or frame.history:
         from continuations.core import history  # noqa: PLC0415 - few agents count
@@ -129,42 +129,46 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
         return
-    draft.put_frame(frame)
     asks_again = tool_messages.asks_again(frame, event)
-    goes_on = asks_again or not event.is_final
+    follows = None if asks_again else event.next_message
+    frame = output_retries.counted(frame, retries=asks_again, continues=follows)
+    draft.put_frame(frame)
+    _keep_trip(draft, event)
+    goes_on = asks_again or follows is not None or not event.is_final
     # Providers refuse an empty assistant message in the middle of a transcript.
     if not (goes_on and output_retries.is_empty_reply(event.message)):
         draft.append(frame.id, event.message)
     if asks_again:
         problem = event.output_error or ""
         draft.append(frame.id, output_retries.retry_message(problem))
+    elif follows is not None:
+        _go_on(draft, frame, follows)
     elif event.is_final:
         end = tool_messages.final_frame_state(event.message, event)
         _end_frame(draft, frame.id, end)
 
 
-def _go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
-    _add_usage(draft, event.usage)
-    if isinstance(event, ModelFailed):
-        failed = draft.frames.get(event.frame_id)
-        if failed is not None and event.error is not None:
-            draft.put_frame(replace(failed, model_error=event.error))
-        return
-    frame = draft.frame(event.wait.frame_id)
-    polls = 0 if frame.pending_reply is None else frame.polls + 1
-    delayed = replace(
-        frame,
-        failed_requests=event.failed_requests,
-        pending_reply=event.pending_reply,
-        polls=polls if event.pending_reply is not None else 0,
-        model_error=None,
-    )
-    draft.put_frame(delayed)
-    run_events.apply(draft, SuspensionBegan(wait=event.wait))
+def _go_on(draft: Draft, frame: FrameRow, message: Message) -> None:
+    """Let a frame go on after a reply without calls, if it has turns left."""
+    draft.append(frame.id, message)
+    if not frame.has_turns():
+        _end_frame(draft, frame.id, tool_messages.max_turns_error(frame))
 
 
-def _add_usage(draft: Draft, usage: Usage) -> None:
-    draft.put_run(replace(draft.run, usage=draft.run.usage + usage))
+def _refuse_turn(draft: Draft, event: TurnRefused) -> None:
+    run_events.add_usage(draft, event.usage)
+    _keep_trip(draft, event)
+    draft.append(event.frame_id, event.message)
+    _abandon_frame(draft, event)
+
+
+def _keep_trip(
+    draft: Draft, event: ModelReplied | TurnRefused | ApprovalRequested | CallInvalid
+) -> None:
+    if event.trip is not None:
+        from continuations.core import trip_rows  # noqa: PLC0415 - rarely needed
+
+        trip_rows.record(draft, event.trip)
 
 
 def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
@@ -199,7 +203,7 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
     _end_frame(draft, ROOT_FRAME_ID, Returned(reply.content))
 
 
-def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
+def _abandon_frame(draft: Draft, event: FrameAbandoned | TurnRefused) -> None:
     frame = draft.frame(event.frame_id)
     if frame.open_call_ids:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
@@ -216,6 +220,9 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
             return
         call = draft.call(frame.parent_call_id)
         event = _call_event_of(call, ending[1], draft, frame)
+        if frame.trips:  # a later version tells of them
+            parent = draft.frame(call.frame_id)
+            draft.put_frame(replace(parent, trips=parent.trips + frame.trips))
         draft.drop_frame(frame.id)
         draft.put_call(replace(call, state=_next_call_state(draft, call, event)))
         ending = _close_turn(draft, call.frame_id)
@@ -317,6 +324,8 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
     call_rows.check_attempts(row, event)
+    if isinstance(event, ApprovalRequested | CallInvalid):
+        _keep_trip(draft, event)
     old_wait_id = open_wait_id(row.state)
     row = call_rows.with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import DecisionKind
     from continuations.core.run import Failure, RunStatus
+    from continuations.core.trips import GuardrailStage
     from continuations.core.waits import Wait
 
 
@@ -226,6 +227,21 @@ class WaitDecided(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailTripped(BaseEvent):
+    """A guardrail tripped: the input, the output or a call was refused or asked about.
+
+    Attributes:
+        guardrail: Name of the guardrail.
+        stage: `input`, `output` or `tool`.
+        reason: The reason that the guardrail gave.
+    """
+
+    guardrail: str
+    stage: GuardrailStage
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyGiven(BaseEvent):
     """A thread replied, and rests.
 
@@ -268,6 +284,7 @@ StreamEvent: TypeAlias = (
     | CallEnded
     | WaitOpened
     | WaitDecided
+    | GuardrailTripped
     | ReplyGiven
     | RunEnded
 )
@@ -284,6 +301,7 @@ EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     CallEnded,
     WaitOpened,
     WaitDecided,
+    GuardrailTripped,
     ReplyGiven,
     RunEnded,
 )

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from continuations.core import (
     frame_changes,
     history,
-    jsontext,
     run_stream,
     tool_messages,
 )
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
 from continuations.core.state import frame_path
+from continuations.core.sub_agent_names import sub_agent_name
+from continuations.core.trip_rows import trips_between
 from continuations.core.withheld_waits import withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from continuations.core.frames import FrameRow
@@ -75,8 +77,8 @@ class _VersionDiff:
         self._old_frames: Mapping[str, FrameRow] = before.frames if before else {}
         self._old_waits: Mapping[str, Wait] = before.waits if before else {}
         # The calls of each frame, and the calls whose events are already made.
-        self._calls_of = _by_frame(after.calls.values())
-        self._old_calls_of = _by_frame(self._old_calls.values())
+        self._calls_of = by_frame(after.calls.values())
+        self._old_calls_of = by_frame(self._old_calls.values())
         self._proposed: set[str] = set(self._old_calls)
         self._ended = {
             row.id
@@ -98,9 +100,9 @@ class _VersionDiff:
                     run_stream.WaitDecided, frame=frame, path=path, wait_id=wait.id
                 )
         gone = self._old_frames.keys() - self._after.frames.keys()
-        for row in reversed(_by_depth(self._old_frames[each] for each in gone)):
+        for row in reversed(by_depth(self._old_frames[each] for each in gone)):
             self._add_gone_frame(row)
-        for row in _by_depth(self._after.frames.values()):
+        for row in by_depth(self._after.frames.values()):
             self._add_frame(row)
         for wait in sorted(
             self._after.waits.values(), key=lambda wait: wait.sort_key()
@@ -111,6 +113,15 @@ class _VersionDiff:
                 self._add(
                     run_stream.WaitOpened, frame=frame, path=wait.path, wait=shown
                 )
+        for trip in trips_between(self._before, self._after):
+            self._add(
+                run_stream.GuardrailTripped,
+                frame=trip.frame_id,
+                path=trip.path,
+                guardrail=trip.guardrail,
+                stage=trip.stage,
+                reason=trip.reason,
+            )
         self._add_ends()
         return self._events
 
@@ -156,7 +167,7 @@ class _VersionDiff:
             return
         if old is not None and old.status in ENDED_STATUSES:
             return
-        for row in reversed(_by_depth(self._after.frames.values())):
+        for row in reversed(by_depth(self._after.frames.values())):
             call = row.parent_call_id
             output = run.output if call is None else self._result_of(call)
             self._add_frame_end(row, self._path(row.id, self._after), output)
@@ -292,7 +303,7 @@ class _VersionDiff:
             call=row.id,
             tool=row.tool,
             tool_call_id=row.tool_call_id,
-            arguments_json=_shown_arguments(row),
+            arguments_json=shown_arguments(row),
         )
 
     def _add_open_call(self, row: CallRow, path: tuple[str, ...]) -> None:
@@ -329,7 +340,7 @@ class _VersionDiff:
             self._add_unstored_frame(row, path, result)
         elif row.id not in self._after.calls and not row.attempts + row.stage:
             began = result is not None and not result.startswith(_NEVER_BEGAN)
-            if began and self._agent_name(row) is not None:
+            if began and sub_agent_name(self._after, row) is not None:
                 self._add_start(row, path)
                 self._add_unstored_frame(row, path, result)
         self._add_end(row.frame_id, path, row.id, row.tool, row.tool_call_id, result)
@@ -338,7 +349,7 @@ class _VersionDiff:
         self, row: CallRow, path: tuple[str, ...], output: str | None
     ) -> None:
         """Add the begin and end of an agent that replied within this version."""
-        agent = self._agent_name(row)
+        agent = sub_agent_name(self._after, row)
         if agent is None:
             return
         path = (*path, row.tool)
@@ -366,39 +377,5 @@ class _VersionDiff:
             result=result,
         )
 
-    def _agent_name(self, row: CallRow) -> str | None:
-        """Return the name of the agent that is the tool of a call, or `None`."""
-        frame = self._after.frames.get(row.frame_id)
-        if frame is None:
-            return None
-        agents = jsontext.as_array(jsontext.parse(self._after.manifest)["agents"]) or []
-        for agent in agents:
-            tool = (
-                agent["tools"].get(row.tool) if agent["name"] == frame.agent else None
-            )
-            if tool is not None and "agent" in tool:
-                name: str = agents[tool["agent"]]["name"]
-                return name
-        return None
-
     def _frame_of_wait(self, wait: Wait, calls: Mapping[str, CallRow]) -> str | None:
         return calls[wait.call_id].frame_id if wait.call_id else wait.frame_id or None
-
-
-def _shown_arguments(row: CallRow) -> str | None:
-    if row.arguments is None or not row.secrets:
-        return row.arguments
-    from continuations.core.secret_arguments import masked_json  # noqa: PLC0415 - few tools have secrets
-
-    return masked_json(row.arguments, row.secrets)
-
-
-def _by_frame(rows: Iterable[CallRow]) -> dict[str, list[CallRow]]:
-    found: dict[str, list[CallRow]] = {}
-    for row in rows:
-        found.setdefault(row.frame_id, []).append(row)
-    return found
-
-
-def _by_depth(rows: Iterable[FrameRow]) -> list[FrameRow]:
-    return sorted(rows, key=lambda row: (row.depth, int(row.id[1:])))

@@ -63,8 +63,15 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
     if run.rests:
         run, root = _begun(run, root, event.by)
     draft.put_run(replace(run, last_inbox_number=event.number))
-    draft.put_frame(replace(root, denials=()) if root.denials else root)
+    draft.put_frame(_with_new_counts(root))
     draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _with_new_counts(root: FrameRow) -> FrameRow:
+    """Return the root frame, whose counts begin again with a message of a user."""
+    if root.denials or root.retries or root.continues:
+        return replace(root, denials=(), retries=0, continues=0)
+    return root
 
 
 def _begun(run: RunRow, root: FrameRow, sender: str | None) -> tuple[RunRow, FrameRow]:

@@ -62,7 +62,7 @@ def final_frame_state(message: Message, event: ModelReplied) -> Returned | Error
     if is_empty_reply(message):
         return Errored("empty", _EMPTY_REPLY_TEXT)
     if event.output_error is not None:
-        return Errored("output", event.output_error)
+        return Errored(event.error_code, event.output_error)
     return Returned(message.content)
 
 
@@ -73,9 +73,9 @@ def is_incomplete(event: ModelReplied) -> bool:
 
 def asks_again(frame: FrameRow, event: ModelReplied) -> bool:
     """Return whether the model gets another turn, because its reply is no output."""
+    is_whole = not is_incomplete(event)
     is_wrong = event.is_final and event.output_error is not None
-    may_retry = event.may_retry and frame.has_turns()
-    return is_wrong and may_retry and not is_incomplete(event)
+    return is_wrong and event.may_retry and frame.has_turns() and is_whole
 
 
 def is_cut_off(event: ModelReplied, row: CallRow) -> bool:

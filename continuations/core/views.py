@@ -52,6 +52,16 @@ class Frame:
         return [message.data for message in self._run_state.logs[self._id].messages]
 
     @property
+    def metadata(self) -> dict[int, dict[str, Any]]:
+        """Facts about messages, by their position in `messages`.
+
+        For a reply of a `Fallback`: which model replied, and why others failed.
+        Providers do not get them.
+        """
+        messages = enumerate(self._run_state.logs[self._id].messages)
+        return {n: each.metadata for n, each in messages if each.metadata is not None}
+
+    @property
     def state(self) -> dict[str, Any]:
         """The stored state of the agent as a new dict of JSON values.
 

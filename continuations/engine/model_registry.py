@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from continuations.authoring import callables
@@ -105,16 +106,16 @@ class ModelRegistry:
         The usage of the reply, or of the error, includes the responses that could not
         be used.
         """
+        if hasattr(agent.model, "priced_names"):
+            again = partial(_may_ask_again, may_request, should_pause)
+            request = replace(request, prices=self.prices, may_ask_again=again)
         retries = None
         costs: list[Usage] = []
         while True:
             try:
                 reply = await self._request_once(agent, request, pending_reply)
-                if self.prices is not None:
-                    reply = replace(reply, usage=self._with_cost(agent, reply.usage))
             except ModelError as error:
-                if isinstance(error.usage, Usage):
-                    costs.append(self._with_cost(agent, error.usage))
+                costs += self._costs_of(agent, error)
                 error.usage = sum(costs, Usage()) if costs else None
                 too_costly = len(costs) > _MAX_BILLED_REPEATS
                 if not error.retryable or too_costly or should_pause():
@@ -126,9 +127,16 @@ class ModelRegistry:
                 if request.on_delta is not None:
                     await request.on_delta(ModelDelta(kind="restart"))
             else:
-                return replace(reply, usage=sum(costs, reply.usage)) if costs else reply
+                if not costs and self.prices is None:
+                    return reply
+                usage = self._with_cost(agent, reply.usage)
+                return replace(reply, usage=sum(costs, usage))
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+
+    def _costs_of(self, agent: AskedAgent, error: ModelError) -> list[Usage]:
+        usage = error.usage
+        return [self._with_cost(agent, usage)] if isinstance(usage, Usage) else []
 
     def _with_cost(self, agent: AskedAgent, usage: Usage) -> Usage:
         name = agent.model_name
@@ -220,6 +228,15 @@ class ModelRegistry:
 
             self._by_name[agent.model] = OpenAIChat(agent.model)
         return self._by_name[agent.model]
+
+
+async def _may_ask_again(
+    may_request: Callable[[], bool], should_pause: ShouldPause
+) -> bool:
+    """Wait until a request may begin; return False if the worker must stop."""
+    while not (should_pause() or may_request()):  # noqa: ASYNC110 - a claim's renewal has no event
+        await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+    return not should_pause()
 
 
 # An application's own model may return anything.

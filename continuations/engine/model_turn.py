@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.events import ModelDelayed
+    from continuations.core.events import ModelDelayed, TurnRefused
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
+    from continuations.engine.guarded_turn import GuardedTurn
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_feed import RunFeed
@@ -52,11 +53,52 @@ class ModelTurn:
 
     async def ask(
         self, state: RunState, frame: FrameRow, agent: AgentProtocol, fence: int
-    ) -> ModelReplied | ModelDelayed:
+    ) -> ModelReplied | ModelDelayed | TurnRefused:
         """Ask a frame's model, or poll its pending reply, behind the current gate.
 
         Raises `ModelError` and `TranscriptInvalid`.
         """
+        guarded = None
+        if agent.hooks is not None or agent.guardrails is not None:
+            guarded = self._guarded(state, frame, agent)
+        try:
+            return await self._ask(state, frame, agent, guarded, fence)
+        except ModelError as error:
+            if guarded is not None:
+                from continuations.engine.guarded_turn import add_cost  # noqa: PLC0415
+
+                add_cost(error, guarded.usage)
+            if not error.retryable:
+                raise
+            delays = ModelDelays(self.ports, self.model_registry.max_failures)
+            # `should_pause` ends the retries before `patience` is over.
+            if self.run_options.should_pause():
+                return delays.after_interruption(state, frame, error)
+            return delays.after_error(state, frame, error)
+
+    def _guarded(
+        self, state: RunState, frame: FrameRow, agent: AgentProtocol
+    ) -> GuardedTurn:
+        from continuations.engine.guarded_turn import GuardedTurn  # noqa: PLC0415 - few agents have one
+
+        gate = current_gate()
+        return GuardedTurn(
+            state,
+            frame,
+            agent,
+            self.model_registry,
+            self.run_options,
+            lambda: gate.is_open,
+        )
+
+    async def _ask(
+        self,
+        state: RunState,
+        frame: FrameRow,
+        agent: AgentProtocol,
+        guarded: GuardedTurn | None,
+        fence: int,
+    ) -> ModelReplied | ModelDelayed | TurnRefused:
         log = state.logs[frame.id]
         violation = log.transcript_check.violation_at_end()
         if violation is not None:
@@ -74,41 +116,42 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
-            prices=self.model_registry.prices,
             on_delta=None if feed is None else feed.turn(state, frame, fence),
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
-        try:
-            reply = await self.model_registry.get_reply(
-                agent,
-                request,
-                self.run_options.should_pause,
-                pending_reply=frame.pending_reply,
-                may_request=lambda: gate.is_open,
-            )
-        except ModelError as error:
-            if not error.retryable:
-                raise
-            # `should_pause` ends the retries before `patience` is over.
-            if self.run_options.should_pause():
-                return delays.after_interruption(state, frame, error)
-            return delays.after_error(state, frame, error)
+        if guarded is not None and frame.pending_reply is None:
+            refused = await guarded.refused_input()
+            if refused is not None:
+                return refused
+            request = await guarded.changed(request)
+        reply = await self.model_registry.get_reply(
+            agent,
+            request,
+            self.run_options.should_pause,
+            pending_reply=frame.pending_reply,
+            may_request=lambda: gate.is_open,
+        )
         if isinstance(reply, PendingReply):
-            return delays.until_reply(state, frame, reply)
+            delayed = delays.until_reply(state, frame, reply)
+            return delayed if guarded is None else guarded.delayed(delayed)
         if isinstance(reply, LostReply):
             return delays.after_loss(state, frame, reply)
         problem = _output_problem(agent, reply.message)
-        return ModelReplied(
+        event = ModelReplied(
             frame_id=frame.id,
             message=reply.message,
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             output_error=problem,
             may_retry=problem is not None
-            and _retries(frame, log.messages) < agent.output_retries,
+            and output_retries.count_retries(frame, log.messages)
+            < agent.output_retries,
             context_tokens=_context_tokens(reply.usage) if agent.compaction else 0,
         )
+        if guarded is None:
+            return event
+        return await guarded.replied(event, lambda each: _output_problem(agent, each))
 
 
 async def enabled_tools(agent: AgentProtocol, context: Any) -> list[ToolProtocol]:
@@ -159,12 +202,6 @@ def _settings(
     if "tool_choice" in settings and (is_forced_again or not tools):
         return {name: settings[name] for name in settings if name != "tool_choice"}
     return settings
-
-
-def _retries(frame: FrameRow, messages: Sequence[Message]) -> int:
-    record = frame.history
-    summary_number = 0 if record is None else record.summary_number
-    return output_retries.count_retries(messages, summary_number)
 
 
 def _context_tokens(usage: Usage) -> int:

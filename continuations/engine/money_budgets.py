@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent_declaration import every_agent
 from continuations.core.prices import check_amount, check_currency
@@ -53,7 +53,8 @@ def check_prices(
             f"{prices.currency}. Pass prices in {budget.currency}."
         )
         raise PriceUnknown(msg, run_id=run_id)
-    names = sorted({name for each in every_agent(root) for name in _model_names(each)})
+    models = [model for each in every_agent(root) for model in _models_of(each)]
+    names = sorted({name for model in models for name in _priced_names(model)})
     unknown = [name for name in names if name not in prices]
     if unknown:
         msg = (
@@ -64,11 +65,17 @@ def check_prices(
         raise PriceUnknown(msg, run_id=run_id)
 
 
-def _model_names(agent: AgentProtocol) -> tuple[str, ...]:
-    """Return the names under which the replies of an agent's model are priced."""
-    model = agent.model
-    if model is None:
-        return ()  # its first turn raises an error
+def _models_of(agent: AgentProtocol) -> list[Any]:
+    """Return the models that may be asked for an agent, also for its summaries."""
+    writer = agent.compaction and agent.compaction.summary_agent
+    models = [agent.model, writer.model if writer else None]
+    # Without a model, the first turn raises an error.
+    return [model for model in models if model is not None]
+
+
+def _priced_names(model: Any) -> tuple[str, ...]:
+    """Return the names under which the replies of a model are priced."""
     if isinstance(model, str):
         return (model,)
-    return getattr(model, "priced_names", None) or (model.name,)
+    names: tuple[str, ...] = getattr(model, "priced_names", (model.name,))
+    return names

@@ -15,8 +15,6 @@ from continuations.authoring.tool_waits import ToolWait
 from continuations.core.actions import AskModel, VerifyOutcome
 from continuations.core.call_events import (
     Answered,
-    ApprovalRequested,
-    CallAccepted,
     CallParked,
     CallRaised,
     CallReturned,
@@ -28,13 +26,10 @@ from continuations.core.decisions import Approve
 from continuations.core.messages import user_message
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
-from continuations.engine.call_waits import (
-    new_wait,
-)
-from continuations.engine.model_turn import ModelTurn, enabled_tools, is_enabled
+from continuations.engine.call_examination import CallExaminer
+from continuations.engine.model_turn import ModelTurn
 from continuations.engine.new_run import with_instructions
 from continuations.engine.rule_approvals import (
-    ExaminedCall,
     RuleApprovals,
     asks_person,
 )
@@ -57,11 +52,6 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
-
-_HISTORY_LOST_NOTE = (
-    "Versions of this run were lost, and this call may have run in them. Find out "
-    "before you approve it. If it ran, deny it and give that as the reason."
-)
 
 # No limit of an agent is lower.
 _SHORT_RESULT = 200
@@ -88,89 +78,26 @@ class Performer:
 
     suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
+    _examiner: CallExaminer = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the checks before every call and before every turn."""
         self.suspend_checks = SuspendChecks(self.stack_binding, self.ports)
         self._admission = Admission(self.stack_binding, self.ports)
+        self._examiner = CallExaminer(
+            self.stack_binding,
+            self.ports,
+            self._admission,
+            self.rules,
+            self.run_options.context,
+            self.max_depth,
+        )
 
     # Local actions -----------------------------------------------------------
 
     async def examine(self, state: RunState, call_id: str) -> Event:
-        """Find a proposed call's tool, validate its arguments and ask its policy.
-
-        A call does not run if its tool's validation or its policy raises anything.
-        """
-        call = state.calls[call_id]
-        agent = self.stack_binding.agent(state, call.frame_id)
-        context = self.run_options.context
-        tool = agent.get_tool(call.tool)
-        if tool is None or not await is_enabled(tool, context):
-            offered = await enabled_tools(agent, context)
-            names = ", ".join(each.name for each in offered) or "none"
-            text = f"there is no tool {call.tool!r}. The tools are: {names}."
-            return call_failures.rejection(call, "unknown_tool", text)
-        limit = self._depth_limit(state)
-        if tool.sub_agent is not None and _is_too_deep(state, call, limit):
-            text = f"agents may be nested at most {limit} levels deep."
-            return call_failures.rejection(call, "depth", text)
-        try:
-            arguments = tool.effective_arguments(call.raw_arguments)
-            verdict = await tool.needs_approval(arguments)
-        except BaseException as error:
-            if callables.is_task_cancellation(error):
-                raise
-            call_failures.log_error(state, call, "was not executed", error)
-            return call_failures.rejection_for_error(call, error)
-        examined = ExaminedCall(
-            call_id=call_id,
-            arguments=arguments,
-            contract_digest=tool.contract_digest,
-            repeatable=tool.repeatable,
-            verifiable=tool.verifiable,
-            secrets=tool.secrets,
-            writes_state=tool.writes_state,
-        )
-        # This includes idempotent tools: a call that is made again has a new key.
-        has_effect = tool.sub_agent is None and not tool.read_only
-        may_have_run = state.run.history_lost and has_effect
-        if verdict is False and not may_have_run:
-            self._admission.examined_ids.add(call_id)
-            return CallAccepted(**examined)
-        note: str | None = _HISTORY_LOST_NOTE
-        if not may_have_run:
-            now = self.ports.clock.now()
-            ruling = await self.rules.rule(state, call, tool, examined, verdict, now)
-            if not isinstance(ruling, str | None):
-                return ruling
-            note = ruling
-        return self._ask(state, call, tool, examined, note)
-
-    def _ask(
-        self,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        examined: ExaminedCall,
-        note: str | None,
-    ) -> ApprovalRequested:
-        now = self.ports.clock.now()
-        wait = new_wait(
-            state,
-            call,
-            tool,
-            kind="approval",
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            arguments=examined["arguments"],
-            note=note,
-        )
-        return ApprovalRequested(wait=wait, **examined)
-
-    def _depth_limit(self, state: RunState) -> int | None:
-        """Return the stricter one of the limits of this worker and of the run."""
-        limits = (self.max_depth, state.run.max_depth)
-        return min((each for each in limits if each is not None), default=None)
+        """Return the event of a proposed call; see `CallExaminer`."""
+        return await self._examiner.examine(state, call_id)
 
     async def start_event(self, state: RunState, call_id: str) -> Event:
         """Return the event that records the start of a ready call or its sub-agent.
@@ -180,7 +107,8 @@ class Performer:
         """
         call = state.calls[call_id]
         try:
-            held = await self._admission.hold(state, call)
+            held: Event | None = await self._examiner.guarded_again(state, call)
+            held = held or await self._admission.hold(state, call)
         except AgentChanged:
             raise
         except BaseException as error:
@@ -228,7 +156,11 @@ class Performer:
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)
-        return await self._run_tool(state, call, fence)
+        event = await self._run_tool(state, call, fence)
+        agent = self.stack_binding.agent(state, call.frame_id)
+        if agent.hooks is None or not isinstance(event, CallReturned | CallRaised):
+            return event
+        return await self._examiner.guarded(state, call, agent).with_result(event)
 
     async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]
@@ -353,7 +285,3 @@ class Performer:
         event = parked_calls.park(state, call, tool, asked, now=now, ulid=ulid)
         is_parked = isinstance(event, CallParked)
         return event if is_parked else Unverified(call_id=call.id)
-
-
-def _is_too_deep(state: RunState, call: CallRow, limit: int | None) -> bool:
-    return limit is not None and state.frames[call.frame_id].depth + 1 >= limit

@@ -226,8 +226,7 @@ class RunLoop:
         if self.state.frames[frame_id].pending_reply is not None:
             return self.failure is not None  # it is paid for, so it may be polled
         budget, usage = self.state.run.budget, self.state.run.limited_usage
-        limit = budget and budget.reached_limit(usage)
-        if limit:
+        if limit := budget and budget.reached_limit(usage):
             reason = (
                 f"the budget of {limit} is used up. Start a new run with a larger one."
             )
@@ -309,8 +308,8 @@ class RunLoop:
         return self.state.is_suspended and self._would_finish(reply)
 
     def _would_finish(self, reply: ModelReplied) -> bool:
-        if reply.message.tool_call_ids:
-            return False
+        if reply.message.tool_call_ids or reply.error_code != "output":
+            return False  # a refused reply must not become the output later
         run = advance(self.state, reply).run
         return run.rests or run.status == "finished"
 
@@ -371,6 +370,7 @@ class RunLoop:
             # Its last reply is confirmed after `unpause`.
             event = replace(event, is_final=False)
         derived = isinstance(event, _DERIVED_EVENTS)
+        derived = derived and not getattr(event, "trip", None)  # for its event
         may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable

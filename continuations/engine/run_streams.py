@@ -30,6 +30,10 @@ class AsyncRunStream(Generic[Result]):
     left early, the work is cancelled, as `resume` is if its task is cancelled: the
     run is not lost, and it can be resumed. `async with` and `aclose` do that at once.
     After a `break` alone, Python does it when it deletes the iterator.
+
+    Args:
+        work: Begins the work; its events go to the buffer.
+        after: Only later stored events. `None`: those from now on.
     """
 
     def __init__(

@@ -86,8 +86,7 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
         settings: Model settings of the run, JSON values. In each turn of each agent
-            they win over `Agent(settings=...)`. They are part of the continuation: pass
-            no secrets.
+            they win over `Agent(settings=...)`. They are stored: pass no secrets.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
@@ -194,8 +193,7 @@ async def run_async(  # noqa: PLR0913 - as for `run`
         clock: The clocks of this machine, for tests.
         by: The requester: a name or an `Identity`, whose name is stored.
         settings: Model settings of the run, JSON values. In each turn of each agent
-            they win over `Agent(settings=...)`. They are part of the continuation: pass
-            no secrets.
+            they win over `Agent(settings=...)`. They are stored: pass no secrets.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
@@ -208,9 +206,6 @@ async def run_async(  # noqa: PLR0913 - as for `run`
     _check_agent(agent)
     check_context(context, agent)
     max_depth, prices = check_max_depth(max_depth), check_prices(prices)
-    description = (
-        None if by is None and settings is None else _description(by, settings)
-    )
     messages = new_run.parse_input(input)
     instructions = await new_run.root_instructions(agent, input, context)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
@@ -226,7 +221,8 @@ async def run_async(  # noqa: PLR0913 - as for `run`
         now=now,
         limits=new_run.RunLimits(budget, max_depth, prices),
     )
-    state = description.describe(state) if description is not None else state
+    if by is not None or settings is not None:
+        state = _description(by, settings).describe(state)
     options = RunOptions(context=context)
     limits = _Limits(max_depth, prices)
     return await _run_loop(state, agent, ports, options, limits, ())
@@ -248,8 +244,7 @@ async def resume_async(
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
-        answers: Verdicts (`Approve`, `Deny`, `Answer` or `Fail`) by wait id. If several
-            persons must agree, the value is the list of all their verdicts.
+        answers: Verdicts by wait id, as for `resume`.
         unpause: Whether to end the waits of conditions, as `Runner.unpause` does.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels; the smaller one of this and the start's.
@@ -260,14 +255,9 @@ async def resume_async(
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: An argument is invalid.
-        FormatError: `data` is not a continuation, or has a newer format.
-        Corrupt: `data` is damaged.
-        WaitNotFound: `answers` names a wait that is not open. Nothing ran.
-        DecisionRefused: A verdict or its person does not fit the wait. Nothing ran.
-        WaitExpired: The deadline of a decided wait has passed. Nothing ran.
-        AgentChanged: An agent or the tool of a pending call is missing or has changed.
-        ModelError: A model refused. The error's `continuation` can be resumed.
+        InvalidInput, FormatError, Corrupt, WaitNotFound, DecisionRefused: As for
+            `resume`.
+        WaitExpired, AgentChanged, ModelError: As for `resume`.
     """
     continuation = _read_continuation(data)
     _check_agent(agent)
@@ -286,11 +276,10 @@ async def resume_async(
     if state.run.status not in ENDED_STATUSES:
         expiries = deadlines.expiries_of(state.waits.values(), ports, now)
         await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
-        reducer = ArrivalReducer(stack_binding, ports)
-        state = reducer.with_interrupted_calls(state)
-        state = reducer.with_decisions(state, {**decisions, **expiries})
-    if unpause and state.run.status not in ENDED_STATUSES:
-        state = with_confirmed_reply(without_operator_waits(state, now))
+        made = {**decisions, **expiries}
+        state = _with_decisions(state, made, ArrivalReducer(stack_binding, ports))
+        if unpause:
+            state = with_confirmed_reply(without_operator_waits(state, now))
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)
@@ -383,3 +372,9 @@ async def _run_loop(
         loop.model_error.continuation = continuation
         raise loop.model_error
     return outcome_of(continuation, agent, changes)
+
+
+def _with_decisions(
+    state: RunState, decisions: Mapping[str, Decision], reducer: ArrivalReducer
+) -> RunState:
+    return reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)

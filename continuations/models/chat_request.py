@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.model_protocol import ToolSpec
-from continuations.models.responses_items import ITEMS_FIELD
+from continuations.models.responses_items import ITEMS_FIELD, REASONING_FIELD
 from continuations.models.strict_schema import to_strict_schema
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest, OutputSchema
     from continuations.models.dialect import ChatDialect
 
-# The adapter sets these fields. It does not read streams.
+# The adapter sets these fields.
 _RESERVED_FIELDS = frozenset({"model", "messages", "tools", "stream"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -53,6 +53,10 @@ def build_request_body(
     elif output is not None:
         strict = dialect.output == "strict"
         settings["response_format"] = _response_format(output, strict=strict)
+    if streams(request, dialect):
+        settings["stream"] = True
+        if dialect.stream == "usage":
+            settings.setdefault("stream_options", {"include_usage": True})
     before = {k: settings.pop(k) for k in ("service_tier",) if k in settings}
     if tools:
         settings["tools"] = [_tool_json(spec) for spec in tools]
@@ -65,6 +69,11 @@ def build_request_body(
     rest = f",{tail[1:]}" if settings else "}"
     messages = _messages_json(request.messages, null_content=dialect.null_content)
     return encode_utf8(f'{head[:-1]},"messages":[{messages}]{rest}')
+
+
+def streams(request: ModelRequest, dialect: ChatDialect) -> bool:
+    """Return whether a stream is requested: there is a listener, and the server can."""
+    return request.on_delta is not None and dialect.stream != "none"
 
 
 def output_tool_name(request: ModelRequest) -> str:
@@ -120,6 +129,7 @@ def _text_without_foreign_field(message: Message) -> str:
         return message.text
     data = message.data
     data.pop(ITEMS_FIELD, None)
+    data.pop(REASONING_FIELD, None)
     return jsontext.dump(data)
 
 

@@ -1,6 +1,6 @@
 """Join the events of a stream of a chat completion into one completion.
 
-The adapter does not request a stream, but some servers send one in every case.
+The adapter requests a stream for a listener, and some servers send one in every case.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def completion_of_stream(body: bytes) -> tuple[dict[str, Any], bool]:
         completion |= {k: v for k, v in chunk.items() if v is not None}
         if chunk.get("object") == "error":  # vLLM
             completion["error"] = dict(chunk)
-        part = _first_choice(chunk)
+        part = first_choice(chunk)
         if part is None:
             continue
         choice |= {k: v for k, v in part.items() if v is not None}
@@ -70,7 +70,8 @@ def _events(body: bytes) -> list[str]:
     return [event for event in events if event]
 
 
-def _first_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
+def first_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the first choice of an event, or `None`."""
     for each in jsontext.as_array(chunk.get("choices")) or ():
         choice = jsontext.as_object(each)
         if choice is not None and choice.get("index") in (0, None):

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest, OutputSchema
 
 OutputMode: TypeAlias = Literal["strict", "schema", "tool"]
+StreamMode: TypeAlias = Literal["usage", "plain", "none"]
 
 # The next mode after a mode that the server refused.
+_NEXT_STREAM_MODE: dict[StreamMode, StreamMode] = {"usage": "plain", "plain": "none"}
 _NEXT_OUTPUT_MODE: dict[OutputMode, OutputMode] = {"strict": "schema", "schema": "tool"}
 
 # Some servers report an invalid request with the status of their own failure.
@@ -25,6 +27,7 @@ _REFUSAL_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 _NAMES_OUTPUT = re.compile(
     r"(?i)response_?format|json_schema|structured[ _-]output|schema|\bstrict\b"
 )
+_NAMES_STREAM = re.compile(r"(?i)\bstream|include_usage")
 # A chat template that meets null raises an error of the template language.
 _NAMES_NULL_CONTENT = re.compile(
     r"(?i)content|\bnull\b|none|string|template|jinja|minja|undefined"
@@ -49,10 +52,14 @@ class ChatDialect:
             `"strict"`: as `response_format` in strict mode, if the schema can be
             written in it. `"schema"`: as `response_format`, not strict. `"tool"`:
             as a tool that the model calls with its final reply.
+        stream: How a stream is requested, if there is a listener. `"usage"`: with
+            `stream_options`, so that the last event has the usage. `"plain"`: without.
+            `"none"`: no stream is requested.
     """
 
     null_content: bool = True
     output: OutputMode = "strict"
+    stream: StreamMode = "usage"
 
 
 OPENAI_DIALECT = ChatDialect()
@@ -77,6 +84,7 @@ class DialectMemory:
 
     def __init__(self) -> None:
         self._refuses_null_content = False
+        self._stream_mode: StreamMode | None = None
         self._output_modes: dict[str, OutputMode] = {}
 
     def first_dialect(
@@ -85,6 +93,8 @@ class DialectMemory:
         """Return the dialect in which a request is sent first."""
         if self._refuses_null_content and default.null_content:
             default = replace(default, null_content=False)
+        if self._stream_mode is not None:
+            default = replace(default, stream=self._stream_mode)
         if output_schema is None or not self._output_modes:
             return default
         mode = self._output_modes.get(_schema_key(output_schema), default.output)
@@ -99,6 +109,8 @@ class DialectMemory:
         """Remember how the accepted dialect of a request differs from its first."""
         if accepted.null_content != first.null_content:
             self._refuses_null_content = True
+        if accepted.stream != first.stream:
+            self._stream_mode = accepted.stream
         if accepted.output != first.output and output_schema is not None:
             self._output_modes[_schema_key(output_schema)] = accepted.output
 
@@ -126,6 +138,9 @@ def dialect_after_refusal(
     sends_schema = (
         request.output_schema is not None and "response_format" not in request.settings
     )
+    next_stream = _NEXT_STREAM_MODE.get(dialect.stream)
+    if request.on_delta is not None and next_stream and _NAMES_STREAM.search(text):
+        return replace(dialect, stream=next_stream)
     next_mode = _NEXT_OUTPUT_MODE.get(dialect.output)
     if sends_schema and next_mode is not None and _NAMES_OUTPUT.search(text):
         return replace(dialect, output=next_mode)

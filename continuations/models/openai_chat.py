@@ -35,6 +35,10 @@ class OpenAIChat:
     is invalid is not retryable. The code of an error with status 200 decides like a
     status.
 
+    For a listener (`runner.stream`), the reply is requested as a stream. It is joined
+    to the message that the server would have sent at once. A stream that is cut, or
+    does not go on within `timeout`, is a retryable error.
+
     The runner repeats a retryable request (`Runner(patience=...)`). So the client that
     is made here does not, unless you pass `max_retries`.
 
@@ -44,7 +48,8 @@ class OpenAIChat:
             arguments are ignored. Default: a client is made.
         base_url: The URL of the API. Default: `OPENAI_BASE_URL`, else OpenAI's.
         api_key: The API key. Default: `OPENAI_API_KEY`.
-        timeout: The time limit of one request in seconds. Default: the client's, 600.
+        timeout: The time limit of one request in seconds, of a stream for each part.
+            Default: the client's, 600.
         max_retries: How often the client itself repeats a failed request. Default: 0.
         dialect: The forms that the server accepts; see `ChatDialect`. Default:
             OpenAI's, or that of a known host. If the server refuses a request, the
@@ -100,7 +105,9 @@ class OpenAIChat:
         while True:
             body = self._build_body(request, dialect)
             try:
-                response = await _post(client, body)
+                response = await _send(client, body, request, dialect)
+            except chat_reply.UnusableReply as unusable:
+                raise errors.of_unusable_reply(unusable) from None
             except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
                 caught = error
             else:
@@ -119,6 +126,16 @@ class OpenAIChat:
         except chat_request.InvalidModelSettings as error:
             run_id = request.run_id
             raise chat_errors.model_error(self._name, run_id, f"{error}.") from None
+
+
+async def _send(
+    client: AsyncOpenAI, body: bytes, request: ModelRequest, dialect: ChatDialect
+) -> bytes:
+    if request.on_delta is None or not chat_request.streams(request, dialect):
+        return await _post(client, body)
+    from continuations.models.chat_deltas import post_for_stream  # noqa: PLC0415 - for listeners
+
+    return await post_for_stream(client, body, request.on_delta)
 
 
 async def _post(client: AsyncOpenAI, body: bytes) -> bytes:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
 
 ITEMS_FIELD = "openai_responses"
+# The field in which people and programs find what a model thought, as with other
+# providers. This adapter does not send it.
+REASONING_FIELD = "reasoning_content"
+# It stands between two parts of the reasoning.
+REASONING_SEPARATOR = "\n\n"
 
 # The items of calls that a tool of the agent runs.
 _CALL_TYPES = frozenset({"function_call", "custom_tool_call"})
@@ -60,6 +65,8 @@ def assistant_fields(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         fields["refusal"] = "".join(refusals)
     if not calls and not refusals:
         fields["content"] = content
+    if thoughts := _thoughts(items):
+        fields[REASONING_FIELD] = REASONING_SEPARATOR.join(thoughts)
     return with_standard_forms(fields)
 
 
@@ -136,6 +143,18 @@ def _kind(item: Mapping[str, Any]) -> str:
 
 def _object(value: object) -> Mapping[str, Any]:
     return jsontext.as_object(value) or {}
+
+
+def _thoughts(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the summaries and the plain reasoning of a reply, in order."""
+    parts = [
+        _object(part)
+        for item in items
+        if _kind(item) == "reasoning"
+        for name in ("summary", "content")
+        for part in jsontext.as_array(item.get(name)) or ()
+    ]
+    return [text for text in _texts(parts, "text") if text]
 
 
 def _texts(parts: Sequence[Mapping[str, Any]], name: str) -> list[str]:

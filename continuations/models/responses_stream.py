@@ -9,6 +9,7 @@ from continuations.core import jsontext
 from continuations.core.model_protocol import ModelDelta
 from continuations.models import responses_reply
 from continuations.models.chat_reply import UnusableReply
+from continuations.models.responses_items import REASONING_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -23,6 +24,8 @@ _DELTA_KINDS: dict[str, Literal["text", "reasoning"]] = {
     "response.reasoning_summary_text.delta": "reasoning",
     "response.reasoning_text.delta": "reasoning",
 }
+_PART_EVENTS = ("response.reasoning_summary_part.added", "response.content_part.added")
+_REASONING_PARTS = ("summary_text", "reasoning_text")
 _FINAL_EVENTS = frozenset(
     {"response.completed", "response.incomplete", "response.failed"}
 )
@@ -37,13 +40,14 @@ async def read_stream(
     stream was cut, or reports an error. An error of the connection is raised as it is.
     """
     items: list[Any] = []
+    has_thought = False
     async with stream, aclosing(_events(stream)) as events:
         async for event in events:
-            kind = event.get("type")
-            if kind in _DELTA_KINDS:
-                if isinstance(text := event.get("delta"), str) and text:
-                    await on_delta(ModelDelta(kind=_DELTA_KINDS[kind], text=text))
-            elif kind == "response.output_item.done":
+            kind = _kind(event)
+            if (delta := _delta(event, has_thought=has_thought)) is not None:
+                has_thought = has_thought or delta.kind == "reasoning"
+                await on_delta(delta)
+            if kind == "response.output_item.done":
                 items.append(event.get("item"))
             elif kind in _FINAL_EVENTS:
                 return _final_response(event, items)
@@ -51,6 +55,24 @@ async def read_stream(
                 reason = "the provider reports an error"
                 raise responses_reply.provider_error(event, reason)
     raise UnusableReply("the stream ended before the response was complete")
+
+
+def _kind(event: Mapping[str, Any]) -> str:
+    kind = event.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _delta(event: Mapping[str, Any], *, has_thought: bool) -> ModelDelta | None:
+    """Return the part of a reply in an event, or `None`."""
+    kind = _kind(event)
+    text = event.get("delta")
+    if kind in _DELTA_KINDS and isinstance(text, str) and text:
+        return ModelDelta(kind=_DELTA_KINDS[kind], text=text)
+    part = jsontext.as_object(event.get("part")) or {}
+    is_next = kind in _PART_EVENTS and part.get("type") in _REASONING_PARTS
+    if is_next and has_thought:
+        return ModelDelta(kind="reasoning", text=REASONING_SEPARATOR)
+    return None
 
 
 async def _events(

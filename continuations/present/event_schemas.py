@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from continuations.core.decisions import DECISION_KINDS
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.trips import GUARDRAIL_STAGES
 from continuations.present.schema_parts import (
     COUNT,
     OBJECT,
@@ -68,6 +69,15 @@ _TYPES: tuple[tuple[str, str, Json], ...] = (
         "WaitDecided",
         "A wait ended.",
         {"wait_id": TEXT, "kind": _DECISION_KIND, "by": TEXT_OR_NULL},
+    ),
+    (
+        "GuardrailTripped",
+        "A guardrail tripped.",
+        {
+            "guardrail": TEXT,
+            "stage": {"enum": sorted(GUARDRAIL_STAGES)},
+            "reason": TEXT,
+        },
     ),
     ("ReplyGiven", "A thread replied.", {"message_number": COUNT, **_END}),
     (

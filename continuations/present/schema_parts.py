@@ -60,3 +60,14 @@ STATE: Json = described(OBJECT, "The fields of the agent's state that tools chan
 MODEL_ERROR: Json = described(
     TEXT, "Why its model refused the last request. Resume the run to ask again."
 )
+# The fields that a frame has only sometimes.
+FRAME_OPTIONS: Json = {
+    "model_error": MODEL_ERROR,
+    "state": STATE,
+    "metadata": {
+        "type": "object",
+        "additionalProperties": OBJECT,
+        "description": "Facts about messages by their position, such as which model of "
+        "a `Fallback` replied. Providers do not get them.",
+    },
+}

@@ -25,7 +25,7 @@ from continuations.present.run_schemas import (
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
-    MODEL_ERROR,
+    FRAME_OPTIONS,
     OBJECT,
     REASON,
     RUN_ID_PATTERN,
@@ -119,10 +119,7 @@ def _stack_definitions() -> Json:
                 "messages": described(array(OBJECT), "Chat completions messages."),
                 "open_call_ids": array(TEXT),
             },
-            {
-                "model_error": MODEL_ERROR,
-                "state": STATE,
-            },
+            FRAME_OPTIONS,
         ),
         "call": object_form(
             "One tool call.",

@@ -85,6 +85,20 @@ def _read_quorum_fields(value: object, where: str) -> Quorum:
     return quorum
 
 
+def _read_metadata(fields: FieldReader, name: str) -> tuple[tuple[int, str], ...]:
+    return tuple(fields.list_of(name, _read_metadata_of_message))
+
+
+def _read_metadata_of_message(value: object, where: str) -> tuple[int, str]:
+    match value:
+        case [int() as position, str() as text] if _is_count(position):
+            fields = FieldReader({"facts": text}, where)
+            return position, fields.json_object_or_none("facts") or "{}"
+        case _:
+            why = "it must be a position and the text of a JSON object"
+            raise invalid_object(where, why)
+
+
 def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
     stored = fields.mapping(name)
     if not all(is_label(*item) for item in stored.items()):
@@ -275,6 +289,7 @@ DENIAL_COUNTS = Codec(
     lambda denials: [[each.tool, each.digest, each.count] for each in denials],
     lambda fields, name: tuple(fields.list_of(name, _read_denials)),
 )
+TRIPS = Codec(late("trip_fields", "write"), late("trip_fields", "read"))
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 GRANTS = Codec(
     late("grant_fields", "write_grants"),
@@ -284,6 +299,7 @@ GRANTS = Codec(
 )
 GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
 LABELS = Codec(dict, _read_labels)
+METADATA = Codec(lambda pairs: [list(pair) for pair in pairs], _read_metadata)
 # The text of a JSON array of names, which may be empty.
 NAMES_TEXT = Codec(_unchanged, _read_names)
 # The longest text of a cost or an amount that is read.

@@ -50,6 +50,7 @@ from continuations.wire.field_codecs import (
     JSON_OBJECT_TEXT,
     JSON_TEXT,
     LABELS,
+    METADATA,
     NAMES_TEXT,
     NUMBER,
     OPTIONAL_TEXT,
@@ -59,6 +60,7 @@ from continuations.wire.field_codecs import (
     TEXT,
     TEXTS,
     TIME,
+    TRIPS,
     USAGE,
     WHEN_BUSY_TEXT,
     Codec,
@@ -148,6 +150,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "counts", CONDITION_COUNTS),
         NewField(3, "earlier_turns", NUMBER),
         NewField(3, "denials", DENIAL_COUNTS),
+        NewField(3, "retries", NUMBER),
+        NewField(3, "continues", NUMBER),
+        NewField(3, "trips", TRIPS),
         NewField(3, "history", HISTORY),
     ),
     "run": (
@@ -176,6 +181,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             constant=True,
         ),
     ),
+    "log": (NewField(3, "metadata", METADATA),),
     "usage": (
         NewField(3, "cost", COST, attribute="cost_units"),
         NewField(3, "priced", NUMBER),

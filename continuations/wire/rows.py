@@ -253,12 +253,17 @@ def _log_fields(log: LogDelta) -> dict[str, object]:
 def _read_log(value: object, where: str) -> LogDelta:
     fields = FieldReader(value, where)
     place = f"{where}.add"
+    # A message is read when it is first needed, or by `read_messages`.
+    added = [Message.unread(text, place) for text in fields.texts("add")]
+    found: tuple[tuple[int, str], ...] = read_fields("log", fields).get("metadata", ())
+    for position, metadata in found:
+        if position >= len(added) or added[position].metadata_json is not None:
+            raise invalid_object(where, "its metadata belongs to no message")
+        added[position] = added[position].with_metadata(metadata)
     log = LogDelta(
         id=fields.number("id"),
         keep_count=fields.number("keep", 0),
-        # A message is read when it is first needed, or by `read_messages`.
-        added=tuple([Message.unread(text, place) for text in fields.texts("add")]),
-        **read_fields("log", fields),
+        added=tuple(added),
     )
     fields.check_all_read()
     return log

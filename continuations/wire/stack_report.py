@@ -28,21 +28,29 @@ def stack_json(state: RunState) -> dict[str, Any]:
 def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
     """Return a frame and its messages as JSON values.
 
-    `model_error` is present if its model refused the last request, and `state` if tools
-    have changed the state of the agent.
+    These fields are present only if they have a value:
+
+    - `model_error`: why its model refused the last request
+    - `state`: the state of the agent, if tools have changed it
+    - `metadata`: facts about messages
     """
     row = state.frames[frame_id]
+    frame = Frame(state, frame_id)
     form: dict[str, Any] = {
         "id": row.id,
         "agent": row.agent,
         "parent_call_id": row.parent_call_id,
         "turns": row.turns,
-        "messages": Frame(state, frame_id).messages,
+        "messages": frame.messages,
         "open_call_ids": list(row.open_call_ids),
     }
     if row.state_json:
         form["state"] = jsontext.parse(row.state_json)
-    return form if row.model_error is None else form | {"model_error": row.model_error}
+    if row.model_error is not None:
+        form["model_error"] = row.model_error
+    if frame.metadata:
+        form["metadata"] = {str(n): facts for n, facts in frame.metadata.items()}
+    return form
 
 
 def call_json(state: RunState, call_id: str) -> dict[str, Any]:

@@ -47,7 +47,6 @@ from continuations_storage.step_groups import StepGroups
 from continuations_storage.stored_file import (
     flush_before_use,
     is_folder,
-    is_missing,
     is_unflushed_file,
     read_file,
     unlink,
@@ -177,11 +176,9 @@ class FileStore:
         The delete is not flushed: after a power cut within seconds, the key may exist
         again.
         """
-        segments = split_key(key)
-        if not self._is_missing(segments):
-            # In a thread: the system makes an unlink wait while it writes its journal.
-            # Not with the creates: those must not wait behind it.
-            await self._deletes.run(self._remove(key, segments))
+        # In a thread: the system makes an unlink wait while it writes its journal. Not
+        # with the creates: those must not wait behind it.
+        await self._deletes.run(self._remove(key, split_key(key)))
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
@@ -307,16 +304,6 @@ class FileStore:
         else:
             flush_folder(folder.descriptor)
         raise AlreadyExists(key)
-
-    def _is_missing(self, segments: list[str]) -> bool:
-        """Return whether a key is certainly missing; an error shows in the thread."""
-        *above, name = segments
-        try:
-            return is_missing(self._folders.open(above).descriptor, name)
-        except (FileNotFoundError, NotADirectoryError):
-            return True
-        except OSError:
-            return False
 
     def _remove(
         self, key: str, segments: list[str]

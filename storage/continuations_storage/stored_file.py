@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = [
     "flush_before_use",
     "is_folder",
-    "is_missing",
     "is_unflushed_file",
     "read_file",
     "unlink",
@@ -74,11 +73,6 @@ def is_folder(parent: int, name: str) -> bool:
     """Return whether a name is a folder."""
     status = _status(parent, name)
     return status is not None and stat.S_ISDIR(status.st_mode)
-
-
-def is_missing(parent: int, name: str) -> bool:
-    """Return whether an open folder has no file or folder of a name."""
-    return _status(parent, name) is None
 
 
 def is_unflushed_file(parent: int, name: str) -> bool:

@@ -151,7 +151,10 @@ def test_requests_to_reply_again_are_counted_as_before(
 
     new = split.with_summary("short")
 
-    assert count_retries(messages) == count_retries(new, split.summary_number)
+    frame = new_state().frames[ROOT_FRAME_ID]
+    record = HistoryRecord(summary_number=split.summary_number)
+    after = replace(frame, history=record)
+    assert count_retries(frame, messages) == count_retries(after, new)
 
 
 def compacted_state(messages: tuple[Message, ...]) -> RunState:

@@ -16,9 +16,9 @@ from tests.docs.replay import ROOT, SNIPPETS, Replay, matches
 from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from tests.model_server import Script
+    from typing import Any
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -28,6 +28,28 @@ PAGES = sorted(
 )
 # The number of programs and commands of a page, so that no block is passed over.
 LEAST = {"tutorial/4-bucket-and-webhook.md": 4, "tutorial/2-approval.md": 4}
+REFUND = {"name": "refund", "arguments": {"order": "A-17", "cents": 1250}}
+BOOKING = {"name": "book", "arguments": {"city": "Rome"}}
+TRANSLATION = {"name": "translator", "arguments": {"input": "Hello"}}
+# The replies of the model server to the programs of all pages.
+REPLIES: Mapping[str, list[dict[str, Any]]] = {
+    "Refund": [{"tool_calls": [REFUND]}, {"content": "Refunded."}],
+    "Book Rome": [{"tool_calls": [BOOKING]}, {"content": "Booked."}],
+    "Where is my parcel": [{"content": "Tomorrow."}, {"content": "You are welcome."}],
+    "A line about rain": [{"content": "Rain is falling on the sea."}],
+    "Say hello": [{"tool_calls": [TRANSLATION]}, {"content": "I said hola."}],
+    "Hello": [{"content": "Hola"}],
+}
+
+
+def reply(messages: list[dict[str, Any]], _model: str) -> Mapping[str, Any]:
+    """Return the reply of the model; the first messages select the conversation."""
+    users = [n for n, each in enumerate(messages) if each["role"] == "user"]
+    beginning = " ".join(str(each["content"]) for each in messages[: users[0] + 1])
+    turn = sum(each["role"] == "assistant" for each in messages)
+    return next(replies[turn] for key, replies in REPLIES.items() if key in beginning)
+
+
 REFERENCE = "\n".join(
     page.read_text(encoding="utf-8")
     for page in sorted((DOCS / "reference").glob("*.md"))
@@ -38,21 +60,26 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.fixture(scope="module")
+def address() -> Iterator[dict[str, str]]:
+    """Run a model server, and return the variables that lead to it."""
+    with ModelServer(reply) as server:
+        yield server.environment
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
-    with Replay(tmp_path) as replay:
+def test_page_runs_as_printed(
+    page: Path, tmp_path: Path, address: dict[str, str]
+) -> None:
+    with Replay(tmp_path, address) as replay:
         replay.run_page(page)
 
     assert replay.ran >= LEAST.get(str(page.relative_to(DOCS)), 0)
 
 
-def test_readme_runs_as_printed(tmp_path: Path) -> None:
-    refund = {"name": "refund", "arguments": {"order": "A-17", "cents": 1250}}
-    script: Script = {"Refund": [{"tool_calls": [refund]}, {"content": "Refunded."}]}
-    with ModelServer(script) as server:
-        address = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
-        with Replay(tmp_path, address) as replay:
-            replay.run_page(ROOT / "README.md")
+def test_readme_runs_as_printed(tmp_path: Path, address: dict[str, str]) -> None:
+    with Replay(tmp_path, address) as replay:
+        replay.run_page(ROOT / "README.md")
 
     assert replay.ran >= 9
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, Price, Prices, ToolContext, Usage, tool
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations import (
+    Agent,
+    Fallback,
+    ModelError,
+    Price,
+    Prices,
+    ToolContext,
+    Usage,
+    tool,
+)
+from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests import effect_log
 from tests.effect_log import Effect
 
@@ -36,7 +45,8 @@ class RecordingModel(ScriptedModel):
 
 
 # A request of `PricedModel` has 10 tokens: it costs one cent.
-PRICES = Prices({"priced": Price(input="1000", output="0")})
+_PRICE = Price(input="1000", output="0")
+PRICES = Prices({"priced": _PRICE, "limited": _PRICE})
 
 
 class PricedModel(RecordingModel):
@@ -75,3 +85,34 @@ def make_boss(model: Any, **options: Any) -> Agent:
     clerk = Agent("clerk", tools=[pay], model=model, **options)
     hr = Agent("hr", tools=[clerk], model=model)
     return Agent("boss", tools=[hr], model=model)
+
+
+class LimitedModel(RecordingModel):
+    """A model whose provider limits every request."""
+
+    async def reply(self, request: ModelRequest) -> Any:
+        """Record the request, and refuse it; the refusal cost 10 tokens."""
+        await super().reply(request)
+        spent = Usage(requests=1, input_tokens=10)
+        raise ModelError("limited", status=429, retryable=True, usage=spent)
+
+
+class LaterModel(RecordingModel):
+    """A model that replies later; its second poll is the reply."""
+
+    def __init__(self, name: str = "later") -> None:
+        later = {
+            agent: [LaterReply(reply, polls=2) for reply in replies]
+            for agent, replies in SCRIPT.items()
+        }
+        super().__init__(later, name)
+
+    async def poll(self, reply_id: str, request: ModelRequest) -> Any:
+        """Record the poll, and return the reply if it is ready."""
+        effect_log.append_turn(request.agent, -1, model=f"poll {self.name}")
+        return await super().poll(reply_id, request)
+
+
+def make_fallback() -> Fallback:
+    """Return a limited model, and one that replies."""
+    return Fallback([LimitedModel(SCRIPT, "limited"), PricedModel()])

@@ -13,6 +13,7 @@ from continuations import (
     Agent,
     Approve,
     Budget,
+    Compaction,
     Failed,
     Finished,
     InvalidInput,
@@ -268,6 +269,15 @@ def test_every_agent_of_the_tree_needs_a_price() -> None:
         Runner(boss, store="memory:", prices=PRICES).thread(
             key="jane", budget=Budget(cost="1")
         )
+
+
+def test_agent_that_writes_summaries_needs_a_price() -> None:
+    writer = Agent("writer", model=ScriptedModel(["short"], name="unpriced"))
+    compaction = Compaction(soft=1000, hard=2000, summarize=writer)
+    boss = Agent("boss", model=PricedModel(agrees), compaction=compaction)
+
+    with pytest.raises(PriceUnknown, match="'unpriced' has none"):
+        run(boss, "go", budget=Budget(cost="1"), prices=PRICES)
 
 
 @pytest.mark.parametrize("prices", UNKNOWN)

@@ -31,6 +31,73 @@ def _provider(name: str, reply: str, *names: str) -> Case:
     return Case(name, ModelError, _ASK, _ASK, setup=_server(reply), names=names)
 
 
+_FALLBACK = """
+    from continuations import Fallback, ModelError
+    import asyncio
+    from continuations.core.messages import user_message
+    from continuations.models.interface import ModelRequest
+    first = ScriptedModel([ModelError("down", retryable=True)], "a")
+    second = ScriptedModel(["done"], "b")
+    request = ModelRequest(messages=[user_message(TASK)], run_id="jane-1")"""
+
+FALLBACK = Area(
+    "Fallback models",
+    (
+        Case(
+            "fallback-of-one",
+            InvalidInput,
+            "Fallback([first])",
+            "Fallback([first, second])",
+            setup=_FALLBACK,
+            names=("models", "two"),
+        ),
+        Case(
+            "fallback-no-model",
+            InvalidInput,
+            "Fallback([first, 7])",
+            "Fallback([first, second])",
+            setup=_FALLBACK,
+            names=("models", "name"),
+        ),
+        Case(
+            "fallback-kinds",
+            InvalidInput,
+            'Fallback([first, second], on="retryable")',
+            'Fallback([first, second], on=["retryable"])',
+            setup=_FALLBACK,
+            names=("on", "retryable"),
+        ),
+        Case(
+            "fallback-name",
+            InvalidInput,
+            'Fallback([first, second], name="")',
+            'Fallback([first, second], name="main")',
+            setup=_FALLBACK,
+            names=("name",),
+        ),
+        Case(
+            "fallback-all-down",
+            ModelError,
+            "asyncio.run(Fallback([first, first]).reply(request))",
+            "asyncio.run(Fallback([first, second]).reply(request))",
+            setup=_FALLBACK,
+            names=("jane-1", "down"),
+            is_list=True,
+        ),
+        Case(
+            "fallback-owner-is-missing",
+            ModelError,
+            "asyncio.run(Fallback([first, second]).poll(pending.id, request))",
+            "asyncio.run(Fallback([first, later]).poll(pending.id, request))",
+            setup=f"""{_FALLBACK}
+    from continuations.models.scripted import LaterReply
+    later = ScriptedModel([LaterReply("done")], "c")
+    pending = asyncio.run(Fallback([first, later]).reply(request))""",
+            names=("jane-1", "c"),
+        ),
+    ),
+)
+
 OPENAI = Area(
     "The OpenAI model",
     (

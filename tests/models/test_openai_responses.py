@@ -24,6 +24,7 @@ from continuations import (
 from continuations.core.messages import user_message
 from continuations.core.usage import Usage
 from continuations.errors import InvalidInput, ModelError
+from continuations.events import LiveTranscript
 from continuations.models.interface import Model, ModelDelta, ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses
@@ -408,6 +409,36 @@ def test_stream_hands_on_each_part_and_ends_with_the_same_reply() -> None:
     assert server.requests[0]["stream"] is True
 
 
+def test_thoughts_are_handed_on_as_they_are_stored() -> None:
+    """A client that reads the stored message shows the same reasoning."""
+    parts = [{"type": "summary_text", "text": text} for text in ("First.", "Then.")]
+    final = response(reasoning(summary=parts), reasoning(id="rs_2"), text("Yes."))
+    with ResponsesServer([final]) as server:
+        deltas, reply = asyncio.run(_streamed(server))
+
+    thoughts = "".join(delta.text for delta in deltas if delta.kind == "reasoning")
+    assert "First.\n\nThen.\n\nI look it up." == thoughts
+    assert thoughts == reply.message.data["reasoning_content"]
+
+
+def test_client_of_a_run_sees_reasoning_and_text() -> None:
+    final = response(reasoning(), text("Good day."))
+    with ResponsesServer([final]) as server:
+        agent = Agent("a", model=responses_model(server))
+        runner = Runner(agent, store="memory:")
+        live, stored = LiveTranscript(), LiveTranscript()
+        events = list(runner.stream("Hello.", run_id="r1"))
+        for event in events:
+            live.add(event)
+        for event in runner.events("r1"):
+            stored.add(event)
+
+    assert {"TextDelta", "ReasoningDelta"} <= {type(each).__name__ for each in events}
+    shown = [(each.role, each.reasoning, each.text) for each in live.texts]
+    assert ("assistant", "I look it up.", "Good day.") in shown
+    assert stored.texts == live.texts
+
+
 def test_request_without_a_listener_is_no_stream() -> None:
     assert "stream" not in sent_for(HELLO)
 
@@ -451,6 +482,11 @@ def test_items_that_came_only_in_their_own_events_are_kept() -> None:
             "Broken",
         ),
         ([{"type": "response.completed", "response": 7}], True, "not an object"),
+        (
+            [{"type": ["error"]}, {"type": {"a": 1}, "part": 7}, 5],
+            True,
+            "the stream ended",
+        ),
     ],
 )
 def test_stream_without_a_whole_response_is_an_error(
@@ -568,7 +604,9 @@ def test_conversation_moves_from_chat_completions_to_responses_and_back() -> Non
     assert ["function_call", "function_call_output"] == [
         item.get("type") for item in server.requests[0]["input"][1:]
     ]
-    assert ITEMS_FIELD not in json.dumps(chat_server.requests[1])
+    sent_back = json.dumps(chat_server.requests[1])
+    assert ITEMS_FIELD not in sent_back
+    assert "reasoning_content" not in sent_back
 
 
 def test_items_and_a_background_reply_survive_without_a_store() -> None:

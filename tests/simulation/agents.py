@@ -18,6 +18,7 @@ from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
+from tests.simulation.state_tools import Kept
 from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:
@@ -226,6 +227,7 @@ class Tree:
     script: Script
     sub_agents: Mapping[str, Any]
     model: type[SimModel] = SimModel
+    state: type[Any] | None = None
     compaction: Compaction | None = None
 
     @property
@@ -254,6 +256,7 @@ class Tree:
                 tools=[*tools, *children],
                 model=model,
                 compaction=shortened,
+                state=self.state,
             )
 
         def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
@@ -436,10 +439,18 @@ _LONG_SCRIPT: Script = {
 }
 SHORTENED_TREES: dict[str, Tree] = {
     "shortened": Tree(
-        "shortened", _LONG_SCRIPT, {"left": {}}, ShortenedModel, _shortened(10_000)
+        "shortened",
+        _LONG_SCRIPT,
+        {"left": {}},
+        ShortenedModel,
+        compaction=_shortened(10_000),
     ),
     "shortened_hard": Tree(
-        "shortened_hard", _LONG_SCRIPT, {"left": {}}, ShortenedModel, _shortened(90)
+        "shortened_hard",
+        _LONG_SCRIPT,
+        {"left": {}},
+        ShortenedModel,
+        compaction=_shortened(90),
     ),
 }
 
@@ -611,6 +622,34 @@ THREAD_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose tools change the states of their agents.
+STATE_TREES: dict[str, Tree] = {
+    "keeping": Tree(
+        "keeping",
+        {
+            "go": [
+                [("keep", "1"), ("keep_approved", "2"), ("keep", "3")],
+                [("keep_and_fail", "1"), ("keep", "22")],
+                [("keep_approved", "3"), ("look", "2")],
+                "end",
+            ]
+        },
+        {},
+        state=Kept,
+    ),
+    "keeping_deep": Tree(
+        "keeping_deep",
+        {
+            "go": [[("keep", "1"), ("hr", "A"), ("keep", "2")], [("keep", "3")], "end"],
+            "A": [[("keep", "1"), ("clerk", "B"), ("keep_approved", "2")], "A end"],
+            "B": [[("keep_approved", "1"), ("keep", "2")], [("keep", "3")], "B end"],
+        },
+        {"hr": {"clerk": {}}},
+        state=Kept,
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -634,6 +673,7 @@ _BY_NAME = (
     | JOB_TREES
     | POLICY_TREES
     | THREAD_TREES
+    | STATE_TREES
 )
 
 

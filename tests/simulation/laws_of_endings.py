@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
@@ -60,7 +61,7 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
         return "is still running"
     if not state.waits and state.run.status != "resting":
         return "is suspended without a wait"
-    if state.runnable:
+    if plan(state):
         return f"has the runnable frames {list(state.runnable)}"
     for wait in state.waits.values():
         if wait.id in evidence.decisions:

@@ -32,6 +32,7 @@ from continuations.core.run import (
     KeptSignal,
     RunRow,
 )
+from continuations.core.trips import GUARDRAIL_STAGES, Trip
 from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import Wait
@@ -95,6 +96,20 @@ FRAME = st.builds(
     earlier_turns=COUNT,
     denials=st.lists(
         st.builds(DenialCount, tool=TEXT, digest=TEXT, count=COUNT), max_size=2
+    ).map(tuple),
+    retries=COUNT,
+    continues=COUNT,
+    trips=st.lists(
+        st.builds(
+            Trip,
+            id=st.integers(1, 10**15).map("g{}".format),
+            frame_id=TEXT,
+            path=st.lists(TEXT, max_size=3).map(tuple),
+            guardrail=TEXT,
+            stage=st.sampled_from(sorted(GUARDRAIL_STAGES)),
+            reason=TEXT,
+        ),
+        max_size=2,
     ).map(tuple),
     history=st.none() | st.builds(HistoryRecord, COUNT, COUNT, COUNT, COUNT),
 )

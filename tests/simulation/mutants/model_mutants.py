@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import reducer
+from continuations.core import run_events
 from continuations.core.draft import Draft
 from continuations.core.events import ModelDelayed
 from continuations.core.frames import FrameRow
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     family=MODELS,
 )
 def a_pending_reply_is_forgotten() -> Patches:
-    original = reducer._go_without_reply
+    original = run_events.go_without_reply
 
     def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
         if isinstance(event, ModelDelayed):

@@ -23,6 +23,7 @@ from tests.simulation.mutants import (
     operator_mutants,
     policy_mutants,
     publishing_mutants,
+    state_mutants,
     thread_mutants,
     version_mutants,
     vote_mutants,
@@ -52,6 +53,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     job_mutants.MUTANTS,
     policy_mutants.MUTANTS,
     thread_mutants.MUTANTS,
+    state_mutants.MUTANTS,
     compaction_mutants.MUTANTS,
 )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.core.run import Budget
 from continuations.core.usage import UNITS, Usage
 from continuations.wire.continuation import Continuation
-from tests.core.rows import new_state
+from tests.core.rows import apply_events, new_state, reply_with_calls
 from tests.core.thread_rows import new_thread
 
 if TYPE_CHECKING:
@@ -51,10 +51,24 @@ def thread_with_cost() -> RunState:
     )
 
 
+def run_with_fallback() -> RunState:
+    """Return a run with a reply whose metadata names its model."""
+    reply = reply_with_calls("transfer")
+    facts = '{"failed":[{"model":"a","status":429}],"model":"\u20ac"}'
+    return apply_events(
+        new_state(), replace(reply, message=reply.message.with_metadata(facts))
+    )
+
+
 def model_objects() -> dict[str, tuple[bytes, object]]:
     """Return the objects by name: their bytes, and what they mean."""
     objects: dict[str, tuple[bytes, object]] = {}
-    for make in (run_with_settings, run_with_cost, thread_with_cost):
+    for make in (
+        run_with_settings,
+        run_with_cost,
+        thread_with_cost,
+        run_with_fallback,
+    ):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = (continuation.to_bytes(), continuation)
     return objects

@@ -62,6 +62,7 @@ from continuations.core.reading_texts import MoneyReading
 from continuations.core.run import Budget, Claim, Failure, KeptSignal, RunRow
 from continuations.core.slots import Slot
 from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.trips import Trip
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from continuations.wire.continuation import Continuation
@@ -271,6 +272,32 @@ def denied() -> RunState:
     counts = (DenialCount(ODD_TEXT, "d1", 2), DenialCount("pay", "d2", 1))
     state = new_state()
     root = replace(state.frames[ROOT_FRAME_ID], denials=counts)
+    return replace(state, frames={ROOT_FRAME_ID: root})
+
+
+def guarded() -> RunState:
+    """Return a run with trips of guardrails, and turns that hooks asked for."""
+    trips = (
+        Trip(
+            id="g5",
+            frame_id="f3",
+            path=("boss", "pay"),
+            guardrail="large",
+            stage="tool",
+            reason=ODD_TEXT,
+        ),
+        Trip(
+            id="g7",
+            frame_id="f1",
+            path=("boss",),
+            guardrail="no_secret",
+            stage="output",
+            reason="it has a secret",
+        ),
+    )
+    state = new_state()
+    root = state.frames[ROOT_FRAME_ID]
+    root = replace(root, retries=1, continues=2, trips=trips)
     return replace(state, frames={ROOT_FRAME_ID: root})
 
 
@@ -707,6 +734,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         paused,
         watched,
         denied,
+        guarded,
         took_events,
         described_run,
         limited_depth,
@@ -866,6 +894,8 @@ def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
     match value:
         case Continuation():
             return {"version": value.version, "table": describe(value.run_state)}
+        case Message(metadata_json=str(metadata)):
+            return {"text": value.text, "metadata": metadata}
         case Message():
             return value.text
         case datetime():

@@ -1,0 +1,211 @@
+"""Guardrails: checks of the input, of the output and of the calls of an agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from continuations.authoring.agent_options import takes_positional
+from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from continuations.core.trips import GuardrailStage
+
+    Check: TypeAlias = "Callable[[Any], Tripped | Awaitable[Tripped | None] | None]"
+    GuardrailLike: TypeAlias = "Guardrail | Check | CheckingAgent"
+
+
+class CheckingAgent(Protocol):
+    """An agent that checks an input or an output; every `Agent` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def tools_by_name(self) -> Mapping[str, Any]:
+        """The tools by name; there must be none."""
+        ...
+
+    @property
+    def output_type(self) -> Any:
+        """A type with the fields `tripped` and `reason`."""
+        ...
+
+    async def make_instructions(self, agent_input: Any, context: Any) -> str:
+        """Return the system message of a check."""
+        ...
+
+
+OnTrip = Literal["fail", "retry", "refuse", "ask"]
+# The consequences that guardrails of each stage may have, the default first.
+ON_TRIP: dict[GuardrailStage, tuple[OnTrip, ...]] = {
+    "input": ("fail",),
+    "output": ("fail", "retry"),
+    "tool": ("refuse", "ask", "fail"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tripped:
+    """The guardrail trips; its function returns it.
+
+    Attributes:
+        reason: The reason. People read it, and the model if it goes on.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guardrail:
+    """A check with its options, for `Guardrails`.
+
+    Attributes:
+        check: A plain or async function that returns `None` or `Tripped(reason)`. Or an
+            agent without tools, whose `output_type` has the fields `tripped` (a bool)
+            and `reason` (a text). It reads the text of the input or of the output.
+        name: The name. Default: the name of the function or of the agent.
+        on_trip: The consequence. `"fail"`: the agent ends with the error `guardrail`;
+            for a call, the whole run fails. `"retry"` (output): the model is asked
+            again, at most `output_retries` times, then the agent ends. `"refuse"`
+            (tools): the call does not run, and the model reads the reason. `"ask"`
+            (tools): a person decides, and reads the reason. Default: `"refuse"` for
+            tools, else `"fail"`.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+
+    check: Check | CheckingAgent
+    name: str | None = None
+    on_trip: OnTrip | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check: object = self.check
+        if is_agent(check):
+            _check_agent(cast("CheckingAgent", check))
+        elif not takes_positional(check, 1):
+            raise _not_a_check(check)
+        name: object = self.name
+        if name is None and not is_agent(check):
+            name = getattr(check, "__name__", None)
+            if name == "<lambda>":
+                name = None
+            if name is None:
+                msg = (
+                    "Guardrail: a function without a name of its own needs name=. Pass "
+                    "Guardrail(check=..., name=...)."
+                )
+                raise InvalidInput(msg)
+        elif name is None:
+            name = cast("CheckingAgent", check).name
+        if not isinstance(name, str) or not name:
+            msg = f"Guardrail: name must be a string, got {name!r}. Pass a name."
+            raise InvalidInput(msg)
+        object.__setattr__(self, "name", name)
+
+    @property
+    def agent(self) -> CheckingAgent | None:
+        """The agent that checks; `None`: a function does."""
+        return cast("CheckingAgent", self.check) if is_agent(self.check) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guardrails:
+    """Checks of the input, of the output and of the calls of an agent.
+
+    Each item is a function, an agent, or a `Guardrail` with options. They are asked in
+    their order, and the first one that trips counts. A guardrail may be asked again
+    after a crash.
+
+    Attributes:
+        input: Asked with a `TurnInfo` before the first request after a message of a
+            user, or after the call of another agent.
+        output: Asked with a `ReplyInfo` before a reply becomes the output.
+        tools: Asked with a `CallInfo` after the hook `before_tool`, before the approval
+            policy. Functions only.
+
+    Raises:
+        InvalidInput: An item is no guardrail of its stage.
+    """
+
+    input: Sequence[GuardrailLike] = ()
+    output: Sequence[GuardrailLike] = ()
+    tools: Sequence[GuardrailLike] = ()
+
+    def __post_init__(self) -> None:
+        """Check the items, and give each its options."""
+        stages: tuple[tuple[str, GuardrailStage], ...] = (
+            ("input", "input"),
+            ("output", "output"),
+            ("tools", "tool"),
+        )
+        for option, stage in stages:
+            made = _checked(option, stage, getattr(self, option))
+            object.__setattr__(self, option, made)
+
+    def of_stage(self, stage: GuardrailStage) -> tuple[Guardrail, ...]:
+        """Return the guardrails of a stage, in their order."""
+        stages = {"input": self.input, "output": self.output, "tool": self.tools}
+        return cast("tuple[Guardrail, ...]", stages[stage])
+
+
+def _checked(option: str, stage: GuardrailStage, items: Any) -> tuple[Guardrail, ...]:
+    if type(items) not in (list, tuple):
+        msg = (
+            f"Guardrails: {option} must be a list of functions, agents and Guardrail "
+            f"objects, got {repr(items)[:80]}. Pass {option}=[...]."
+        )
+        raise InvalidInput(msg)
+    return tuple([_with_default(option, stage, item) for item in items])
+
+
+def _with_default(option: str, stage: GuardrailStage, item: Any) -> Guardrail:
+    made = item if isinstance(item, Guardrail) else Guardrail(check=item)
+    allowed = ON_TRIP[stage]
+    on_trip = allowed[0] if made.on_trip is None else made.on_trip
+    if on_trip not in allowed:
+        names = ", ".join(f'"{each}"' for each in allowed)
+        msg = (
+            f"Guardrails: {option}: on_trip of {made.name} must be one of {names}, got "
+            f"{made.on_trip!r}. Pass one of them."
+        )
+        raise InvalidInput(msg)
+    if stage == "tool" and made.agent is not None:
+        msg = (
+            f"Guardrails: tools has the agent {made.name}, and only functions check "
+            "calls. Pass a function."
+        )
+        raise InvalidInput(msg)
+    return Guardrail(check=made.check, name=made.name, on_trip=on_trip)
+
+
+def is_agent(value: object) -> bool:
+    """Return whether a check is an agent."""
+    return hasattr(value, "make_instructions") and hasattr(value, "tools_by_name")
+
+
+def _check_agent(agent: CheckingAgent) -> None:
+    if agent.tools_by_name:
+        msg = f"Guardrail: the agent {agent.name} has tools. Pass an agent without any."
+        raise InvalidInput(msg)
+    fields: object = getattr(agent.output_type, "__annotations__", {})
+    if not {"tripped", "reason"} <= set(cast("dict[str, object]", fields)):
+        msg = (
+            f"Guardrail: output_type of the agent {agent.name} must be a class with "
+            "the fields tripped and reason. Declare both."
+        )
+        raise InvalidInput(msg)
+
+
+def _not_a_check(value: object) -> InvalidInput:
+    return InvalidInput(
+        "Guardrail: check must be a function with one parameter, or an agent, got "
+        f"{repr(value)[:80]}. Declare def check(info)."
+    )

@@ -1,0 +1,199 @@
+"""Examine a call that a model proposed: its tool, arguments, guardrails and policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring import callables
+from continuations.core.call_events import ApprovalRequested, CallAccepted, CallInvalid
+from continuations.core.decisions import Deny
+from continuations.engine import call_failures
+from continuations.engine.call_waits import new_wait
+from continuations.engine.model_turn import enabled_tools, is_enabled
+from continuations.engine.rule_approvals import ExaminedCall
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Approve
+    from continuations.core.events import Event
+    from continuations.core.state import RunState
+    from continuations.core.trips import Trip
+    from continuations.engine.admission import Admission
+    from continuations.engine.guarded_calls import GuardedCall
+    from continuations.engine.ports import Ports
+    from continuations.engine.rule_approvals import RuleApprovals
+    from continuations.engine.stack_binding import StackBinding
+
+_HISTORY_LOST_NOTE = (
+    "Versions of this run were lost, and this call may have run in them. Find out "
+    "before you approve it. If it ran, deny it and give that as the reason."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallExaminer:
+    """Decides what follows from a call that a model proposed."""
+
+    stack_binding: StackBinding
+    ports: Ports
+    admission: Admission
+    rules: RuleApprovals
+    context: Any
+    max_depth: int | None
+
+    async def examine(self, state: RunState, call_id: str) -> Event:
+        """Find a proposed call's tool, validate its arguments and ask its policy.
+
+        The hook and the guardrails of the agent come before the policy: what is
+        approved is what runs. A call does not run if its tool's validation, its policy,
+        the hook or a guardrail raises anything.
+        """
+        call = state.calls[call_id]
+        agent = self.stack_binding.agent(state, call.frame_id)
+        tool = agent.get_tool(call.tool)
+        if tool is None or not await is_enabled(tool, self.context):
+            offered = await enabled_tools(agent, self.context)
+            names = ", ".join(each.name for each in offered) or "none"
+            text = f"there is no tool {call.tool!r}. The tools are: {names}."
+            return call_failures.rejection(call, "unknown_tool", text)
+        limit = self._depth_limit(state)
+        if tool.sub_agent is not None and _is_too_deep(state, call, limit):
+            text = f"agents may be nested at most {limit} levels deep."
+            return call_failures.rejection(call, "depth", text)
+        trip = None
+        try:
+            arguments = tool.effective_arguments(call.raw_arguments)
+            if agent.hooks is not None or agent.guardrails is not None:
+                guarded = self.guarded(state, call, agent)
+                checked = await guarded.checked(tool, arguments)
+                if isinstance(checked, CallInvalid):
+                    return checked
+                arguments, trip = checked.arguments, checked.trip
+            verdict = await tool.needs_approval(arguments)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            call_failures.log_error(state, call, "was not executed", error)
+            return call_failures.rejection_for_error(call, error)
+        examined = ExaminedCall(
+            call_id=call_id,
+            arguments=arguments,
+            contract_digest=tool.contract_digest,
+            repeatable=tool.repeatable,
+            verifiable=tool.verifiable,
+            secrets=tool.secrets,
+            writes_state=tool.writes_state,
+        )
+        return await self._admitted(state, call, tool, examined, verdict, trip)
+
+    async def _admitted(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        examined: ExaminedCall,
+        verdict: bool | Approve | Deny,
+        trip: Trip | None,
+    ) -> Event:
+        """Return the event of a valid call: it may run, waits or is denied."""
+        # This includes idempotent tools: a call that is made again has a new key.
+        has_effect = tool.sub_agent is None and not tool.read_only
+        may_have_run = state.run.history_lost and has_effect
+        asks = may_have_run or trip is not None
+        if verdict is False and not asks:
+            self.admission.examined_ids.add(call.id)
+            return CallAccepted(**examined)
+        note = _HISTORY_LOST_NOTE if may_have_run else None
+        if trip is not None:
+            note = _noted(trip, note)
+        # A rule may deny the call, but it does not approve what a guardrail refuses.
+        if not asks or (trip is not None and type(verdict) is Deny):
+            now = self.ports.clock.now()
+            ruling = await self.rules.rule(state, call, tool, examined, verdict, now)
+            if not isinstance(ruling, str | None):
+                return ruling
+            note = note or ruling
+        return self._ask(state, call, tool, examined, note, trip)
+
+    def _ask(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        examined: ExaminedCall,
+        note: str | None,
+        trip: Trip | None,
+    ) -> ApprovalRequested:
+        now = self.ports.clock.now()
+        wait = new_wait(
+            state,
+            call,
+            tool,
+            kind="approval",
+            now=now,
+            ulid=self.ports.ids.new_ulid(now),
+            arguments=examined["arguments"],
+            note=note,
+        )
+        return ApprovalRequested(wait=wait, trip=trip, **examined)
+
+    def _depth_limit(self, state: RunState) -> int | None:
+        """Return the stricter one of the limits of this worker and of the run."""
+        limits = (self.max_depth, state.run.max_depth)
+        return min((each for each in limits if each is not None), default=None)
+
+    # Guardrails ---------------------------------------------------------------
+
+    def guarded(
+        self, state: RunState, call: CallRow, agent: AgentProtocol
+    ) -> GuardedCall:
+        """Return the hooks and guardrails of an agent for one of its calls."""
+        from continuations.engine.guarded_calls import GuardedCall  # noqa: PLC0415 - few agents have one
+
+        return GuardedCall(state, call, agent, self.context)
+
+    async def guarded_again(
+        self, state: RunState, call: CallRow
+    ) -> ApprovalRequested | CallInvalid | None:
+        """Ask the guardrails about a ready call that another process accepted.
+
+        Its code may have had no guardrail. A call that a person or a rule approved, or
+        that began before, is not asked about again.
+        """
+        decided = call.approved_digest is not None or call.attempts or call.stage
+        if decided or call.id in self.admission.examined_ids:
+            return None
+        agent = self.stack_binding.agent(state, call.frame_id)
+        if agent.guardrails is None or not agent.guardrails.tools:
+            return None
+        self.admission.examined_ids.add(call.id)
+        arguments = call.arguments or "{}"
+        checked = await self.guarded(state, call, agent).guarded(arguments)
+        if isinstance(checked, CallInvalid):
+            return checked
+        if checked.trip is None:
+            return None
+        tool = self.stack_binding.unchanged_tool(state, call)
+        examined = ExaminedCall(
+            call_id=call.id,
+            arguments=arguments,
+            contract_digest=tool.contract_digest,
+            repeatable=tool.repeatable,
+            verifiable=tool.verifiable,
+            secrets=tool.secrets,
+            writes_state=tool.writes_state,
+        )
+        note = _noted(checked.trip, None)
+        return self._ask(state, call, tool, examined, note, checked.trip)
+
+
+def _noted(trip: Trip, note: str | None) -> str:
+    from continuations.engine.trip_texts import approval_note  # noqa: PLC0415 - rarely needed
+
+    return " ".join(filter(None, (approval_note(trip), note)))
+
+
+def _is_too_deep(state: RunState, call: CallRow, limit: int | None) -> bool:
+    return limit is not None and state.frames[call.frame_id].depth + 1 >= limit

@@ -1,0 +1,82 @@
+"""boss > hr > clerk: the clerk has hooks and guardrails, and its payment waits."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from continuations import (
+    Agent,
+    CallInfo,
+    ChangeArguments,
+    ChangeResult,
+    Guardrail,
+    Guardrails,
+    Hooks,
+    ResultInfo,
+    ToolContext,
+    Tripped,
+    tool,
+)
+from tests import effect_log, scripts
+from tests.effect_log import Effect
+
+if TYPE_CHECKING:
+    from tests.scripts import Script
+
+# The model asks for 900 cents; the hook allows 100.
+PAY: Script = {
+    "go": [[scripts.call("hr", input="A")], "all"],
+    "A": [[scripts.call("clerk", input="B")], "hr"],
+    "B": [[scripts.call("pay", cents=900)], "clerk"],
+}
+# The model sends to a new address; the guardrail asks.
+SEND: Script = {**PAY, "B": [[scripts.call("send", to="eve")], "clerk"]}
+
+
+@tool(approval=True)
+def pay(cents: int, ctx: ToolContext) -> str:
+    """Pay."""
+    effect_log.record(Effect.of("pay", cents, ctx))
+    return f"paid {cents}"
+
+
+@tool
+def send(to: str, ctx: ToolContext) -> str:
+    """Send."""
+    effect_log.record(Effect.of("send", to, ctx))
+    return f"sent to {to}"
+
+
+def cap(call: CallInfo) -> ChangeArguments | None:
+    """Allow 100 cents at most."""
+    if call.arguments.get("cents", 0) <= 100:
+        return None
+    return ChangeArguments({"cents": 100})
+
+
+def new_address(call: CallInfo) -> Tripped | None:
+    """Ask about addresses that are not known."""
+    if call.arguments.get("to") == "eve":
+        return Tripped("eve is not known")
+    return None
+
+
+async def upper(result: ResultInfo) -> ChangeResult:
+    """Change each result."""
+    return ChangeResult(result.text.upper())
+
+
+def agents() -> list[Agent]:
+    """Return the root agent."""
+    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    clerk = Agent(
+        "clerk",
+        tools=[pay, send],
+        model=model,
+        hooks=Hooks(before_tool=cap, after_tool=upper),
+        guardrails=Guardrails(tools=[Guardrail(check=new_address, on_trip="ask")]),
+    )
+    hr = Agent("hr", tools=[clerk], model=model)
+    return [Agent("boss", tools=[hr], model=model)]

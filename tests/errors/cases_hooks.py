@@ -1,0 +1,166 @@
+"""Hooks, guardrails, the choice of a tool, and the errors of tools."""
+
+from __future__ import annotations
+
+from continuations.errors import HookFailed, InvalidInput
+from tests.errors.case import Area, Case
+
+_IMPORTS = """
+                from continuations import (
+                    ChangeRequest, Guardrail, Guardrails, Hooks, TurnInfo
+                )
+
+                class Verdict:
+                    tripped: bool
+                    reason: str
+
+                def check(info):
+                    return None
+"""
+_RUN = (
+    'Runner(Agent("clerk", model=ScriptedModel(["done"]), hooks=hooks), '
+    "store=store, clock=clock)"
+)
+_FIXED = (
+    'Runner(Agent("clerk", model=ScriptedModel(["done"])), store=store, '
+    'clock=clock).resume("jane-1")'
+)
+
+
+def _case(name: str, wrong: str, right: str, *names: str) -> Case:
+    return Case(name, InvalidInput, wrong, right, setup=_IMPORTS, names=names)
+
+
+def _failing(name: str, hook: str, *names: str) -> Case:
+    return Case(
+        name,
+        HookFailed,
+        f'{_RUN}.start(TASK, run_id="jane-1")',
+        _FIXED,
+        setup=f"{_IMPORTS}                hooks = Hooks({hook})\n",
+        names=("jane-1", "clerk", *names),
+    )
+
+
+HOOKS = Area(
+    "Hooks and guardrails",
+    (
+        _case(
+            "agent-hooks",
+            'Agent("clerk", hooks=check)',
+            'Agent("clerk", hooks=Hooks(before_model=check))',
+            "clerk",
+            "hooks",
+        ),
+        _case(
+            "agent-guardrails",
+            'Agent("clerk", guardrails=[check])',
+            'Agent("clerk", guardrails=Guardrails(input=[check]))',
+            "clerk",
+            "guardrails",
+        ),
+        _case(
+            "agent-tool-choice",
+            'Agent("clerk", tools=[book], tool_choice=5)',
+            'Agent("clerk", tools=[book], tool_choice="auto")',
+            "clerk",
+            "tool_choice",
+        ),
+        _case(
+            "agent-tool-choice-of-a-missing-tool",
+            'Agent("clerk", tools=[book], tool_choice="bok")',
+            'Agent("clerk", tools=[book], tool_choice="book")',
+            "clerk",
+            "tool_choice",
+            "bok",
+        ),
+        _case(
+            "agent-tool-choice-twice",
+            'Agent("clerk", tools=[book], tool_choice="auto", '
+            'settings={"tool_choice": "auto"})',
+            'Agent("clerk", tools=[book], tool_choice="auto")',
+            "clerk",
+            "tool_choice",
+        ),
+        _case(
+            "agent-tool-errors",
+            'Agent("clerk", tool_errors="failed")',
+            'Agent("clerk", tool_errors=lambda error, call: "failed")',
+            "clerk",
+            "tool_errors",
+        ),
+        Case(
+            "agent-tool-errors-of-another-class",
+            InvalidInput,
+            'Agent("clerk", tools=[other], tool_errors=lambda error, call: "failed")',
+            'other.on_error = lambda error, call: "failed"; '
+            'Agent("clerk", tools=[other], tool_errors=lambda error, call: "failed")',
+            setup="""
+                from types import SimpleNamespace
+                made = tool(lambda: "done", name="other", description="Act.")
+                names = [name for name in dir(made) if not name.startswith("_")]
+                other = SimpleNamespace(**{name: getattr(made, name) for name in names})
+            """,
+            names=("other",),
+        ),
+        _case(
+            "hooks-function",
+            'Hooks(before_tool="check")',
+            "Hooks(before_tool=check)",
+            "before_tool",
+        ),
+        _case(
+            "guardrail-check",
+            'Guardrails(input=["check"])',
+            "Guardrails(input=[check])",
+            "check",
+        ),
+        _case(
+            "guardrail-without-a-name",
+            "Guardrail(check=lambda info: None)",
+            'Guardrail(check=lambda info: None, name="any")',
+            "name",
+        ),
+        _case(
+            "guardrail-name",
+            "Guardrail(check=check, name=5)",
+            'Guardrail(check=check, name="any")',
+            "name",
+        ),
+        _case(
+            "guardrails-list",
+            "Guardrails(output=check)",
+            "Guardrails(output=[check])",
+            "output",
+        ),
+        _case(
+            "guardrails-on-trip",
+            'Guardrails(input=[Guardrail(check=check, on_trip="ask")])',
+            'Guardrails(input=[Guardrail(check=check, on_trip="fail")])',
+            "input",
+            "ask",
+        ),
+        _case(
+            "guardrails-agent-for-tools",
+            'Guardrails(tools=[Agent("checker", output_type=Verdict)])',
+            "Guardrails(tools=[check])",
+            "tools",
+            "checker",
+        ),
+        _case(
+            "guardrail-agent-with-tools",
+            'Guardrail(check=Agent("checker", tools=[book], output_type=Verdict))',
+            'Guardrail(check=Agent("checker", output_type=Verdict))',
+            "checker",
+        ),
+        _case(
+            "guardrail-agent-output",
+            'Guardrail(check=Agent("checker", output_type=int))',
+            'Guardrail(check=Agent("checker", output_type=Verdict))',
+            "checker",
+            "output_type",
+        ),
+        _failing("hook-raises", "before_model=lambda info: 1 / 0", "before_model"),
+        _failing("hook-returns", 'after_model=lambda info: "no"', "after_model"),
+    ),
+)
