@@ -38,7 +38,8 @@ class RunState:
         logs: Messages by frame id.
         runnable: Ids of the frames and calls that can advance without a decision. They
             follow from the rows and are not stored. While a wait suspends the run, none
-            of them begins anything.
+            of them begins anything. A call that writes a state may have to wait for
+            earlier calls of its turn; `plan` leaves it out.
         suspending: The waits of frames and of the run by the frame's id, or by the
             empty text. They follow from `waits`.
     """

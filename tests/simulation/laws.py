@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from tests.simulation import (
+    laws_of_compactions,
     laws_of_decisions,
     laws_of_denials,
     laws_of_effects,
@@ -19,6 +20,7 @@ from tests.simulation import (
     laws_of_operators,
     laws_of_policy,
     laws_of_runs,
+    laws_of_state,
     laws_of_threads,
     laws_of_votes,
     laws_of_waits,
@@ -45,6 +47,8 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_decisions.approved_call_runs_or_waits_again,
     laws_of_decisions.edits_match_schema,
     laws_of_denials.denied_calls_are_bounded,
+    laws_of_compactions.compaction_keeps_what_must_stay,
+    laws_of_compactions.stored_summary_is_not_asked_again,
     laws_of_effects.started_once,
     laws_of_effects.timed_out_call_is_over_before_a_repeat,
     laws_of_effects.finished_never_runs_again,
@@ -93,6 +97,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_threads.turns_end_as_asked,
     laws_of_threads.resting_thread_leaves_no_keys,
     laws_of_threads.generations_follow_each_other,
+    laws_of_state.state_is_the_replay_of_its_changes,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
@@ -13,6 +14,7 @@ from tests.simulation.agents import (
     JOB_TREES,
     POISON_TREES,
     POLICY_TREES,
+    SHORTENED_TREES,
     TIMEOUT_TREES,
     TREES,
     VOTING_TREES,
@@ -59,7 +61,7 @@ def _why_stranded(  # noqa: PLR0911 - one for each reason
         return "is still running"
     if not state.waits and state.run.status != "resting":
         return "is suspended without a wait"
-    if state.runnable:
+    if plan(state):
         return f"has the runnable frames {list(state.runnable)}"
     for wait in state.waits.values():
         if wait.id in evidence.decisions:
@@ -225,7 +227,7 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
     all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *JOB_TREES)
-    for tree in (*all_trees, *VOTING_TREES, *POLICY_TREES):
+    for tree in (*all_trees, *VOTING_TREES, *POLICY_TREES, *SHORTENED_TREES):
         uninterrupted_end(tree)
 
 

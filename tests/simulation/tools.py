@@ -18,6 +18,7 @@ from tests.own_task import cancel_own_task
 from tests.simulation.policy_tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
+from tests.simulation.state_tools import KEEPING_TOOLS, keep, results
 from tests.simulation.virtual_loop import NO_PROCESS
 from tests.simulation.voting_tools import VOTING_POLICIES
 from tests.simulation.waiting_tools import (
@@ -151,6 +152,14 @@ async def _fail(call: SimCall) -> str:
     raise ValueError(call.what)
 
 
+async def _keep(call: SimCall) -> str:
+    return keep(call.ctx, call.what, await perform_effect(call, 0.5))
+
+
+async def _keep_and_fail(call: SimCall) -> str:
+    raise ValueError(await _keep(call))
+
+
 async def _kill_worker(call: SimCall) -> str:
     """Kill the worker, also after all other faults have stopped."""
     result = await perform_effect(call, 0.1)
@@ -212,6 +221,7 @@ def _acts(seconds: float, **options: Any) -> _Declaration:
     return _Declaration(body, options)
 
 
+_KEEPS: Mapping[str, Any] = {"idempotent": True, "writes_state": True}
 _DECLARATIONS: dict[str, _Declaration] = {
     "act": _acts(0.5),
     "look": _acts(0.2, read_only=True),
@@ -238,6 +248,9 @@ _DECLARATIONS: dict[str, _Declaration] = {
     "charge": _Declaration(
         _transfer, {"timeout": TIMEOUT_SECONDS, "approval": True, "verify": verify}
     ),
+    "keep": _Declaration(_keep, _KEEPS),
+    "keep_approved": _Declaration(_keep, {**_KEEPS, "approval": True}),
+    "keep_and_fail": _Declaration(_keep_and_fail, _KEEPS),
     **{name: _acts(0.5, approval=policy) for name, policy in VOTING_POLICIES.items()},
     **{name: _acts(0.5, approval=policy) for name, policy in RULE_POLICIES.items()},
 }
@@ -322,5 +335,9 @@ _RESULTS_WITHOUT_ERRORS = frozenset(
     for name in TOOLS
     if name != "fail"
     for what in ("1", "2", "3", "22", *TOOLS)
-    for result in (result_of(name, what), final_result(name, result_of(name, what)))
+    for result in (
+        result_of(name, what),
+        final_result(name, result_of(name, what)),
+        *(results(result_of(name, what)) if name in KEEPING_TOOLS else ()),
+    )
 )

@@ -11,6 +11,7 @@ from tests.simulation.mutants import (
     claim_mutants,
     clock_mutants,
     code_mutants,
+    compaction_mutants,
     decision_mutants,
     denial_mutants,
     drive_mutants,
@@ -22,6 +23,7 @@ from tests.simulation.mutants import (
     operator_mutants,
     policy_mutants,
     publishing_mutants,
+    state_mutants,
     thread_mutants,
     version_mutants,
     vote_mutants,
@@ -51,6 +53,8 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     job_mutants.MUTANTS,
     policy_mutants.MUTANTS,
     thread_mutants.MUTANTS,
+    state_mutants.MUTANTS,
+    compaction_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
