@@ -67,7 +67,7 @@ class RunFeed:
         Raises the errors of `read_events`.
         """
         place = self._place
-        if place is not None and place <= Cursor(number):
+        if place is not None and place != Cursor(number + 1):
             found = read_events(
                 self._objects, self._ports.sleep, self._run_id, place, follow=False
             )

@@ -260,6 +260,19 @@ def test_a_stream_goes_on_after_a_cursor_in_another_process() -> None:
         assert all(each.is_complete for each in transcript.texts)
 
 
+def test_a_cursor_within_the_newest_version_loses_none_of_its_events() -> None:
+    runner = Runner(payroll(), store="memory:")
+    runner.start("Pay Jane", run_id="r1")
+    known = list(runner.events("r1"))
+    last = int(known[-1].cursor.split(".")[0])
+
+    for number, event in enumerate(known, start=1):
+        later = list(runner.resume_stream("r1", after=event.cursor))
+        assert known[number:] == later
+    with pytest.raises(InvalidInput, match=f"cursor of version {last + 2}"):
+        list(runner.resume_stream("r1", after=f"{last + 2}.1"))
+
+
 # Leaving a stream -----------------------------------------------------------------
 
 

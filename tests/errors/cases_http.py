@@ -242,6 +242,14 @@ REQUESTS = Area(
             names=("limit", "after"),
         ),
         Case(
+            "http-events-wait",
+            _MALFORMED,
+            'http("GET", "/runs/jane-1/events", query={"wait": "21"})',
+            'http("GET", "/runs/jane-1/events", query={"wait": "20"})',
+            setup="wait = start()",
+            names=("wait", "20"),
+        ),
+        Case(
             "http-limit",
             _MALFORMED,
             'http("GET", "/waits", query={"limit": "0"})',

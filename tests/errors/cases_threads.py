@@ -27,6 +27,14 @@ THREADS = Area(
             names=("key",),
         ),
         Case(
+            "thread-event-id",
+            "problem 400 malformed",
+            f'http("GET", "{_PATH}/events", extra_headers={{"last-event-id": "r1/1.1"}})',
+            f'http("GET", "{_PATH}/events")',
+            setup=_HELD,
+            names=("Last-Event-ID",),
+        ),
+        Case(
             "thread-when-busy",
             InvalidInput,
             'thread.send("x", when_busy="later")',
@@ -91,6 +99,12 @@ THREADS = Area(
             "http-thread-unknown",
             "problem 404 message-not-found",
             f'http("GET", "{_PATH}")',
+            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
+        ),
+        Case(
+            "http-thread-unknown-events",
+            "problem 404 message-not-found",
+            f'http("GET", "{_PATH}/events")',
             f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
         ),
         Case(

@@ -12,12 +12,16 @@ from continuations.serve.http.request_response import Response, json_response
 
 
 async def list_events(context: RequestContext) -> Response:
-    """List what happened in a run, one page at a time."""
+    """List what happened in a run, one page at a time; or as server-sent events."""
     from continuations.present.event_forms import event_json  # noqa: PLC0415 - rarely used
+    from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
 
     run_id, query = context.path_params["run_id"], context.request.query
-    if not query.keys() <= {"after", "limit"}:
-        raise problems.malformed("The query may have limit, after.")
+    if not query.keys() <= {"after", "limit", "wait"}:
+        raise problems.malformed("The query may have limit, after, wait.")
+    if event_stream.is_wanted(context.request):
+        return await event_stream.of_run(context, run_id)
+    event_stream.wait_seconds(context.request)
     limit = page_size(context.request)
     rows: list[dict[str, Any]] = []
     next_after = None

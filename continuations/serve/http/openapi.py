@@ -16,7 +16,9 @@ from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
     APPROVER_PARAMETER,
     CALLBACK_PARAMETER,
+    EVENT_RESPONSES,
     EVENTS_AFTER_PARAMETER,
+    EVENTS_WAIT_PARAMETER,
     GRANT_PARAMETER,
     LIMIT_PARAMETER,
     ORDER_PARAMETER,
@@ -179,9 +181,12 @@ def _approval_paths() -> Json:
             "get": operation(
                 "listEvents",
                 "List what happened in a run, derived from its versions",
-                {"200": json_response("event_page", "One page of events.")},
+                EVENT_RESPONSES,
                 *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER, LIMIT_PARAMETER, EVENTS_AFTER_PARAMETER),
+                parameters=(
+                    *(RUN_ID_PARAMETER, LIMIT_PARAMETER),
+                    *(EVENTS_AFTER_PARAMETER, EVENTS_WAIT_PARAMETER),
+                ),
             )
         },
         "/runs/{run_id}/grants": {

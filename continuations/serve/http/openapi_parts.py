@@ -112,6 +112,29 @@ EVENTS_AFTER_PARAMETER: Json = {
     **query_parameter("after", "The `cursor` of an event: only those that follow."),
     "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,8}\\.[1-9][0-9]{0,8}$"},
 }
+EVENTS_WAIT_PARAMETER: Json = {
+    **query_parameter(
+        "wait",
+        "With server-sent events: how many seconds the response waits for an event.",
+    ),
+    "schema": {"type": "integer", "minimum": 0, "maximum": 20, "default": 0},
+}
+EVENT_STREAM: Json = {
+    "text/event-stream": {
+        "schema": {
+            "type": "string",
+            "description": "Server-sent events after `Last-Event-ID`; the data of each "
+            "is an `event`.",
+        }
+    }
+}
+EVENT_RESPONSES: Json = {
+    "200": {
+        "description": "One page of events.",
+        "content": {"application/json": {"schema": ref("event_page")}, **EVENT_STREAM},
+    },
+    "204": {"description": "Server-sent events: the run has ended; ask no more."},
+}
 RUN_FILTER_PARAMETERS = (
     query_parameter("agent", "Only runs of this root agent."),
     query_parameter("status", "`live`, `ended` or one status."),

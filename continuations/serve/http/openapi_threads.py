@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from continuations.serve.http.openapi_parts import (
+    EVENT_STREAM,
+    EVENTS_WAIT_PARAMETER,
+    LIMIT_PARAMETER,
     TEXT,
     Json,
     json_response,
@@ -36,6 +39,16 @@ _NUMBER = _parameter(
 _RUN_ID = query_parameter(
     "run_id", "The run that had the message, if the thread was closed since."
 )
+
+
+def _events() -> Json:
+    return operation(
+        "streamThreadEvents",
+        "Return the next events of a thread, as server-sent events",
+        {"200": {"description": "The events.", "content": EVENT_STREAM}},
+        *(400, 404, 410, 503),
+        parameters=(*_THREAD, LIMIT_PARAMETER, EVENTS_WAIT_PARAMETER),
+    )
 
 
 def thread_paths() -> Json:
@@ -75,6 +88,7 @@ def thread_paths() -> Json:
                 parameters=(*_THREAD, _NUMBER, _RUN_ID),
             )
         },
+        f"{path}/events": {"get": _events()},
         f"{path}/stop": {
             "post": operation(
                 "stopTurn",

@@ -338,6 +338,7 @@ ROUTES = (
         path=f"{THREAD_PATH}/messages/{{number}}",
         handlers={"GET": thread_routes.show_message},
     ),
+    Route(path=f"{THREAD_PATH}/events", handlers={"GET": thread_routes.stream_events}),
     Route(path=f"{THREAD_PATH}/stop", handlers={"POST": thread_routes.stop}),
     Route(path=f"{THREAD_PATH}/close", handlers={"POST": thread_routes.close}),
     Route(path="/sweep", handlers={"POST": sweep}),

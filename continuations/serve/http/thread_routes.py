@@ -96,6 +96,14 @@ async def show(context: RequestContext) -> Response:
     return json_response(form)
 
 
+async def stream_events(context: RequestContext) -> Response:
+    """Return the next events of a thread, as server-sent events."""
+    from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
+
+    params = context.path_params
+    return await event_stream.of_thread(context, params["agent"], params["key"])
+
+
 async def stop(context: RequestContext) -> Response:
     """Stop the present turn, then give the thread to the dispatcher."""
     # A JSON body is required: a form of another site cannot send one.

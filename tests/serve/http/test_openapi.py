@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -67,6 +68,7 @@ EXCLUDED_CHECKS = {
     "/threads/{agent}/{key}": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/messages": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/messages/{number}": ["positive_data_acceptance"],
+    "/threads/{agent}/{key}/events": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/stop": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/close": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection", "positive_data_acceptance"],
@@ -255,18 +257,34 @@ class ResponseChecker:
         response = await api.handle(request)
         return self.check("post", "/callbacks/{token}", response)
 
+    async def stream(self, fixture: ApiFixture, run_id: str) -> list[int]:
+        """Read all events of a run as `EventSource` does; return the statuses."""
+        headers = {"authorization": "Bearer kim", "accept": "text/event-stream"}
+        statuses: list[int] = []
+        for _ in range(2):
+            path = f"/runs/{run_id}/events"
+            request = Request(method="GET", path=path, headers=headers)
+            response = await fixture.api.handle(request)
+            statuses.append(self.check("get", "/runs/{run_id}/events", response))
+            ids = re.findall(r"^id: (.+)$", response.body, re.MULTILINE)
+            headers["last-event-id"] = ids[-1] if ids else ""
+        return statuses
+
     def check(self, method: str, path: str, response: Response) -> int:
         """Check a response against the document; return its status."""
         status = str(response.status)
         documented = DOCUMENT["paths"][path][method]["responses"]
         assert status in documented, (method, path, status)
+        self.seen.add((method, path, status))
+        if "content" not in documented[status]:
+            assert "" == response.body
+            return response.status
         kind = response.headers["content-type"].partition(";")[0]
         schema = documented[status]["content"][kind]["schema"]
-        if kind != "text/html":
+        if kind not in ("text/html", "text/event-stream"):
             whole = {**schema, "components": DOCUMENT["components"]}
             validator = jsonschema_rs.Draft202012Validator(whole)
             validator.validate(json.loads(response.body))
-        self.seen.add((method, path, status))
         return response.status
 
 
@@ -625,12 +643,21 @@ async def with_a_thread(checker: ResponseChecker) -> None:
     assert 200 == await checker.request(fixture, "post", message, held)
     assert 200 == await checker.request(fixture, "get", number)
     assert 200 == await checker.request(fixture, "post", f"{thread}/close", {})
+    closed = await fixture.runner.thread("boss", key="k").look()
+    assert closed is not None
+    assert [200, 204] == await checker.stream(fixture, closed.run_id)
+    events, query = f"{thread}/events", {"wait": "x"}
+    assert 200 == await checker.request(fixture, "get", events)
+    assert 400 == await checker.request(fixture, "get", events, query=query)
+    names = {"key": "unknown"}
+    assert 404 == await checker.request(fixture, "get", events, names=names)
     errors = (RunErased("x"), ModelError("x"), AgentChanged("x"), ThreadClosed("x"))
     for error in errors:
         fixture.api = HttpApi(_RaisingRunner(error), verify=verify_bearer)
         if not isinstance(error, (ModelError, AgentChanged)):
             await checker.request(fixture, "get", thread)
             await checker.request(fixture, "get", number)
+            await checker.request(fixture, "get", events)
             await checker.request(fixture, "post", f"{thread}/stop", {})
         await checker.request(fixture, "post", message, held)
         await checker.request(fixture, "post", f"{thread}/close", {})

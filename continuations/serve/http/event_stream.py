@@ -1,0 +1,124 @@
+"""Events as server-sent events, for `EventSource` of a browser.
+
+A response has the events after `Last-Event-ID` and ends. The browser then asks again by
+itself, from the last event on, so a connection may break anywhere. With `?wait=20`, a
+response waits so many seconds for the next event. Whole responses work on every
+framework and gateway, and no open connection delays the end of a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED_STATUSES
+from continuations.ledger import thread_keys
+from continuations.present.event_forms import event_json
+from continuations.serve.http import problems
+from continuations.serve.http.page_size import page_size
+from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+
+if TYPE_CHECKING:
+    from continuations.core.run_stream import StreamEvent
+    from continuations.serve.http.request_context import RequestContext
+    from continuations.serve.http.request_response import Request
+
+MEDIA_TYPE = "text/event-stream"
+MAX_WAIT_SECONDS = 20
+# The time after which a browser asks again, in milliseconds.
+_RETRY = 1000
+# Seconds between two looks for events.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+
+
+def is_wanted(request: Request) -> bool:
+    """Return whether a request asks for server-sent events."""
+    return MEDIA_TYPE in request.headers.get("accept", "")
+
+
+async def of_run(context: RequestContext, run_id: str) -> Response:
+    """Return the next events of a run, or 204 if the run has ended: ask no more."""
+    wait_seconds(context.request)
+    after = _last_id(context.request) or context.request.query.get("after", "")
+    events = await _read_events(context, run_id, after)
+    if not events:
+        if (await context.runner.look(run_id)).status in ENDED_STATUSES:
+            return Response(status=204, headers=NO_STORE_HEADERS)
+        events = await _next_events(context, run_id, after)
+    return _response(events, "")
+
+
+async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
+    """Return the next events of a thread. Their ids are `run_id/cursor`."""
+    wait_seconds(context.request)
+    run = await context.runner.thread(agent, key=key).look()
+    if run is None:
+        raise problems.no_such_message()
+    earlier, _, cursor = _last_id(context.request).rpartition("/")
+    if earlier and not thread_keys.is_generation(earlier, agent, key):
+        msg = '"Last-Event-ID" is not the id of an event of this thread.'
+        raise problems.malformed(msg)
+    if earlier and earlier != run.run_id:
+        # The thread was closed and opened again since: first the rest of the other run.
+        events = await _read_events(context, earlier, cursor)
+        if events:
+            return _response(events, f"{earlier}/")
+        cursor = ""
+    events = await _next_events(context, run.run_id, cursor)
+    return _response(events, f"{run.run_id}/")
+
+
+def _last_id(request: Request) -> str:
+    return request.headers.get("last-event-id", "")
+
+
+async def _next_events(
+    context: RequestContext, run_id: str, after: str
+) -> list[StreamEvent]:
+    """Return the events after a cursor; wait for them as long as the query says."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait_seconds(context.request)
+    pause = _FIRST_PAUSE
+    while True:
+        events = await _read_events(context, run_id, after)
+        time_left = end - loop.time()
+        if events or time_left <= 0:
+            return events
+        await asyncio.sleep(min(pause, time_left))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _read_events(
+    context: RequestContext, run_id: str, after: str
+) -> list[StreamEvent]:
+    limit = page_size(context.request)
+    events: list[StreamEvent] = []
+    async for event in context.runner.events(run_id, after=after):
+        events.append(event)
+        if len(events) == limit:
+            break
+    return events
+
+
+def wait_seconds(request: Request) -> int:
+    """Return `wait` of a query, 0 by default; raises a problem if it is invalid."""
+    text = request.query.get("wait", "0")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len("20")
+    if not is_number or int(text) > MAX_WAIT_SECONDS:
+        msg = f'"wait" must be a number of seconds from 0 to {MAX_WAIT_SECONDS}.'
+        raise problems.malformed(msg)
+    return int(text)
+
+
+def _response(events: list[StreamEvent], prefix: str) -> Response:
+    lines = [f"retry: {_RETRY}\n\n"]
+    for event in events:
+        # One line, in ASCII: no character of a text ends the field.
+        data = json.dumps(event_json(event), ensure_ascii=True, allow_nan=False)
+        lines.append(f"id: {prefix}{event.cursor}\ndata: {data}\n\n")
+    return Response(
+        status=200,
+        headers={"content-type": MEDIA_TYPE, **NO_STORE_HEADERS},
+        body="".join(lines),
+    )
