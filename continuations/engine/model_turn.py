@@ -106,13 +106,7 @@ class ModelTurn:
         fence: int,
     ) -> ModelReplied | ModelDelayed | TurnRefused:
         log = state.logs[frame.id]
-        violation = log.transcript_check.violation_at_end()
-        if violation is not None:
-            msg = (
-                f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to "
-                f"the model: {violation}. No request was sent."
-            )
-            raise TranscriptInvalid(msg, run_id=state.run.id)
+        _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context)
         request = ModelRequest(
             messages=log.messages,
@@ -157,6 +151,16 @@ class ModelTurn:
         if guarded is None:
             return event
         return await guarded.replied(event, lambda each: _output_problem(agent, each))
+
+
+def _check_transcript(state: RunState, frame: FrameRow) -> None:
+    violation = state.logs[frame.id].transcript_check.violation_at_end()
+    if violation is not None:
+        msg = (
+            f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to the "
+            f"model: {violation}. No request was sent."
+        )
+        raise TranscriptInvalid(msg, run_id=state.run.id)
 
 
 async def enabled_tools(agent: AgentProtocol, context: Any) -> list[ToolProtocol]:
