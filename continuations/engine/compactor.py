@@ -177,8 +177,12 @@ class _Attempt:
 
     def is_worth_while(self, split: HistorySplit) -> bool:
         """Return whether a summary would take the place of enough messages."""
+        if self.is_needed:
+            return True
+        record = self.frame.history
+        summaries = 1 if record is not None and record.summary_number else 0
         least = self.compaction.soft // _STEP
-        return self.is_needed or self.count(split.replaced) > least
+        return len(split.replaced) > summaries and self.count(split.replaced) > least
 
     def next_above(self, tokens: int) -> int:
         """Return the tokens above which the next summary is tried."""

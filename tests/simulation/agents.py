@@ -6,12 +6,13 @@ A model keeps no position: the number of assistant messages selects its next lin
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations import Agent, ApprovalPolicy, ModelError
+from continuations import Agent, ApprovalPolicy, Compaction, ModelError
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
@@ -49,7 +50,7 @@ class SimModel:
             raise ProcessKilled
         await process.freeze_before_call()
         task = task_of(request.messages)
-        turn = sum(message.role == "assistant" for message in request.messages)
+        turn = self.turn_of(request.messages)
         environment.model_turns.append(
             ModelTurn(
                 process=process.name,
@@ -95,13 +96,17 @@ class SimModel:
         return self._reply_of(request.messages) if answer is None else answer
 
     def _reply_of(self, messages: Sequence[Message]) -> ModelReply:
-        turn = sum(message.role == "assistant" for message in messages)
+        turn = self.turn_of(messages)
         line = self._next_line(messages)
         return ModelReply(message=_assistant_message(line, turn))
 
+    def turn_of(self, messages: Sequence[Message]) -> int:
+        """Return how many turns a conversation has had."""
+        return sum(message.role == "assistant" for message in messages)
+
     def _next_line(self, messages: Sequence[Message]) -> Line:
         """Return the line that a conversation has come to."""
-        turn = sum(message.role == "assistant" for message in messages)
+        turn = self.turn_of(messages)
         # After a message to the run, the model says its last line once more.
         lines = self._script[task_of(messages)]
         return lines[min(turn, len(lines) - 1)]
@@ -142,6 +147,44 @@ class ThreadModel(SimModel):
         return [
             (tool, what if tool in TOOLS else f"{what} {last}") for tool, what in line
         ]
+
+
+_SUMMARY = re.compile(r"summary of (\d+) turns")
+
+
+def summarized_turns(text: str) -> int:
+    """Return of how many turns a text has a summary."""
+    return max((int(number) for number in _SUMMARY.findall(text)), default=0)
+
+
+class ShortenedModel(SimModel):
+    """Also writes summaries: each says how many turns it stands for."""
+
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Write a summary, or make the next turn."""
+        if not request.agent.endswith("/summary"):
+            return await super().reply(request)
+        process = current_process()
+        environment = process.environment
+        if environment.closed:
+            raise ProcessKilled
+        await process.freeze_before_call()
+        text = request.messages[-1].content
+        turns = summarized_turns(text) + text.count("[assistant]")
+        relied_on = process.clock_sample.true_time
+        environment.summaries.append((request.run_id, turns, relied_on))
+        environment.log_event(process.name, "summary", turns)
+        await asyncio.sleep(0.2 + process.rng.random() * 2)
+        if process.draw_fault("die_in_call") is not None:
+            await process.die_here()
+        if process.draw_fault("model_error") is not None:
+            raise ModelError("simulated error")
+        return ModelReply(message=_assistant_message(f"summary of {turns} turns", 0))
+
+    def turn_of(self, messages: Sequence[Message]) -> int:
+        """Return how many turns a conversation has had, also the summarized ones."""
+        told = max(summarized_turns(message.content) for message in messages)
+        return told + super().turn_of(messages)
 
 
 def task_of(messages: Sequence[Message]) -> str:
@@ -185,6 +228,7 @@ class Tree:
     sub_agents: Mapping[str, Any]
     model: type[SimModel] = SimModel
     state: type[Any] | None = None
+    compaction: Compaction | None = None
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -205,8 +249,14 @@ class Tree:
 
         def make_agent(agent_name: str, below: Mapping[str, Any]) -> Agent:
             children = [make_child(each, inner) for each, inner in below.items()]
+            # The root also reads messages, and its first one is its task.
+            shortened = self.compaction if agent_name != self.name else None
             return Agent(
-                agent_name, tools=[*tools, *children], model=model, state=self.state
+                agent_name,
+                tools=[*tools, *children],
+                model=model,
+                compaction=shortened,
+                state=self.state,
             )
 
         def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
@@ -359,6 +409,48 @@ REPEATING_TREES: dict[str, Tree] = {
             "A": [*[[("sign", "1"), ("look", "2")]] * 6, "A end"],
         },
         {"clerk": {}},
+    ),
+}
+
+
+def _count_messages(messages: Sequence[object]) -> int:
+    return 10 * len(messages)
+
+
+# Trees with an agent whose history is shortened, while others wait.
+def _shortened(hard: int) -> Compaction:
+    return Compaction(
+        soft=80,
+        hard=hard,
+        keep_last=2,
+        count_tokens=_count_messages,
+        shorten_results=None,
+    )
+
+
+_LONG_SCRIPT: Script = {
+    "go": [[("left", "A"), ("pay", "1")], "end"],
+    "A": [
+        *([(tool, str(number))] for number, tool in enumerate(("look", "push") * 3)),
+        [("post", "77"), ("look", "78")],
+        *([(tool, str(number))] for number, tool in enumerate(("act", "look") * 3, 80)),
+        "A end",
+    ],
+}
+SHORTENED_TREES: dict[str, Tree] = {
+    "shortened": Tree(
+        "shortened",
+        _LONG_SCRIPT,
+        {"left": {}},
+        ShortenedModel,
+        compaction=_shortened(10_000),
+    ),
+    "shortened_hard": Tree(
+        "shortened_hard",
+        _LONG_SCRIPT,
+        {"left": {}},
+        ShortenedModel,
+        compaction=_shortened(90),
     ),
 }
 
@@ -575,6 +667,7 @@ _BY_NAME = (
     | TIMEOUT_TREES
     | WAITING_TREES
     | REPEATING_TREES
+    | SHORTENED_TREES
     | VOTING_TREES
     | EVENT_TREES
     | JOB_TREES

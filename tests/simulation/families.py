@@ -11,7 +11,12 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from tests.simulation.agents import POLICY_TREES, STATE_TREES, VOTING_TREES
+from tests.simulation.agents import (
+    POLICY_TREES,
+    SHORTENED_TREES,
+    STATE_TREES,
+    VOTING_TREES,
+)
 from tests.simulation.conversations import draw_writers
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.fault_schedule import CodeChange, PolicyChange
@@ -91,6 +96,9 @@ POLICY = Family(
     deployment_delay=10.0,
 )
 
+# The history of an agent is shortened, while another call of the run waits.
+COMPACTIONS = Family(number=9, trees=tuple(SHORTENED_TREES), roles=_no_roles)
+
 # Run `r0` is one of the general trees, beside a thread.
 THREADS = Family(number=7, trees=("plain", "one"), roles=draw_writers)
 
@@ -111,6 +119,7 @@ FAMILIES: dict[str, Family] = {
     "policy": POLICY,
     "threads": THREADS,
     "states": STATES,
+    "compactions": COMPACTIONS,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from tests.simulation import (
+    laws_of_compactions,
     laws_of_decisions,
     laws_of_denials,
     laws_of_effects,
@@ -46,6 +47,8 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_decisions.approved_call_runs_or_waits_again,
     laws_of_decisions.edits_match_schema,
     laws_of_denials.denied_calls_are_bounded,
+    laws_of_compactions.compaction_keeps_what_must_stay,
+    laws_of_compactions.stored_summary_is_not_asked_again,
     laws_of_effects.started_once,
     laws_of_effects.timed_out_call_is_over_before_a_repeat,
     laws_of_effects.finished_never_runs_again,

@@ -14,6 +14,7 @@ from tests.simulation.agents import (
     JOB_TREES,
     POISON_TREES,
     POLICY_TREES,
+    SHORTENED_TREES,
     TIMEOUT_TREES,
     TREES,
     VOTING_TREES,
@@ -226,7 +227,7 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
     all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *JOB_TREES)
-    for tree in (*all_trees, *VOTING_TREES, *POLICY_TREES):
+    for tree in (*all_trees, *VOTING_TREES, *POLICY_TREES, *SHORTENED_TREES):
         uninterrupted_end(tree)
 
 

@@ -214,6 +214,8 @@ class SimEnvironment:
         provider: The provider of slow models, or `None` for models that always reply.
         thread_tree: The tree of the agents of the thread, or `None` without a thread.
         sent_messages: The messages that writers tried to send, in their order.
+        summaries: The requests for a summary: the run, the number of its turns, and
+            the true time of the clock reading on which the process relied.
         send_answers: The results of writers, in their order.
         operators: Whether operators pause runs; the end of the schedule unpauses them.
         cancels_calls: Whether operators cancel calls.
@@ -254,6 +256,7 @@ class SimEnvironment:
     provider: SlowProvider | None = None
     thread_tree: str | None = None
     sent_messages: list[SentMessage] = field(default_factory=list[Any])
+    summaries: list[tuple[str, int, float]] = field(default_factory=list[Any])
     send_answers: list[SendAnswer] = field(default_factory=list[Any])
     operators: bool = False
     cancels_calls: bool = False

@@ -11,6 +11,7 @@ from tests.simulation.mutants import (
     claim_mutants,
     clock_mutants,
     code_mutants,
+    compaction_mutants,
     decision_mutants,
     denial_mutants,
     drive_mutants,
@@ -53,6 +54,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     policy_mutants.MUTANTS,
     thread_mutants.MUTANTS,
     state_mutants.MUTANTS,
+    compaction_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

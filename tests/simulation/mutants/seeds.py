@@ -243,4 +243,15 @@ SEEDS: dict[str, tuple[int, str]] = {
         8000002,
         "state_is_the_replay_of_its_changes",
     ),
+    "a_call_is_separated_from_its_result": (9000000, "compaction_keeps_what_must_stay"),
+    "the_last_message_of_the_user_is_dropped": (
+        9000000,
+        "compaction_keeps_what_must_stay",
+    ),
+    "a_summary_is_lost_at_a_crash": (9000000, "model_reads_committed_messages"),
+    "a_summary_is_not_stored_before_the_turn": (
+        9000000,
+        "model_reads_committed_messages",
+    ),
+    "a_summary_is_asked_twice": (9000000, "stored_summary_is_not_asked_again"),
 }
