@@ -151,7 +151,14 @@ class Guardrails:
             object.__setattr__(self, option, made)
 
     def of_stage(self, stage: GuardrailStage) -> tuple[Guardrail, ...]:
-        """Return the guardrails of a stage, in their order."""
+        """Return the guardrails of a stage, in their order.
+
+        Args:
+            stage: The stage.
+
+        Returns:
+            Guardrails with their names and consequences.
+        """
         stages = {"input": self.input, "output": self.output, "tool": self.tools}
         return cast("tuple[Guardrail, ...]", stages[stage])
 

@@ -61,7 +61,8 @@ class Failure:
         code: Kind of the failure, for programs: `budget`, `max_turns`, `max_denials`,
             `denied`, `expired`, `attempts`, `model`, `stopped` (a thread) or
             `cancelled`. The others are about the last reply: `length` or
-            `content_filter` (incomplete), `output` (wrong type), `empty`.
+            `content_filter` (incomplete), `output` (wrong type), `empty`, `refused` (by
+            a hook). `guardrail`: a guardrail refused the input, the output or a call.
         message: Explanation, for people.
     """
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.events import ModelDelayed, TurnRefused
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
+    from continuations.core.model_protocol import DeltaListener
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
     from continuations.engine.guarded_turn import GuardedTurn
@@ -91,6 +92,11 @@ class ModelTurn:
             lambda: gate.is_open,
         )
 
+    def _listener(
+        self, state: RunState, frame: FrameRow, fence: int
+    ) -> DeltaListener | None:
+        return None if self.feed is None else self.feed.turn(state, frame, fence)
+
     async def _ask(
         self,
         state: RunState,
@@ -100,15 +106,8 @@ class ModelTurn:
         fence: int,
     ) -> ModelReplied | ModelDelayed | TurnRefused:
         log = state.logs[frame.id]
-        violation = log.transcript_check.violation_at_end()
-        if violation is not None:
-            msg = (
-                f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to "
-                f"the model: {violation}. No request was sent."
-            )
-            raise TranscriptInvalid(msg, run_id=state.run.id)
+        _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context)
-        feed = self.feed
         request = ModelRequest(
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -116,7 +115,7 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
-            on_delta=None if feed is None else feed.turn(state, frame, fence),
+            on_delta=self._listener(state, frame, fence),
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
@@ -152,6 +151,16 @@ class ModelTurn:
         if guarded is None:
             return event
         return await guarded.replied(event, lambda each: _output_problem(agent, each))
+
+
+def _check_transcript(state: RunState, frame: FrameRow) -> None:
+    violation = state.logs[frame.id].transcript_check.violation_at_end()
+    if violation is not None:
+        msg = (
+            f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to the "
+            f"model: {violation}. No request was sent."
+        )
+        raise TranscriptInvalid(msg, run_id=state.run.id)
 
 
 async def enabled_tools(agent: AgentProtocol, context: Any) -> list[ToolProtocol]:

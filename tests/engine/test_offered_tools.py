@@ -173,3 +173,28 @@ def test_tool_choice_is_left_out_without_tools() -> None:
 
     assert isinstance(agent.model, ScriptedModel)
     assert {} == agent.model.requests[0].settings
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("required", "required"),
+        ("none", "none"),
+        ("look", {"type": "function", "function": {"name": "look"}}),
+    ],
+)
+def test_chosen_tool_is_sent_in_the_first_turn(choice: str, sent: Any) -> None:
+    """`Agent(tool_choice=...)` has one form for every provider of chat completions."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedModel([ToolCall("look", {}), "done"])
+    agent = Agent("a", tools=[look], model=model, tool_choice=choice)
+
+    assert isinstance(run(agent, "go"), Finished)
+    first, second = model.requests
+    assert sent == first.settings["tool_choice"]
+    assert (choice == "none") == ("tool_choice" in second.settings)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
+    Agent,
     AsyncRunner,
     FailedCall,
     InvalidInput,
@@ -21,6 +22,7 @@ from continuations import (
     tool,
 )
 from continuations.core.calls import Errored
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results
@@ -271,3 +273,34 @@ def test_contract_does_not_depend_on_the_text() -> None:
 def test_other_value_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="tool pay: on_error must be a function"):
         make_pay(on_error=value)
+
+
+def test_agent_words_the_errors_of_tools_that_say_nothing() -> None:
+    """`tool_errors` is the `on_error` of every tool without one."""
+
+    def of_agent(error: Exception, call: FailedCall) -> str:
+        return f"agent: {call.tool} raised {type(error).__name__}"
+
+    def of_tool(_error: Exception, call: FailedCall) -> str:
+        return f"tool: {call.tool}"
+
+    @tool
+    def first() -> str:
+        """Fail."""
+        raise ConnectionError(SECRET)
+
+    @tool(on_error=of_tool)
+    def second() -> str:
+        """Fail."""
+        raise ConnectionError(SECRET)
+
+    model = ScriptedModel([[ToolCall("first", {}), ToolCall("second", {})], "done"])
+    agent = Agent("a", tools=[first, second], model=model, tool_errors=of_agent)
+    other = Agent("b", tools=[first], model=ScriptedModel([ToolCall("first", {}), "x"]))
+
+    told = root_tool_results(run(agent, "go"))
+    standard = root_tool_results(run(other, "go"))
+
+    assert ["agent: first raised ConnectionError", "tool: second"] == told
+    # The tool itself is not changed: another agent has the standard text.
+    assert standard[0].startswith("ERROR: the tool failed: ConnectionError")
