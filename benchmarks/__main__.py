@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     cold_processes,
+    compacted_run,
     decide_on_s3,
     decide_over_http,
     depth,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "turn": turn.rows,
     "long-run": long_run.rows,
     "long-history": long_history.rows,
+    "compacted-run": compacted_run.rows,
     "depth": depth.rows,
     "fan-out": fanout.rows,
     "waiting": waiting_runs.rows,

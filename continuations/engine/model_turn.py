@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.events import ModelDelayed, TurnRefused
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
+    from continuations.core.model_protocol import DeltaListener
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
     from continuations.engine.guarded_turn import GuardedTurn
@@ -91,6 +92,11 @@ class ModelTurn:
             lambda: gate.is_open,
         )
 
+    def _listener(
+        self, state: RunState, frame: FrameRow, fence: int
+    ) -> DeltaListener | None:
+        return None if self.feed is None else self.feed.turn(state, frame, fence)
+
     async def _ask(
         self,
         state: RunState,
@@ -102,7 +108,6 @@ class ModelTurn:
         log = state.logs[frame.id]
         _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context)
-        feed = self.feed
         request = ModelRequest(
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -110,7 +115,7 @@ class ModelTurn:
             settings=_settings(agent, frame, tools, state.run.settings_json),
             agent=agent.name,
             run_id=state.run.id,
-            on_delta=None if feed is None else feed.turn(state, frame, fence),
+            on_delta=self._listener(state, frame, fence),
         )
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
