@@ -226,7 +226,7 @@ def test_tool_that_overrides_one_without_approval_asks() -> None:
     """Also if the tool of the parent was read before, as `super()` does."""
 
     class Careful(SupportDesk):
-        approval = None
+        approval: Any = None
 
         def __init__(self) -> None:
             self.unchecked = super().refund
