@@ -233,7 +233,7 @@ def test_tool_that_overrides_one_without_approval_asks() -> None:
             super().__init__()
 
         @tool(approval=True)
-        def refund(self, cents: int) -> str:
+        def refund(self, cents: int) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
             """Pay money back after an approval."""
             return f"paid {cents} with care"
 
@@ -246,7 +246,7 @@ def make_payment(*, approval: bool) -> Any:
     """Return a tool for the body of a class."""
 
     @tool(approval=approval)
-    def pay(self, cents: int) -> str:  # type: ignore[no-untyped-def]
+    def pay(self: Any, cents: int) -> str:
         """Pay."""
         return f"{self} {cents}"
 
