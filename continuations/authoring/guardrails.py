@@ -208,8 +208,11 @@ def _check_agent(agent: CheckingAgent) -> None:
     if agent.tools_by_name:
         msg = f"Guardrail: the agent {agent.name} has tools. Pass an agent without any."
         raise InvalidInput(msg)
-    fields: object = getattr(agent.output_type, "__annotations__", {})
-    if not {"tripped", "reason"} <= set(cast("dict[str, object]", fields)):
+    classes = getattr(agent.output_type, "__mro__", ())
+    fields = {
+        name for each in classes for name in vars(each).get("__annotations__", {})
+    }
+    if not {"tripped", "reason"} <= fields:
         msg = (
             f"Guardrail: output_type of the agent {agent.name} must be a class with "
             "the fields tripped and reason. Declare both."
