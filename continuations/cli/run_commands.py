@@ -91,18 +91,13 @@ def start(  # noqa: PLR0913 - one parameter for each option
         raise UsageError(msg)
     runner = runner_with_agents(app, store, command="start")
     ports = Ports()
-    budget = None
-    if (max_requests, max_tokens, max_cost) != (None, None, None):
-        budget = continuations.Budget(
-            requests=max_requests, tokens=max_tokens, cost=max_cost
-        )
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
     options: dict[str, Any] = {
         "run_id": name,
         "agent": agent,
         "context": load_context(context),
-        "budget": budget,
+        "budget": _parse_budget(max_requests, max_tokens, max_cost),
         "work": not no_work,
         "labels": _parse_labels(label or []),
         "title": title,
@@ -118,6 +113,14 @@ def start(  # noqa: PLR0913 - one parameter for each option
         )
 
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
+
+
+def _parse_budget(
+    requests: int | None, tokens: int | None, cost: str | None
+) -> continuations.Budget | None:
+    if (requests, tokens, cost) == (None, None, None):
+        return None
+    return continuations.Budget(requests=requests, tokens=tokens, cost=cost)
 
 
 def _parse_labels(options: list[str]) -> dict[str, str]:

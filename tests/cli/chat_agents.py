@@ -120,7 +120,7 @@ class WritingModel(ScriptedModel):
         return await super().reply(replace(request, on_delta=None))
 
 
-TOOLS = {
+TOOLS: dict[str, Any] = {
     each.name: each for each in (refund, ask_address, ask_colour, nap, search, hire)
 }
 agent = Agent("support", tools=list(TOOLS.values()), model=WritingModel(reply))
