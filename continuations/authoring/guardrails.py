@@ -208,10 +208,10 @@ def _check_agent(agent: CheckingAgent) -> None:
     if agent.tools_by_name:
         msg = f"Guardrail: the agent {agent.name} has tools. Pass an agent without any."
         raise InvalidInput(msg)
-    classes = getattr(agent.output_type, "__mro__", ())
-    fields = {
-        name for each in classes for name in vars(each).get("__annotations__", {})
-    }
+    fields: set[str] = set()
+    classes: tuple[Any, ...] = getattr(agent.output_type, "__mro__", ())
+    for each in classes:
+        fields |= {*getattr(each, "__annotations__", ())}
     if not {"tripped", "reason"} <= fields:
         msg = (
             f"Guardrail: output_type of the agent {agent.name} must be a class with "

@@ -169,7 +169,8 @@ class CallExaminer:
         agent = self.stack_binding.agent(state, call.frame_id)
         if agent.guardrails is None or not agent.guardrails.tools:
             return None
-        self.admission.examined_ids.add(call.id)
+        if not is_approved:  # else a later approval may bring other arguments
+            self.admission.examined_ids.add(call.id)
         arguments = call.arguments or "{}"
         checked = await self.guarded(state, call, agent).guarded(arguments)
         if isinstance(checked, CallInvalid):

@@ -166,9 +166,8 @@ RESPONSES = Area(
             ask='await_(model.poll("resp_1", request))',
         ),
         _polled(
-            "responses-poll-unusable",
-            "response(output=5)",
-            "output",
+            "responses-poll-not-json",
+            _NOT_JSON,
             ask='await_(model.poll("resp_1", request))',
         ),
         _polled(
