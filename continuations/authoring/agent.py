@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import Model, OutputSchema
 
 
-class Agent(Generic[Output]):
+class Agent(agent_declaration.MadeOnce, Generic[Output]):
     """A model with instructions and tools. A run begins with one agent.
 
     Do not change an agent after it was made; several runs may share it. The options
@@ -194,8 +194,8 @@ class Agent(Generic[Output]):
         self.settings = agent_options.copy_settings(
             name, self.settings, self.tool_choice
         )
-        self._policy = agent_policy.checked_policy(name, self.approval)
-        self.approval = self._policy
+        self.approval = agent_policy.checked_policy(name, self.approval)
+        self._policy: ApprovalPolicy | None = self.approval
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
         agent_declaration.check_history(name, self.compaction)
         self.state_spec = agent_declaration.state_spec_of(name, self.state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.agent_options import option_error
@@ -168,3 +168,21 @@ def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
                 seen.add(id(below))
                 agents.append(below)
     return agents
+
+
+class MadeOnce:
+    """An agent whose tools were made for it, with its policy."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # Its tools have the policy by now: another one would be without effect.
+        if name == "approval" and "_policy" in vars(self):
+            msg = (
+                f"{self!r}: approval cannot be changed, because the tools have "
+                "the policy. Pass it when you make the agent: Agent(approval=...)."
+            )
+            raise InvalidInput(msg)
+        object.__setattr__(self, name, value)
+
+    def __copy__(self) -> NoReturn:
+        msg = f"{self!r} cannot be copied: its tools belong to it. Make another agent."
+        raise InvalidInput(msg)

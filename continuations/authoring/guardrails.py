@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import TypeAlias
 
+    from continuations.core.model_protocol import Model
     from continuations.core.trips import GuardrailStage
 
     Check: TypeAlias = "Callable[[Any], Tripped | Awaitable[Tripped | None] | None]"
@@ -24,6 +25,11 @@ class CheckingAgent(Protocol):
     @property
     def name(self) -> str:
         """The name of the agent."""
+        ...
+
+    @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: that of the checked agent."""
         ...
 
     @property
@@ -121,8 +127,8 @@ class Guardrails:
     """Checks of the input, of the output and of the calls of an agent.
 
     Each item is a function, an agent, or a `Guardrail` with options. They are asked in
-    their order, and the first one that trips counts. A guardrail may be asked again
-    after a crash.
+    their order, and the first one that trips counts; of those for calls, the first one
+    that refuses. A guardrail may be asked again after a crash or an approval.
 
     Attributes:
         input: Asked with a `TurnInfo` before the first request after a message of a

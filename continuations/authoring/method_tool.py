@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations.authoring import callables
 from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
@@ -18,6 +18,16 @@ F = TypeVar("F", bound="Callable[..., Any]")
 def bound(value: Any, instance: object) -> Any:
     """Return a value of a class body as it is seen from an object."""
     return value.__get__(instance) if callables.is_method(value) else value
+
+
+def made_for(instance: object) -> dict[Any, Any]:
+    """Return what descriptors made for an object; a copy begins with nothing."""
+    own: dict[str, Any] = vars(instance) if hasattr(instance, "__dict__") else {}
+    owner, made = own.get("_made_by_methods", (None, None))
+    if owner is not instance:
+        made = dict[Any, Any]()
+        own["_made_by_methods"] = (instance, made)
+    return cast("dict[Any, Any]", made)
 
 
 class MethodTool:
@@ -49,11 +59,10 @@ class MethodTool:
     def __get__(self, instance: object | None, owner: type) -> Any:
         if instance is None:
             return self
-        own = vars(instance) if hasattr(instance, "__dict__") else {}
-        made = own.get(self.__name__)
-        if made is None:
-            made = own[self.__name__] = self._tool_of(instance)
-        return made
+        made_here = made_for(instance)
+        if self not in made_here:
+            made_here[self] = self._tool_of(instance)
+        return made_here[self]
 
     def on_answer(self, function: F) -> F:
         """Declare the method that gets the answer; see `Tool.on_answer`."""

@@ -6,11 +6,19 @@ import copy
 import dataclasses
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeGuard,
+    TypeVar,
+    overload,
+)
 
 from continuations.authoring import agent_declaration, callables, declaration_warnings
 from continuations.authoring.agent import Agent
-from continuations.authoring.method_tool import class_scope
+from continuations.authoring.method_tool import class_scope, made_for
 from continuations.authoring.parameter_types import parameter_type
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
@@ -22,6 +30,11 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def is_agent(value: object) -> TypeGuard[Agent[Any]]:
+    """Return whether a value is an agent, with any output."""
+    return isinstance(value, Agent)
 
 
 class TaskAgent(Agent[Output], Generic[P, Output]):
@@ -100,15 +113,16 @@ class TaskMethod(Generic[P, R]):
     ) -> TaskMethod[P, R] | TaskAgent[P, R]:
         if instance is None:
             return self
-        if not isinstance(instance, Agent):
+        if not is_agent(instance):
             msg = (
                 f"{self._label}: only an agent can do a task, got an object of type "
                 f"{owner.__name__}. Derive the class from Agent."
             )
             raise InvalidInput(msg)
-        made: TaskAgent[P, R] = TaskAgent(self, instance)  # pyright: ignore[reportUnknownArgumentType]
-        # From now on Python finds this attribute of the object first.
-        vars(instance)[self.function.__name__] = made
+        made_here = made_for(instance)
+        if self not in made_here:
+            made_here[self] = TaskAgent(self, instance)
+        made: TaskAgent[P, R] = made_here[self]
         return made
 
     def _check(self) -> None:

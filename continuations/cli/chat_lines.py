@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.stack_tree import Line
+from continuations.cli.written_text import WrittenText
 from continuations.core import jsontext, run_stream
 from continuations.core.visible_text import shorten
 from continuations.present.escaping import escape_invisible
@@ -73,9 +74,8 @@ class EventLines:
         # Waits that the person at this terminal decided.
         self._own_decisions = own_decisions
         self._last_text: str | None = None
-        # The reply that is being written: its attempt, and its text so far.
-        self._attempt: tuple[int, int] | None = None
-        self._written = ""
+        # The reply that is being written.
+        self._written = WrittenText()
         # Number of the last message whose reply was shown.
         self.replied = 0
         # Texts that the person at this terminal typed: they stand there already.
@@ -83,28 +83,19 @@ class EventLines:
 
     def parts(self, event: TextDelta) -> Iterator[Line]:
         """Yield a part of a reply that is being written, for the line that is open."""
-        if len(event.path) != 1:
-            return
-        attempt = (event.fence, event.attempt)
-        if self._attempt != attempt:
-            yield from self.end_of_parts(newline="\n")
-            self._attempt = attempt
-            yield Line("", f"{escape_invisible(self._agent)}: ")
-        self._written += event.text
-        lines = map(escape_invisible, event.text.split("\n"))
-        yield Line("", "\n  ".join(lines), "agent")
+        if len(event.path) == 1:
+            yield from self._written.parts(event, self._agent)
 
-    def end_of_parts(self, newline: str = "") -> Iterator[Line]:
-        """Yield the end of the line that is open, if one is: the text begins anew."""
-        if self._attempt is not None:
-            self._attempt, self._written = None, ""
-            yield Line("", newline)
+    def end_of_parts(self) -> Iterator[Line]:
+        """Yield the end of the line that is open, if one is."""
+        if self._written.close_line():
+            yield Line("", "")
 
     def lines(self, event: StreamEvent) -> Iterator[Line]:
         """Yield the lines of an event, if any."""
         match event:
             case run_stream.MessageAdded() if len(event.path) == 1:
-                yield from self._message(event.message)
+                yield from self._message(event.message, event.frame)
             case run_stream.CallStarted():
                 yield _call_line(_place(event.path), "runs")
             case run_stream.CallEnded():
@@ -122,11 +113,11 @@ class EventLines:
             case _:
                 pass
 
-    def _message(self, message: dict[str, Any]) -> Iterator[Line]:
+    def _message(self, message: dict[str, Any], frame: str | None) -> Iterator[Line]:
         text, role = _text(message.get("content")), message.get("role")
         if role == "assistant":
             self._last_text = text
-            was_written = text == self._written
+            was_written = text == self._written.take(frame)
             yield from self.end_of_parts()
             if text and not was_written:
                 yield from said_lines(self._agent, text)

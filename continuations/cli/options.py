@@ -90,6 +90,14 @@ Context = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Print texts while they are written, and each step. With --json, each "
+        "event is one line.",
+    ),
+]
 Labels = Annotated[
     list[str] | None,
     typer.Option(

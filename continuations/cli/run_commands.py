@@ -32,6 +32,7 @@ from continuations.cli.options import (
     RunId,
     Settings,
     StoreUrl,
+    Stream,
     Timeout,
     Title,
     WaitIfBusy,
@@ -46,6 +47,7 @@ from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from continuations import Outcome, Runner
+    from continuations.cli.event_printer import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
 
 # typer reads the annotations when it runs.
@@ -75,25 +77,27 @@ def start(  # noqa: PLR0913 - one parameter for each option
     context: Context = None,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
+    stream: Stream = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
     """Start a run and advance it until it ends or must wait."""
+    if stream and no_work:
+        msg = (
+            "--stream prints the work on the run, and --no-work leaves it out. Leave "
+            "one of them out."
+        )
+        raise UsageError(msg)
     runner = runner_with_agents(app, store, command="start")
     ports = Ports()
-    budget = None
-    if (max_requests, max_tokens, max_cost) != (None, None, None):
-        budget = continuations.Budget(
-            requests=max_requests, tokens=max_tokens, cost=max_cost
-        )
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
     options: dict[str, Any] = {
         "run_id": name,
         "agent": agent,
         "context": load_context(context),
-        "budget": budget,
+        "budget": _parse_budget(max_requests, max_tokens, max_cost),
         "work": not no_work,
         "labels": _parse_labels(label or []),
         "title": title,
@@ -101,12 +105,22 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "settings": parse_settings(setting or []),
     }
 
-    def attempt(should_pause: Any) -> Any:
-        return runner.async_runner.start(text, should_pause=should_pause, **options)
+    advance = _Advance(runner, name, options["context"], json, _printer(stream, json))
 
-    _Advance(runner, name, options["context"], as_json=json).run(
-        attempt, wait_if_busy=wait_if_busy, timeout=timeout
-    )
+    def attempt(should_pause: Any) -> Any:
+        return runner.async_runner.start(
+            text, should_pause=should_pause, on_event=advance.printer, **options
+        )
+
+    advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
+
+
+def _parse_budget(
+    requests: int | None, tokens: int | None, cost: str | None
+) -> continuations.Budget | None:
+    if (requests, tokens, cost) == (None, None, None):
+        return None
+    return continuations.Budget(requests=requests, tokens=tokens, cost=cost)
 
 
 def _parse_labels(options: list[str]) -> dict[str, str]:
@@ -129,6 +143,7 @@ def resume(
     context: Context = None,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
+    stream: Stream = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -136,7 +151,8 @@ def resume(
     """Apply the recorded decisions of a run and advance it."""
     check_run_id(run, command="resume")
     runner = runner_with_agents(app, store, command="resume")
-    advance = _Advance(runner, run, load_context(context), as_json=json)
+    given = load_context(context)
+    advance = _Advance(runner, run, given, json, _printer(stream, json))
     advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
@@ -172,6 +188,14 @@ def sweep(
         raise typer.Exit(LIBRARY_ERROR)
 
 
+def _printer(is_wanted: bool, as_json: bool) -> EventPrinter | None:
+    if not is_wanted:
+        return None
+    from continuations.cli.event_printer import EventPrinter  # noqa: PLC0415 - only --stream needs it
+
+    return EventPrinter(as_json=as_json)
+
+
 @dataclass(frozen=True, slots=True)
 class _Advance:
     """Works on one run until it ends, waits, or a signal stops the command."""
@@ -180,11 +204,15 @@ class _Advance:
     run_id: str
     context: Any
     as_json: bool
+    printer: EventPrinter | None
 
     def resume(self, should_pause: Any) -> Any:
         """Resume the run."""
         return self.runner.async_runner.resume(
-            self.run_id, context=self.context, should_pause=should_pause
+            self.run_id,
+            context=self.context,
+            should_pause=should_pause,
+            on_event=self.printer,
         )
 
     def run(
@@ -200,6 +228,9 @@ class _Advance:
             except KeyboardInterrupt:
                 self._write_stopped()
                 raise typer.Exit(switch.exit_code) from None
+            finally:
+                if self.printer is not None:
+                    self.printer.end()
             if outcome is not None:
                 self._write_outcome(outcome)
             if switch.is_set():

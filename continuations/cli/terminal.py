@@ -23,6 +23,7 @@ _STYLES = {
     "busy": "magenta",
     "done": "green",
     "bad": "red",
+    "thought": "dim",
 }
 # rich folds lines at the width of the console, so the console gets a huge one.
 _UNLIMITED_WIDTH = 1_000_000_000

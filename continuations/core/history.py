@@ -122,7 +122,10 @@ def _indexes_to_keep(
     requests: list[int] = []
     for index in range(len(messages) - 1, head - 1, -1):
         is_summary = index + 1 == summary_number
-        if messages[index].role != "user" or is_summary:
+        message = messages[index]
+        if message.role == "user" and (message.metadata or {}).get("from") == "hook":
+            continue  # else it would take the place of the request of the user
+        if message.role != "user" or is_summary:
             if requests and not is_retry_request(messages[requests[-1]]):
                 break
             continue

@@ -112,6 +112,8 @@ class Prices:
         rates = self._rates.get(model)
         if rates is None or usage.currency or not usage.counted:
             return usage
+        if not usage.total_tokens and (rates.input or rates.output):
+            return usage  # the provider did not say what it bills
         cached = min(usage.cached_tokens, usage.input_tokens)
         reasoning = min(usage.reasoning_tokens, usage.output_tokens)
         units = (

@@ -117,6 +117,15 @@ class Budget:
         return None
 
 
+def budget_failure(budget: Budget | None, usage: Usage) -> Failure | None:
+    """Return why a run must end whose usage has reached its budget, or `None`."""
+    limit = None if budget is None else budget.reached_limit(usage)
+    if limit is None:
+        return None
+    reason = f"the budget of {limit} is used up. Start a new run with a larger one."
+    return Failure(code="budget", message=reason)
+
+
 def _decimal(cost: Decimal | str | int) -> Decimal:
     from decimal import Decimal  # noqa: PLC0415 - most runs have no such budget
 

@@ -6,6 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.core.actions import RunTool
+from continuations.core.call_events import RepeatAllowed
+from continuations.core.calls import Started
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
 from continuations.engine import side_task
 
 if TYPE_CHECKING:
@@ -64,6 +68,15 @@ class ActionTasks:
         if gate is not None:
             gate.close()
         return self.has_begun(action)
+
+    def with_starts_taken_back(self, state: RunState) -> RunState:
+        """Return a state in which the calls that have not begun are ready again."""
+        if state.run.status in ENDED_STATUSES:
+            return state
+        for call in list(state.calls.values()):
+            if isinstance(call.state, Started) and not self.has_begun(RunTool(call.id)):
+                state = advance(state, RepeatAllowed(call_id=call.id, never_began=True))
+        return state
 
     async def drop(self, actions: Iterable[Action]) -> None:
         """Stop the tasks of some actions, and forget them."""

@@ -159,11 +159,12 @@ class CallExaminer:
     ) -> ApprovalRequested | CallInvalid | None:
         """Ask the guardrails about a ready call that another process accepted.
 
-        Its code may have had no guardrail. A call that a person or a rule approved, or
-        that began before, is not asked about again.
+        Its code may have had no guardrail, or a person edited the arguments. A person
+        who approves answers a guardrail that asks, and not one that refuses. A call
+        that began before is not asked about again.
         """
-        decided = call.approved_digest is not None or call.attempts or call.stage
-        if decided or call.id in self.admission.examined_ids:
+        is_approved = call.approved_digest is not None
+        if call.attempts or call.stage or call.id in self.admission.examined_ids:
             return None
         agent = self.stack_binding.agent(state, call.frame_id)
         if agent.guardrails is None or not agent.guardrails.tools:
@@ -173,7 +174,7 @@ class CallExaminer:
         checked = await self.guarded(state, call, agent).guarded(arguments)
         if isinstance(checked, CallInvalid):
             return checked
-        if checked.trip is None:
+        if checked.trip is None or is_approved:
             return None
         tool = self.stack_binding.unchanged_tool(state, call)
         examined = ExaminedCall(

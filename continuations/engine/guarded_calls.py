@@ -76,8 +76,9 @@ class GuardedCall:
         return await self.guarded(arguments)
 
     async def guarded(self, arguments: str) -> CheckedCall | CallInvalid:
-        """Return a call unless a guardrail refuses it."""
+        """Return a call, with the trip of a guardrail that asks, or its refusal."""
         guardrails = self.agent.guardrails
+        asking: Trip | None = None
         for guardrail in guardrails.of_stage("tool") if guardrails is not None else ():
             name = guardrail.name or ""
             try:
@@ -91,10 +92,10 @@ class GuardedCall:
             if tripped is None:
                 continue
             trip = new_trip(self._path, self.call.frame_id, name, "tool", tripped)
-            if guardrail.on_trip == "ask":
-                return CheckedCall(arguments=arguments, trip=trip)
-            return self._refused(trip, fails=guardrail.on_trip == "fail")
-        return CheckedCall(arguments=arguments)
+            if guardrail.on_trip != "ask":
+                return self._refused(trip, fails=guardrail.on_trip == "fail")
+            asking = asking or trip
+        return CheckedCall(arguments=arguments, trip=asking)
 
     def _refused(self, trip: Trip, *, fails: bool) -> CallInvalid:
         failure = None
@@ -140,7 +141,7 @@ class GuardedCall:
             return CallRaised(call_id=call.id, code=HOOK_CODE, content=text)
         if isinstance(event, CallRaised):
             return CallRaised(call_id=call.id, code=event.code, content=text)
-        return CallReturned(call_id=call.id, content=text)
+        return replace(event, content=text)
 
     @property
     def _path(self) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # The code of an agent that ends because a hook refused its reply.
 REFUSED_CODE = "refused"
+# The metadata of messages that are not of a user: a compaction need not keep them.
+_OF_HOOK = '{"from":"hook"}'
 _ADDED_ROLES = ("user", "system", "developer")
 
 
@@ -113,7 +115,10 @@ class GuardedTurn:
             )
             if change is None:
                 return request
-            self.added = _added_messages(change)
+            added = _added_messages(change)
+            # They are stored already if a pending reply to them was lost.
+            if messages[len(messages) - len(added) :] != added:
+                self.added = added
             settings = _changed_settings(change)
         except HookProblem as problem:
             raise self._error("before_model", problem) from problem
@@ -156,7 +161,8 @@ class GuardedTurn:
             if not event.message.tool_call_ids and event.next_message is None:
                 event = await self._guarded(event)
         except ModelError as error:
-            add_cost(error, spent)
+            if self._frame.pending_reply is None:  # else the same reply is polled again
+                add_cost(error, spent)
             raise
         return replace(event, usage=spent + self.usage, added=self.added)
 
@@ -184,7 +190,7 @@ class GuardedTurn:
             case RefuseReply(reason=reason):
                 return self._refused(event, reason, REFUSED_CODE, retries=True)
             case Continue(text=text):
-                following = user_message(text)
+                following = user_message(text).with_metadata(_OF_HOOK)
                 return replace(event, output_error=None, next_message=following)
             case _:
                 return event
@@ -294,8 +300,10 @@ class GuardedTurn:
         except OutputInvalid:
             msg = "replied with an output that does not fit its output_type"
             raise HookProblem(msg) from None
-        fields = cast("Any", verdict if isinstance(verdict, dict) else vars(verdict))
-        return Tripped(str(fields["reason"])) if fields["tripped"] else None
+        fields = jsontext.as_object(verdict)
+        tripped = verdict.tripped if fields is None else fields["tripped"]
+        reason = verdict.reason if fields is None else fields["reason"]
+        return Tripped(str(reason)) if tripped else None
 
     # Errors -------------------------------------------------------------------
 
@@ -323,6 +331,8 @@ def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
         return None
     texts: list[str] = []
     for message in reversed(messages):
+        if message.metadata_json == _OF_HOOK:
+            continue
         if message.role != "user":
             break
         texts.append(message.content)
@@ -353,7 +363,7 @@ def _added_messages(change: ChangeRequest) -> tuple[Message, ...]:
                 "and developer messages can be added"
             )
             raise HookProblem(msg)
-        added.append(made)
+        added.append(made.with_metadata(_OF_HOOK))
     return tuple(added)
 
 

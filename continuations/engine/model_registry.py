@@ -14,7 +14,7 @@ from continuations.core.model_protocol import (
     ModelReply,
     PendingReply,
 )
-from continuations.core.usage import Usage
+from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
 from continuations.value_class import replace
@@ -36,6 +36,8 @@ _MAX_ATTEMPTS = 100
 _MAX_BILLED_REPEATS = 2
 _PAUSE_CHECK_INTERVAL = 0.25
 _MAX_REPLY_ID_CHARS = 500
+# No provider counts or bills more for one reply.
+_MAX_COUNT, _MAX_COST_UNITS = 2**53, 10**24
 
 # A model returns a reply, or the id of a reply that comes later.
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
@@ -136,7 +138,7 @@ class ModelRegistry:
 
     def _costs_of(self, agent: AskedAgent, error: ModelError) -> list[Usage]:
         usage = error.usage
-        return [self._with_cost(agent, usage)] if isinstance(usage, Usage) else []
+        return [self._with_cost(agent, usage)] if _is_usage(usage) else []
 
     def _with_cost(self, agent: AskedAgent, usage: Usage) -> Usage:
         name = agent.model_name
@@ -209,8 +211,8 @@ class ModelRegistry:
             return answer
         msg = (
             f"run {request.run_id}: the model of agent {agent.name!r} did not return a "
-            "ModelReply with an assistant message. Correct the model, then resume the "
-            "run."
+            "ModelReply with an assistant message and a usage of whole numbers from 0. "
+            "Correct the model, then resume the run."
         )
         raise ModelError(msg, run_id=request.run_id)
 
@@ -243,7 +245,9 @@ async def _may_ask_again(
 
 
 def _is_reply(value: object) -> TypeGuard[ModelReply]:
-    return isinstance(value, ModelReply) and value.message.role == "assistant"
+    if not isinstance(value, ModelReply) or not _has_usage(value):
+        return False
+    return value.message.role == "assistant"
 
 
 def _is_pending(value: Any) -> TypeGuard[PendingReply]:
@@ -264,7 +268,16 @@ def _is_lost(value: Any) -> TypeGuard[LostReply]:
 
 
 def _has_usage(value: Any) -> bool:
-    return isinstance(value.usage, Usage)
+    return _is_usage(value.usage)
+
+
+def _is_usage(usage: Any) -> bool:
+    if not isinstance(usage, Usage):
+        return False
+    counts = [getattr(usage, name) for name in (*USAGE_COUNTS, "priced")]
+    is_counted = all(type(count) is int and 0 <= count < _MAX_COUNT for count in counts)
+    units = usage.cost_units
+    return is_counted and type(units) is int and 0 <= units <= _MAX_COST_UNITS
 
 
 def _is_text(value: object) -> bool:

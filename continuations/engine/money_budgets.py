@@ -69,6 +69,12 @@ def _models_of(agent: AgentProtocol) -> list[Any]:
     """Return the models that may be asked for an agent, also for its summaries."""
     writer = agent.compaction and agent.compaction.summary_agent
     models = [agent.model, writer.model if writer else None]
+    if agent.guardrails is not None:
+        checks = (
+            *agent.guardrails.of_stage("input"),
+            *agent.guardrails.of_stage("output"),
+        )
+        models += [each.agent.model for each in checks if each.agent is not None]
     # Without a model, the first turn raises an error.
     return [model for model in models if model is not None]
 

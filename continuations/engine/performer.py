@@ -254,7 +254,9 @@ class Performer:
             call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
         if isinstance(verdict, ToolWait):
-            return self._parked_by_verification(state, call, tool, verdict)
+            changed = context.call_state
+            patch = None if changed is None else changed.take_patch()
+            return self._parked_by_verification(state, call, tool, verdict, patch)
         from continuations.engine.verification import verification_event  # noqa: PLC0415 - rarely needed
 
         event = verification_event(self.ports, state, call, tool, verdict)
@@ -276,12 +278,15 @@ class Performer:
         call: CallRow,
         tool: ToolProtocol,
         asked: ToolWait[Any],
+        patch: str | None,
     ) -> Event:
         """Return the event of a job that began before the worker died."""
         if call.stage:
             return Unverified(call_id=call.id)  # an `on_answer` function opens no wait
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
-        event = parked_calls.park(state, call, tool, asked, now=now, ulid=ulid)
+        event = parked_calls.park(
+            state, call, tool, asked, now=now, ulid=ulid, patch=patch
+        )
         is_parked = isinstance(event, CallParked)
         return event if is_parked else Unverified(call_id=call.id)

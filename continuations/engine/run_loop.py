@@ -24,14 +24,14 @@ from continuations.core.call_events import (
     CallRaised,
     CallReturned,
     CallStarted,
+    Denied,
     RepeatAllowed,
     SubAgentStarted,
 )
-from continuations.core.calls import Started
 from continuations.core.events import FrameWatched, ModelReplied
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.core.run import ENDED_STATUSES, Failure, budget_failure
 from continuations.engine.action_tasks import ActionTasks
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.engine.last_look import something_comes_first
@@ -41,6 +41,7 @@ from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
     ContinuationsError,
     FormatError,
+    IllegalTransition,
     ModelError,
     StoreError,
 )
@@ -105,6 +106,8 @@ class RunLoop:
         self._inbox_messages = inbox_messages
         self._should_pause = run_options.should_pause
         self._paused = False
+        # It is applied at the end: a process that takes over before that asks again.
+        self._last_refusal: CallInvalid | Denied | None = None
         # The events that must be saved are numbered: the last one, and the last one
         # that a commit saved. Number 1 is the state at the beginning, because the first
         # commit takes the claim, before any action.
@@ -139,7 +142,15 @@ class RunLoop:
             self.call_interrupted = await self._actions.cancel_all(
                 self.state, self._commit_task
             )
-            self._take_back_starts()
+            self.state = self._actions.with_starts_taken_back(self.state)
+
+    @property
+    def ending_state(self) -> RunState:
+        """`state` with the refusal because of which the run must end, if any."""
+        if self._last_refusal is not None:
+            with suppress(IllegalTransition):  # the call was cancelled meanwhile
+                return advance(self.state, self._last_refusal)
+        return self.state
 
     @property
     def arrivals_taken_in(self) -> Arrivals:
@@ -186,7 +197,7 @@ class RunLoop:
         while True:
             applied_any = False
             for action in plan(self.state):
-                if isinstance(action, ExamineCall):
+                if isinstance(action, ExamineCall) and self._last_refusal is None:
                     event = await self._performer.examine(self.state, action.call_id)
                 elif isinstance(action, RecordStart) and self._may_record_starts:
                     event = await self._performer.start_event(
@@ -225,12 +236,8 @@ class RunLoop:
         """Return whether no model may be asked any more; then `failure` is set."""
         if self.state.frames[frame_id].pending_reply is not None:
             return self.failure is not None  # it is paid for, so it may be polled
-        budget, usage = self.state.run.budget, self.state.run.limited_usage
-        if limit := budget and budget.reached_limit(usage):
-            reason = (
-                f"the budget of {limit} is used up. Start a new run with a larger one."
-            )
-            self.failure = Failure(code="budget", message=reason)
+        run = self.state.run
+        self.failure = budget_failure(run.budget, run.limited_usage) or self.failure
         return self.failure is not None
 
     @property
@@ -366,6 +373,9 @@ class RunLoop:
                 self.late_arrivals = self.late_arrivals.followed_by(late)
 
     def _apply(self, event: Event) -> None:
+        if isinstance(event, CallInvalid | Denied) and event.failure is not None:
+            self.failure, self._last_refusal = event.failure, event
+            return
         if isinstance(event, ModelReplied) and self._ends_paused_run(event):
             # Its last reply is confirmed after `unpause`.
             event = replace(event, is_final=False)
@@ -380,21 +390,7 @@ class RunLoop:
             isinstance(event, CallStarted) and self.state.calls[event.call_id].attempts
         )
         self.state = advance(self.state, event)
-        self.failure = self.failure or getattr(event, "failure", None)
         if not may_be_lost:
             self._last_event_to_save += 1
         if not derived and not repeats:
             self._progress += 1
-
-    # The end ------------------------------------------------------------------
-
-    def _take_back_starts(self) -> None:
-        """Record that the calls which have not begun are ready, and not started."""
-        if self.state.run.status in ENDED_STATUSES:
-            return
-        for call in list(self.state.calls.values()):
-            if not isinstance(call.state, Started):
-                continue
-            if not self._actions.has_begun(RunTool(call.id)):
-                event = RepeatAllowed(call_id=call.id, never_began=True)
-                self.state = advance(self.state, event)

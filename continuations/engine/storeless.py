@@ -365,7 +365,7 @@ async def _run_loop(
     await loop.run()
     state = loop.state
     if loop.failure is not None:
-        state = advance(state, RunStopped(failure=loop.failure))
+        state = advance(loop.ending_state, RunStopped(failure=loop.failure))
     continuation = Continuation(claims.released(state))
     if loop.model_error is not None:
         # Without it, the error would lose everything that was done so far.

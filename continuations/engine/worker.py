@@ -338,7 +338,7 @@ class Worker:
             if not journal.holds_a_claim:
                 await journal.commit(loop.state, progressed=False)
             ender = self._ender(before, journal)
-            ended = await ender.end_as_failed(loop.state, loop.failure)
+            ended = await ender.end_as_failed(loop.ending_state, loop.failure)
             return ended, arrived
         stopped_by = loop.model_error or loop.look_error
         if stopped_by is not None:

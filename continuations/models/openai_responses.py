@@ -266,7 +266,12 @@ class OpenAIResponses:
         if response is None or responses_reply.is_pending(response):
             return PendingReply(id=reply_id, poll_after=self._poll_after)
         if not responses_reply.is_lost(response):
-            return responses_reply.reply_of(response)
+            try:
+                return responses_reply.reply_of(response)
+            except UnusableReply as unusable:
+                # The provider would return the same response to each poll.
+                quoted = errors.quote_provider(unusable.provider_text)
+                return LostReply(reason=f"{unusable}{quoted}", usage=unusable.usage)
         reason = f"the response is {response.get('status')}"
         lost = responses_reply.provider_error(response, reason)
         quoted = errors.quote_provider(lost.provider_text)

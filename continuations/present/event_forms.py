@@ -6,19 +6,23 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.live_events import BaseLiveEvent
 from continuations.core.run import Failure
 from continuations.core.waits import Wait
 from continuations.present.json_forms import wait_json
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.live_events import RunEvent
 
 _END_OF_JSON_TEXT = "_json"
 
 
-def event_json(event: StreamEvent) -> dict[str, Any]:
-    """Return an event as JSON values (`event`): its fields and its `type`."""
+def event_json(event: RunEvent) -> dict[str, Any]:
+    """Return an event as JSON values: its fields and its `type`.
+
+    The form of a stored event is `event`, that of a live one `live_event`.
+    """
     form: dict[str, Any] = {"type": type(event).__name__}
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
@@ -28,7 +32,8 @@ def event_json(event: StreamEvent) -> dict[str, Any]:
         else:
             form[name] = _plain(value)
     form["path"] = list(event.path)
-    form["at"] = utc_text(event.at)
+    if not isinstance(event, BaseLiveEvent):
+        form["at"] = utc_text(event.at)
     return form
 
 

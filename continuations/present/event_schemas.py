@@ -87,6 +87,27 @@ _TYPES: tuple[tuple[str, str, Json], ...] = (
     ),
 )
 
+_LIVE: Json = {
+    "run_id": TEXT,
+    "frame": TEXT,
+    "path": _COMMON["path"],
+    "turn": described(COUNT, "The model's turn in the frame, from 1."),
+    "fence": described(
+        COUNT, "The version under which the worker began; later ones replace the event."
+    ),
+    "attempt": described(COUNT, "The attempt under this fence, from 1."),
+    "index": described(COUNT, "The place within the attempt, from 0."),
+}
+_LIVE_TYPES: tuple[tuple[str, str, Json], ...] = (
+    ("TextDelta", "A part of a reply that a model is writing.", {"text": TEXT}),
+    ("ReasoningDelta", "A part of what a model thinks.", {"text": TEXT}),
+    (
+        "CallProgress",
+        "A tool reported its progress.",
+        {"call": TEXT, "tool": TEXT, "value": described({}, "The reported value.")},
+    ),
+)
+
 
 def event_definitions() -> Json:
     """Return the schemas of events by name."""
@@ -94,8 +115,16 @@ def event_definitions() -> Json:
         object_form(text, {"type": {"const": name}, **_COMMON, **fields})
         for name, text, fields in _TYPES
     ]
+    live_forms = [
+        object_form(text, {"type": {"const": name}, **_LIVE, **fields})
+        for name, text, fields in _LIVE_TYPES
+    ]
     return {
         "event": {"description": "One event of a run.", "oneOf": forms},
+        "live_event": {
+            "description": "An event that exists only while a worker runs.",
+            "oneOf": live_forms,
+        },
         "event_page": object_form(
             "One page of the events of a run.",
             {

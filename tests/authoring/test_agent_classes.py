@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -219,3 +220,83 @@ def test_arguments_of_a_task_are_checked() -> None:
     wrong: Any = "cats"
     with pytest.raises(InvalidInput, match=r"task guide_tell: the arguments"):
         Guide().tell.input(wrong)
+
+
+def test_tool_that_overrides_one_without_approval_asks() -> None:
+    """Also if the tool of the parent was read before, as `super()` does."""
+
+    class Careful(SupportDesk):
+        approval: Any = None
+
+        def __init__(self) -> None:
+            self.unchecked = super().refund
+            super().__init__()
+
+        @tool(approval=True)
+        def refund(self, cents: int) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+            """Pay money back after an approval."""
+            return f"paid {cents} with care"
+
+    desk = Careful()
+    assert desk.refund is not desk.unchecked
+    assert desk.tools_by_name["refund"].approval is not None
+
+
+def make_payment(*, approval: bool) -> Any:
+    """Return a tool for the body of a class."""
+
+    @tool(approval=approval)
+    def pay(self: Any, cents: int) -> str:
+        """Pay."""
+        return f"{self} {cents}"
+
+    return pay
+
+
+def test_tools_of_one_function_name_are_different() -> None:
+    class Bank:
+        small = make_payment(approval=False)
+        large = make_payment(approval=True)
+
+    bank = Bank()
+    assert bank.large.approval is not None
+    assert bank.small.approval is None
+
+
+def test_tools_of_a_copy_belong_to_the_copy() -> None:
+    class Bank:
+        account = "A"
+
+        @tool
+        def pay(self, cents: int) -> str:
+            """Pay."""
+            return f"{self.account} {cents}"
+
+    bank = Bank()
+    assert "A 5" == bank.pay(5)
+    other = copy.copy(bank)
+    other.account = "B"
+    assert "B 5" == other.pay(5)
+    assert "A 5" == bank.pay(5)
+
+
+def test_task_of_a_parent_and_of_its_child_are_different() -> None:
+    class Parent(Agent):
+        @task
+        def plan(self, brief: str) -> str:
+            """Plan."""
+            raise NotImplementedError
+
+    class Child(Parent):
+        def __init__(self) -> None:
+            super().__init__()
+            self.old = super().plan
+
+        @task
+        def plan(self, brief: str) -> str:
+            """Plan with care."""
+            raise NotImplementedError
+
+    child = Child()
+    assert "Plan." == child.old.instructions
+    assert "Plan with care." == child.plan.instructions

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, ApprovalPolicy, Runner, ToolWait, ask, sleep, tool
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Runner,
+    ToolContext,
+    ToolWait,
+    ask,
+    sleep,
+    tool,
+)
 from continuations.models.interface import ModelDelta
 from continuations.models.scripted import ScriptedModel, ToolCall
 
@@ -111,8 +120,41 @@ class WritingModel(ScriptedModel):
         return await super().reply(replace(request, on_delta=None))
 
 
-TOOLS = {
+TOOLS: dict[str, Any] = {
     each.name: each for each in (refund, ask_address, ask_colour, nap, search, hire)
 }
 agent = Agent("support", tools=list(TOOLS.values()), model=WritingModel(reply))
 runner = Runner(agent, store="file:runs", lease=2)
+
+
+@tool(read_only=True)
+def count_money(ctx: ToolContext) -> str:
+    """Count the money."""
+    ctx.progress({"counted": 5})
+    return "5 coins"
+
+
+def boss_reply(request: ModelRequest) -> Any:
+    """Ask the agent `support` first, then reply in two lines."""
+    if request.messages[-1].role == "tool":
+        return "Support has replied.\nThe end."
+    return ToolCall("support", {"input": request.messages[-1].data["content"]})
+
+
+class ThinkingModel(ScriptedModel):
+    """Thinks aloud before each text, and begins the first text anew."""
+
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Reply after a thought."""
+        if request.on_delta is not None and request.messages[-1].role == "tool":
+            await request.on_delta(ModelDelta(kind="reasoning", text="hm, "))
+            await request.on_delta(ModelDelta(kind="reasoning", text="well"))
+            await request.on_delta(ModelDelta(kind="text", text="Supp"))
+            await request.on_delta(ModelDelta(kind="restart"))
+        return await super().reply(request)
+
+
+TOOLS["count_money"] = count_money
+support = Agent("support", tools=list(TOOLS.values()), model=WritingModel(reply))
+boss = Agent("boss", tools=[support], model=ThinkingModel(boss_reply))
+nested = Runner(boss, store="file:runs", lease=2)

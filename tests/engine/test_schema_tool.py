@@ -231,7 +231,7 @@ class OwnTool:
         self.model_text_digest = inner.model_text_digest
         self.version = inner.version
         self.approval = inner.approval
-        self.read_only = self.repeatable = self.verifiable = False
+        self.read_only = self.writes_state = self.repeatable = self.verifiable = False
         self.timeout = inner.timeout
         self.on_timeout = inner.on_timeout
         self.sub_agent = inner.sub_agent

@@ -24,6 +24,21 @@ CLASSES = Area(
             names=("clerk", "instruction", "instructions"),
         ),
         Case(
+            "agent-approval-changed",
+            InvalidInput,
+            'Agent("clerk", tools=[book]).approval = True',
+            'Agent("clerk", tools=[book], approval=True)',
+            names=("clerk", "approval"),
+        ),
+        Case(
+            "agent-copied",
+            InvalidInput,
+            'copy(Agent("clerk"))',
+            'Agent("clerk")',
+            setup="from copy import copy",
+            names=("clerk",),
+        ),
+        Case(
             "tool-method-without-object",
             InvalidInput,
             'Agent("clerk", tools=[Bank.transfer])',

@@ -289,6 +289,14 @@ USAGE = Area(
             names=("--timeout", "--wait-if-busy"),
         ),
         Case(
+            "cli-stream-without-work",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--no-work", "--stream")',
+            'cli("start", TASK, "--app", "payroll:agent", "--stream")',
+            setup=_APP,
+            names=("--stream", "--no-work"),
+        ),
+        Case(
             "cli-extra-missing",
             _USAGE,
             'cli("waiting")',

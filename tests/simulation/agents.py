@@ -16,6 +16,7 @@ from continuations import Agent, ApprovalPolicy, Compaction, ModelError
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
+from tests.simulation.guarded_tools import GUARDRAILS, HOOKS, REFUSED_TASK
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
 from tests.simulation.state_tools import Kept
@@ -229,6 +230,7 @@ class Tree:
     model: type[SimModel] = SimModel
     state: type[Any] | None = None
     compaction: Compaction | None = None
+    guarded: bool = False
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -257,6 +259,8 @@ class Tree:
                 model=model,
                 compaction=shortened,
                 state=self.state,
+                hooks=HOOKS if self.guarded else None,
+                guardrails=GUARDRAILS if self.guarded else None,
             )
 
         def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
@@ -650,6 +654,38 @@ STATE_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose agents have hooks and guardrails.
+GUARDED_TREES: dict[str, Tree] = {
+    "guarded": Tree(
+        "guarded",
+        {
+            "go": [
+                [("pay", "22"), ("act", "22"), ("push", "3")],
+                [("pay", "1"), ("act", "1"), ("act", "3")],
+                [("pay", "3"), ("push", "2"), ("keep", "1")],
+                [("keep", "22"), ("keep", "1")],
+                "end",
+            ]
+        },
+        {},
+        state=Kept,
+        guarded=True,
+    ),
+    "guarded_deep": Tree(
+        "guarded_deep",
+        {
+            "go": [[("hr", "A"), ("act", "22"), ("clerk", REFUSED_TASK)], "end"],
+            "A": [[("clerk", "B"), ("keep", "1")], [("keep", "22")], "A end"],
+            "B": [[("pay", "22"), ("push", "3")], [("act", "2")], "B end"],
+            REFUSED_TASK: ["refused end"],
+        },
+        {"hr": {"clerk": {}}, "clerk": {}},
+        state=Kept,
+        guarded=True,
+    ),
+}
+
+
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
     return list(TREES)
@@ -674,6 +710,7 @@ _BY_NAME = (
     | POLICY_TREES
     | THREAD_TREES
     | STATE_TREES
+    | GUARDED_TREES
 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tests.simulation.agents import (
+    GUARDED_TREES,
     POLICY_TREES,
     SHORTENED_TREES,
     STATE_TREES,
@@ -107,6 +108,11 @@ STATES = Family(
     number=8, trees=tuple(STATE_TREES), roles=_no_roles, deployment_rate=0.0
 )
 
+# Without deployments, as the calls of these trees change states too.
+GUARDS = Family(
+    number=10, trees=tuple(GUARDED_TREES), roles=_no_roles, deployment_rate=0.0
+)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -120,6 +126,7 @@ FAMILIES: dict[str, Family] = {
     "threads": THREADS,
     "states": STATES,
     "compactions": COMPACTIONS,
+    "guards": GUARDS,
 }
 
 

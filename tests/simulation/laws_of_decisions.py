@@ -16,7 +16,7 @@ from continuations.errors import (
     ContinuationsError,
 )
 from continuations.ledger import layout
-from tests.simulation import laws_of_policy
+from tests.simulation import laws_of_guards, laws_of_policy
 from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.processes import EPOCH, wall_time
 from tests.simulation.tools import TOOLS
@@ -375,6 +375,8 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
         requests = requests_of(evidence, wait.run_id)
         if any(each.call_id or each.message_number for each in requests):
             continue  # perhaps an operator or a message cancelled the call
+        if laws_of_guards.refused_by_guardrail(evidence, record):
+            continue
         ran = any(
             effect.began_at > record.decided_at
             for effect in effects_of(evidence, record)

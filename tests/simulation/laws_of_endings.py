@@ -11,6 +11,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from tests.simulation.agents import (
     EVENT_TREES,
+    GUARDED_TREES,
     JOB_TREES,
     POISON_TREES,
     POLICY_TREES,
@@ -227,7 +228,13 @@ def uninterrupted_end(tree: str) -> tuple[str, ...]:
 def cache_uninterrupted_ends() -> None:
     """Compute all expected ends now: they must come from code without a mutant."""
     all_trees = (*TREES, *TIMEOUT_TREES, *WAITING_TREES, *EVENT_TREES, *JOB_TREES)
-    for tree in (*all_trees, *VOTING_TREES, *POLICY_TREES, *SHORTENED_TREES):
+    for tree in (
+        *all_trees,
+        *VOTING_TREES,
+        *POLICY_TREES,
+        *SHORTENED_TREES,
+        *GUARDED_TREES,
+    ):
         uninterrupted_end(tree)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from tests.simulation.agents import STATE_TREES
+from tests.simulation.agents import GUARDED_TREES, STATE_TREES
 from tests.simulation.state_tools import RESULT
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ def state_is_the_replay_of_its_changes(evidence: Evidence) -> str | None:
     call read. A call that did not return changed nothing.
     """
     for run_id, history in evidence.runs.items():
-        if evidence.environment.tree_of_run.get(run_id) not in STATE_TREES:
+        if (
+            evidence.environment.tree_of_run.get(run_id)
+            not in STATE_TREES | GUARDED_TREES
+        ):
             continue
         for version in history.versions:
             for frame in version.state.frames.values():

@@ -16,6 +16,7 @@ from tests.simulation.mutants import (
     denial_mutants,
     drive_mutants,
     event_mutants,
+    guard_mutants,
     index_mutants,
     job_mutants,
     marker_mutants,
@@ -55,6 +56,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     thread_mutants.MUTANTS,
     state_mutants.MUTANTS,
     compaction_mutants.MUTANTS,
+    guard_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

@@ -254,4 +254,21 @@ SEEDS: dict[str, tuple[int, str]] = {
         "model_reads_committed_messages",
     ),
     "a_summary_is_asked_twice": (9000000, "stored_summary_is_not_asked_again"),
+    "the_hook_runs_after_the_approval": (
+        10000000,
+        "executed_equals_accepted_after_the_hook",
+    ),
+    "guardrails_are_ignored_after_a_crash": (
+        10000001,
+        "refused_by_a_guardrail_never_runs",
+    ),
+    "a_question_hides_a_refusal": (10000000, "refused_by_a_guardrail_never_runs"),
+    "edited_arguments_are_not_checked": (10000027, "refused_by_a_guardrail_never_runs"),
+    "inputs_of_sub_agents_are_not_checked": (
+        10000001,
+        "refused_by_a_guardrail_never_runs",
+    ),
+    "after_tool_loses_the_changes": (10000000, "state_is_the_replay_of_its_changes"),
+    "a_trip_is_not_recorded": (10000000, "each_trip_is_told_once"),
+    "a_trip_is_recorded_twice": (10000000, "each_trip_is_told_once"),
 }
