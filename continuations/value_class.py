@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["dataclass", "replace"]
 
-# `attrgetter` of fewer names does not return a tuple.
-_TWO = 2
+# `attrgetter` returns a tuple for at least two names.
+_MIN_TUPLE = 2
 _Fields: TypeAlias = tuple[Field[Any], ...]
 
 
@@ -68,7 +68,7 @@ _readers: dict[type[Any], Callable[[object], dict[str, Any]]] = {}
 
 def _named_reader(names: list[str]) -> Callable[[object], dict[str, Any]]:
     """Return a function that returns the values of some fields by name."""
-    if len(names) < _TWO:
+    if len(names) < _MIN_TUPLE:
         return lambda value: {name: getattr(value, name) for name in names}
     read = attrgetter(*names)
     return lambda value: dict(zip(names, read(value), strict=True))

@@ -91,16 +91,18 @@ class EventPrinter:
 
     def _repeats(self, event: run_stream.MessageAdded) -> bool:
         """Return whether a message has only a text that was printed."""
-        content = event.message.get("content")
-        if event.message.get("role") == "tool" and content in self._returned:
+        role, content = event.message.get("role"), event.message.get("content")
+        if role == "assistant":
+            text = self._written.take(event.frame)
+            if len(event.path) == 1:
+                self._root_text = text
+            return bool(text) and text == content
+        # The content of a message with files is a list.
+        is_text = role == "tool" and isinstance(content, str)
+        if is_text and content in self._returned:
             self._returned.remove(content)
             return True
-        if event.message.get("role") != "assistant":
-            return False
-        text = self._written.take(event.frame)
-        if len(event.path) == 1:
-            self._root_text = text
-        return bool(text) and text == content
+        return False
 
 
 def _without_output(event: EndEvent, shown: str) -> EndEvent:

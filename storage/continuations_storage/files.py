@@ -48,6 +48,7 @@ from continuations_storage.stored_file import (
     flush_before_use,
     is_folder,
     is_unflushed_file,
+    missing_flushes,
     read_file,
     unlink,
 )
@@ -68,6 +69,7 @@ _TEMPORARY_FOLDER = ".tmp+"
 _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 16
+_MAX_SMALL = 1 << 20
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
 _workers = DaemonThreadPool(32, "continuations-file")
@@ -94,6 +96,8 @@ class FileStore:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._folders = FolderTree(_absolute_path(os.fspath(root)))
         self._creates = StepGroups(_workers)
+        # A small body, such as the renewal of a claim, does not wait for these.
+        self._large_creates = StepGroups(_workers)
         self._deletes = StepGroups(_workers)
         self._create_count = 0
         self._needs_names = False
@@ -120,7 +124,8 @@ class FileStore:
             StorageError: As `Store.create` states.
         """
         segments = split_key(key)
-        return await self._creates.run(self._publish(key, segments, body))
+        groups = self._creates if len(body) <= _MAX_SMALL else self._large_creates
+        return await groups.run(self._publish(key, segments, body))
 
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise `NotFound`; see `Store.read`.
@@ -258,7 +263,7 @@ class FileStore:
             yield from self._folders.ensure_durable(
                 folder, above, file.written_at, *before
             )
-            self._link(key, segments, file, folder)
+            yield from self._link(key, segments, file, folder)
             yield from _flush_published(key, folder, name, *after)
             file.mark_flushed()
         return datetime.fromtimestamp(file.written_at, UTC)
@@ -271,7 +276,7 @@ class FileStore:
 
     def _link(
         self, key: str, segments: list[str], file: NewFile, folder: Folder
-    ) -> None:
+    ) -> Generator[Sequence[Flush]]:
         try:
             file.link(folder, segments[-1])
         except FileNotFoundError:
@@ -280,13 +285,15 @@ class FileStore:
             if _has_key(key, file):
                 return
             if isinstance(cause, FileExistsError):
-                self._raise_taken(key, segments, folder)
+                yield from self._raise_taken(key, segments, folder)
             if cause.errno in NO_HARD_LINKS:
                 detail = f"its file system has no hard links ({cause.strerror})"
                 raise Unsafe(key, f"{detail}; ext4, XFS and btrfs have them") from cause
             raise
 
-    def _raise_taken(self, key: str, segments: list[str], folder: Folder) -> NoReturn:
+    def _raise_taken(
+        self, key: str, segments: list[str], folder: Folder
+    ) -> Generator[Sequence[Flush], None, NoReturn]:
         name = segments[-1]
         if is_folder(folder.descriptor, name):
             try:
@@ -300,9 +307,10 @@ class FileStore:
             raise InvalidKey(key, detail)
         # The caller acts on the existing body, so that body must be durable.
         if is_unflushed_file(folder.descriptor, name):
-            flush_before_use(folder, name)
+            with missing_flushes(folder, name) as flushes:
+                yield flushes
         else:
-            flush_folder(folder.descriptor)
+            yield [(flush_folder, folder.descriptor)]
         raise AlreadyExists(key)
 
     def _remove(

@@ -10,12 +10,13 @@ thread. Sixteen creates at a time then spent more time on that than on their wor
 
 from __future__ import annotations
 
-import os
 import threading
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from continuations_storage.fork_safety import PerProcess
 from continuations_storage.thread_pool import AwaitedResult, DaemonThreadPool
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class StepGroups:
 
     def __init__(self, pool: DaemonThreadPool) -> None:
         self._pool = pool
-        self._waiting = _Waiting()
+        self._waiting = PerProcess(_Waiting)  # its thread does not survive a fork
 
     async def run(self, steps: Generator[Sequence[Flush], None, T]) -> T:
         """Make an operation, and return its result.
@@ -55,10 +56,14 @@ class StepGroups:
             Exception: The exception of the operation.
         """
         operation = _Operation(steps)
-        if self._waiting.pid != os.getpid():
-            self._waiting = _Waiting()  # its thread does not survive a fork
-        if self._waiting.add(operation):
-            self._pool.start(_GroupWork(self._waiting))
+        waiting = self._waiting()
+        try:
+            if waiting.add(operation):
+                self._pool.start(_GroupWork(self._pool, waiting))
+        except BaseException:  # Ctrl-C, for example
+            if waiting.abandon(operation):
+                self._pool.start(_GroupWork(self._pool, waiting))
+            raise
         return cast("T", await operation.future)
 
 
@@ -97,7 +102,6 @@ class _Waiting:
     """The operations of one process that no group has yet."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
         self._lock = threading.Lock()
         self._operations: list[_Operation] = []
         self._is_worked_on = False
@@ -109,27 +113,43 @@ class _Waiting:
             start, self._is_worked_on = not self._is_worked_on, True
         return start
 
+    def abandon(self, operation: _Operation) -> bool:
+        """Remove an operation that may have no thread; return whether others wait."""
+        with self._lock:
+            with suppress(ValueError):
+                self._operations.remove(operation)
+            # The next one starts a thread. A second thread does no harm.
+            self._is_worked_on = False
+            return bool(self._operations)
+
     def next_group(self) -> list[_Operation]:
-        """Remove and return a group; if it is empty, the thread ends its work."""
+        """Remove and return a group."""
         with self._lock:
             group = self._operations[:_MAX_GROUP]
             del self._operations[:_MAX_GROUP]
-            self._is_worked_on = bool(group)
         return group
+
+    def goes_on(self) -> bool:
+        """Return whether operations wait; if none does, the thread ends its work."""
+        with self._lock:
+            goes_on = self._is_worked_on = bool(self._operations)
+        return goes_on
 
 
 class _GroupWork:
-    """The work of a thread: group after group, until no operation waits."""
+    """The work of a thread: one group. Other work of the pool goes before the next."""
 
-    def __init__(self, waiting: _Waiting) -> None:
+    def __init__(self, pool: DaemonThreadPool, waiting: _Waiting) -> None:
+        self._pool = pool
         self._waiting = waiting
 
     def run(self) -> None:
-        while group := self._waiting.next_group():
-            _make_group(group)
+        _make_group(self._waiting.next_group())
 
     def deliver(self) -> None:
-        """Do nothing: each operation has delivered its own result."""
+        """Queue the next group; each operation has delivered its own result."""
+        if self._waiting.goes_on():
+            self._pool.start(self)
 
 
 def _make_group(group: Sequence[_Operation]) -> None:

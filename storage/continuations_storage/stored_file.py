@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from continuations_storage.filesystem import flush, flush_folder
@@ -12,12 +13,16 @@ from continuations_storage.new_file import is_unflushed
 from continuations_storage.step_groups import flush_together
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from continuations_storage.filesystem import Folder
+    from continuations_storage.step_groups import Flush
 
 __all__ = [
     "flush_before_use",
     "is_folder",
     "is_unflushed_file",
+    "missing_flushes",
     "read_file",
     "unlink",
 ]
@@ -29,16 +34,21 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 def flush_before_use(folder: Folder, name: str) -> None:
     """Finish the flushes of a creator that is not done; see `FileStore`."""
+    with missing_flushes(folder, name) as flushes:
+        try:
+            flush_together(flushes)
+        except OSError as cause:
+            if cause.errno != errno.EROFS:  # a read-only file system has no writers
+                raise
+
+
+@contextmanager
+def missing_flushes(folder: Folder, name: str) -> Generator[list[Flush]]:
+    """Return the flushes of a creator that is not done, and keep its file open."""
     descriptor = os.open(name, _READ, dir_fd=folder.descriptor)
     try:
-        if os.fstat(descriptor).st_size:
-            flush_folder(folder.descriptor)
-        else:
-            names = (flush_folder, folder.descriptor)
-            flush_together([(flush, descriptor), names])
-    except OSError as cause:
-        if cause.errno != errno.EROFS:  # a read-only file system has no writers
-            raise
+        body = [] if os.fstat(descriptor).st_size else [(flush, descriptor)]
+        yield [*body, (flush_folder, folder.descriptor)]
     finally:
         os.close(descriptor)
 

@@ -15,7 +15,7 @@ import os
 import threading
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class _ProcessThreads:
             self._unfinished += 1
             start = self._threads < min(self._unfinished, max_threads)
             self._threads += start
-        self._queue.put(call)
+            self._queue.put(call)
         if start:
             self._start_thread(name)
 
@@ -192,19 +192,20 @@ class _ProcessThreads:
             threading.Thread(target=self._run_calls, name=name, daemon=True).start()
         except RuntimeError:
             # The system allows no more threads. The other threads run the function. If
-            # the pool has no other thread, the calling thread runs it.
+            # the pool has no other thread, the calling thread runs all that wait.
             with self._lock:
                 self._threads -= 1
                 alone = self._threads == 0
             if alone:
-                self._run_next_call()
+                with suppress(Empty):
+                    while True:
+                        self._run_call(self._queue.get_nowait())
 
     def _run_calls(self) -> None:
         while True:
-            self._run_next_call()
+            self._run_call(self._queue.get())
 
-    def _run_next_call(self) -> None:
-        call = self._queue.get()
+    def _run_call(self, call: PoolCall) -> None:
         call.run()
         # Before the delivery: the caller's next call can take this thread.
         with self._lock:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from continuations.cli.event_printer import EventPrinter
+from continuations.events import MessageAdded
 from tests.cli.terminal_process import CTRL_C, TerminalProcess
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
 from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:
     import subprocess
+
+    import pytest
 
     from tests.cli.command_line import CommandLine
 
@@ -173,6 +178,24 @@ def test_text_cannot_forge_a_step(cli: CommandLine) -> None:
     lines = cli.run_in_process("start", text, *OPTIONS).out.split("\n")
     assert not any(line.startswith("9.9") for line in lines)
     assert "  9.9 2026-01-01 run finished\\u202e" in lines
+
+
+def test_message_of_several_parts_is_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [{"type": "text", "text": "a receipt"}]
+    for role in ("user", "tool"):
+        message = {"role": role, "content": parts, "tool_call_id": "t1"}
+        EventPrinter(as_json=False)(
+            MessageAdded(
+                cursor="3.1",
+                run_id="j1",
+                frame="f1",
+                path=("boss",),
+                at=datetime(2026, 1, 2, tzinfo=UTC),
+                message_json=json.dumps(message),
+            )
+        )
+    lines = capsys.readouterr().out.splitlines()
+    assert ["3.1", "3.1"] == [line.split()[0] for line in lines]
 
 
 def test_wrong_options(cli: CommandLine) -> None:

@@ -11,29 +11,33 @@ import subprocess
 import sys
 import threading
 from contextlib import asynccontextmanager
+from itertools import count, product
 from textwrap import dedent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from continuations_storage import FileStore
 from continuations_storage.errors import AlreadyExists, StorageError
+from continuations_storage.step_groups import StepGroups
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
     from datetime import datetime
     from pathlib import Path
-
-    import pytest
+    from types import FrameType
 
     from continuations_storage.step_groups import Flush
-    from continuations_storage.thread_pool import PoolCall
 
 _KEYS = [f"folder/{number:02d}" for number in range(16)]
+_GROUP = 32
+_MORE_THAN_LINES_OF_RUN = 9
 
 
 @asynccontextmanager
-async def busy(store: FileStore) -> AsyncGenerator[None]:
-    """Keep the thread of the creates busy, so that all others form one group."""
+async def busy(groups: StepGroups) -> AsyncGenerator[None]:
+    """Keep the thread of the groups busy, so that all others form one group."""
     entered, gate = threading.Event(), threading.Event()
 
     def wait(_: int) -> None:
@@ -43,13 +47,16 @@ async def busy(store: FileStore) -> AsyncGenerator[None]:
     def hold() -> Generator[Sequence[Flush], None, None]:
         yield [(wait, 0)]
 
-    groups = store._creates  # pyright: ignore[reportPrivateUsage]
     holding = asyncio.ensure_future(groups.run(hold()))
     await asyncio.to_thread(entered.wait, 10)
     yield
     await asyncio.sleep(0)  # the creates of the caller are waiting now
     gate.set()
     await holding
+
+
+def creates(store: FileStore) -> StepGroups:
+    return store._creates  # pyright: ignore[reportPrivateUsage]
 
 
 def create(store: FileStore, key: str) -> asyncio.Future[datetime]:
@@ -62,22 +69,22 @@ def test_creates_that_wait_flush_their_folder_once_and_start_no_thread(
     """Sixteen creates need 16 flushes of files, one of their folder, and no thread."""
     flushed: list[bool] = []
     started: list[str] = []
-    fsync, start = os.fsync, DaemonThreadPool.start
+    fsync, start = os.fsync, threading.Thread.start
 
     def counted_fsync(descriptor: int) -> None:
         flushed.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
         fsync(descriptor)
 
-    def counted_start(self: DaemonThreadPool, call: PoolCall) -> None:
+    def counted_start(self: threading.Thread) -> None:
         started.append(self.name)
-        start(self, call)
+        start(self)
 
     async def scenario() -> None:
         store = FileStore(tmp_path)
         await store.create("folder/first", b"first")
-        async with busy(store):
+        async with busy(creates(store)):
             monkeypatch.setattr(os, "fsync", counted_fsync)
-            monkeypatch.setattr(DaemonThreadPool, "start", counted_start)
+            monkeypatch.setattr(threading.Thread, "start", counted_start)
             creating = [create(store, key) for key in _KEYS]
         await asyncio.gather(*creating)
         assert [await store.read(key) for key in _KEYS] == [k.encode() for k in _KEYS]
@@ -104,7 +111,7 @@ def test_error_of_a_create_does_not_reach_its_group(
         store = FileStore(tmp_path)
         await store.create("folder/taken", b"first")
         monkeypatch.setattr(os, "fsync", fails_once_for_a_file)
-        async with busy(store):
+        async with busy(creates(store)):
             creating = [create(store, key) for key in (*_KEYS, "folder/taken")]
         results = await asyncio.gather(*creating, return_exceptions=True)
         assert b"first" == await store.read("folder/taken")
@@ -122,12 +129,142 @@ def test_error_of_a_create_does_not_reach_its_group(
     assert 1 == sum(isinstance(result, StorageError) for result in results)
 
 
+def test_folder_is_flushed_after_the_last_link_of_each_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush that began before a link does not make the name of this link durable."""
+    made: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def recorded_fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            made.append("flush")
+        fsync(descriptor)
+
+    def recorded_link(*args: Any, **options: Any) -> None:
+        link(*args, **options)
+        made.append("link")
+
+    async def scenario() -> None:
+        store = FileStore(tmp_path)
+        await store.create("folder/first", b"first")
+        monkeypatch.setattr(os, "fsync", recorded_fsync)
+        monkeypatch.setattr(os, "link", recorded_link)
+        async with busy(creates(store)):
+            creating = [create(store, f"folder/{i}") for i in range(_GROUP + 8)]
+        await asyncio.gather(*creating)
+
+    asyncio.run(scenario())
+
+    assert made == [*["link"] * _GROUP, "flush", *["link"] * 8, "flush"]
+
+
+def test_folder_that_cannot_be_flushed_fails_every_create_of_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def fails_for_a_folder(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "the disk is damaged")
+        fsync(descriptor)
+
+    async def scenario() -> list[object]:
+        store = FileStore(tmp_path)
+        await store.create("folder/first", b"first")
+        async with busy(creates(store)):
+            monkeypatch.setattr(os, "fsync", fails_for_a_folder)
+            creating = [create(store, key) for key in _KEYS]
+        return list(await asyncio.gather(*creating, return_exceptions=True))
+
+    results = asyncio.run(scenario())
+
+    assert len(_KEYS) == sum(isinstance(result, StorageError) for result in results)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o1644], ids=["flushed", "marked"])
+def test_creates_of_a_taken_key_flush_its_folder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Also if its creator is not done, which the sticky bit marks."""
+    flushed: list[bool] = []
+    fsync = os.fsync
+
+    def counted_fsync(descriptor: int) -> None:
+        flushed.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        fsync(descriptor)
+
+    async def scenario() -> list[object]:
+        store = FileStore(tmp_path)
+        await store.create("folder/taken", b"first")
+        (tmp_path / "folder/taken").chmod(mode)
+        async with busy(creates(store)):
+            monkeypatch.setattr(os, "fsync", counted_fsync)
+            creating = [create(store, "folder/taken") for _ in _KEYS]
+        return list(await asyncio.gather(*creating, return_exceptions=True))
+
+    results = asyncio.run(scenario())
+
+    assert [AlreadyExists] * len(_KEYS) == [type(result) for result in results]
+    assert flushed.count(True) == 1
+
+
+def test_large_body_does_not_hold_a_small_create(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The renewal of a claim is made while a file of many megabytes is flushed."""
+    large = bytes((1 << 20) + 1)
+    entered, gate = threading.Event(), threading.Event()
+    fsync = os.fsync
+
+    def waits_for_the_small_one(descriptor: int) -> None:
+        if os.fstat(descriptor).st_size == len(large):
+            entered.set()
+            gate.wait(30)
+        fsync(descriptor)
+
+    async def scenario() -> None:
+        store = FileStore(tmp_path)
+        monkeypatch.setattr(os, "fsync", waits_for_the_small_one)
+        creating = asyncio.ensure_future(store.create("large", large))
+        assert await asyncio.to_thread(entered.wait, 10)
+        try:
+            await asyncio.wait_for(store.create("small", b"small"), 10)
+        finally:
+            gate.set()
+        await creating
+        assert large == await store.read("large")
+
+    asyncio.run(scenario())
+
+
+def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
+    """With one thread, the other store is served before the second group."""
+    pool = DaemonThreadPool(1, "test-fair")
+    made: list[str] = []
+
+    def step(name: str) -> Generator[Sequence[Flush], None, None]:
+        made.append(name)
+        yield from ()
+
+    async def scenario() -> None:
+        many, other = StepGroups(pool), StepGroups(pool)
+        async with busy(many):
+            waiting = [asyncio.ensure_future(many.run(step("many"))) for _ in range(8)]
+            waiting.append(asyncio.ensure_future(other.run(step("other"))))
+        await asyncio.gather(*waiting)
+
+    asyncio.run(scenario())
+
+    assert made == ["other", *["many"] * 8]
+
+
 def test_cancelled_create_that_has_not_begun_is_not_made(tmp_path: Path) -> None:
     """Its key stays free; the creates beside it are made."""
 
     async def scenario() -> None:
         store = FileStore(tmp_path)
-        async with busy(store):
+        async with busy(creates(store)):
             first, second = create(store, "a"), create(store, "b")
             await asyncio.sleep(0)
             first.cancel()
@@ -171,6 +308,115 @@ def test_forked_child_makes_its_own_groups(tmp_path: Path) -> None:
     subprocess.run(words, check=True, timeout=30)
 
     assert b"child" == (tmp_path / "child").read_bytes()
+
+
+class SteppedCreate:
+    """A create in a thread of its own that stops before one line of `StepGroups.run`.
+
+    Attributes:
+        thread: The thread.
+        stopped: It has stopped there, or before the wait for its result.
+        waits: It waits for its result, or has ended.
+        go_on: Set by the test.
+        is_made: Whether the create has returned.
+    """
+
+    def __init__(
+        self, store: FileStore, key: str, line: int, *, is_interrupted: bool = False
+    ) -> None:
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self._store, self._key = store, key
+        self._line = line
+        self._lines = count()
+        self._is_interrupted = is_interrupted
+        self.stopped, self.waits = threading.Event(), threading.Event()
+        self.go_on = threading.Event()
+        self.is_made = False
+
+    def _run(self) -> None:
+        asyncio.run(self._create())
+
+    async def _create(self) -> None:
+        creating = self._store.create(self._key, b"x")
+        sys.settrace(self._trace)
+        try:
+            future = creating.send(None)
+        except KeyboardInterrupt:
+            return
+        finally:
+            sys.settrace(None)
+            self.stopped.set()
+            self.waits.set()
+        await asyncio.wait([future], timeout=10)
+        self.is_made = future.done()
+        creating.close()
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        del event, argument
+        return self._stop if frame.f_code is StepGroups.run.__code__ else None
+
+    def _stop(self, frame: FrameType, event: str, argument: object) -> Any:
+        del frame, argument
+        if event == "line" and next(self._lines) == self._line:
+            self.stopped.set()
+            assert self.go_on.wait(10)
+            if self._is_interrupted:
+                raise KeyboardInterrupt
+        return self._stop
+
+
+def start(creating: SteppedCreate) -> None:
+    creating.thread.start()
+    assert creating.stopped.wait(10)
+
+
+def finish(creating: SteppedCreate) -> None:
+    creating.go_on.set()
+    assert creating.waits.wait(10)
+
+
+_LINES = range(_MORE_THAN_LINES_OF_RUN)
+
+
+def test_first_creates_of_two_threads_after_a_fork_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the two threads stop, and one goes on before the other."""
+    store = FileStore(tmp_path)
+    for process, lines in enumerate(product(_LINES, _LINES), 1 << 30):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        first, second = [
+            SteppedCreate(store, f"{process}-{i}", line) for i, line in enumerate(lines)
+        ]
+        start(first)
+        start(second)
+        finish(first)
+        finish(second)
+        first.thread.join(20)
+        second.thread.join(20)
+        assert (first.is_made, second.is_made) == (True, True), lines
+
+
+@pytest.mark.parametrize("line", _LINES)
+def test_interrupted_create_does_not_stop_the_next_ones(
+    tmp_path: Path, line: int
+) -> None:
+    """After Ctrl-C, those that wait already are made, and those that come later."""
+    store = FileStore(tmp_path)
+    interrupted = SteppedCreate(store, "interrupted", line, is_interrupted=True)
+    beside, later = [SteppedCreate(store, key, 0) for key in ("beside", "later")]
+    beside.go_on.set()
+    later.go_on.set()
+
+    start(interrupted)
+    start(beside)
+    finish(beside)
+    finish(interrupted)
+    beside.thread.join(20)
+    start(later)
+    later.thread.join(20)
+
+    assert (beside.is_made, later.is_made) == (True, True)
 
 
 def test_pickled_store_has_the_same_keys(tmp_path: Path) -> None:

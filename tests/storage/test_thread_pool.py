@@ -89,6 +89,43 @@ def test_function_runs_inline_if_no_thread_can_start(
     assert 5 == asyncio.run(DaemonThreadPool(4, "test").run(lambda: 5))
 
 
+@pytest.mark.parametrize("max_threads", [1, 4])
+def test_every_function_runs_if_no_thread_can_start(
+    monkeypatch: pytest.MonkeyPatch, max_threads: int
+) -> None:
+    """Also one that comes while the system refuses the thread of another."""
+    pool = DaemonThreadPool(max_threads, "test")
+    done: list[str] = []
+
+    class Call:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def run(self) -> None:
+            done.append(f"{self._name} runs")
+
+        def deliver(self) -> None:
+            done.append(f"{self._name} is delivered")
+
+    others = iter([Call("second")])
+
+    def refuse(*_: object) -> NoReturn:
+        for other in others:
+            pool.start(other)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    pool.start(Call("first"))
+
+    assert done == [
+        "first runs",
+        "first is delivered",
+        "second runs",
+        "second is delivered",
+    ]
+
+
 def test_forked_child_starts_its_own_threads() -> None:
     script = """
         import asyncio, os
