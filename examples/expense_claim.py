@@ -185,7 +185,7 @@ class Office:
             store=self.store,
             clock=self.clock,
             groups=lambda person: GROUPS[person],
-            patience=0,
+            model_retry_time=0,
         )
 
     def worker(self) -> Runner:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 # How long a model call in progress is awaited after the first signal, in seconds.
-MODEL_PATIENCE = 5.0
+MODEL_RETRY_TIME = 5.0
 # How often a signal is looked for, in seconds.
 _POLL_INTERVAL = 0.1
 _FIRST_NOTE = (
@@ -87,10 +87,10 @@ async def advance_until_stopped(
     try:
         while not task.done() and not switch.is_set():
             await asyncio.wait({task}, timeout=_POLL_INTERVAL)
-        await asyncio.wait({task}, timeout=MODEL_PATIENCE)
+        await asyncio.wait({task}, timeout=MODEL_RETRY_TIME)
         # A model call that hangs may be the sibling of a tool in progress.
         while not task.done() and await _tool_is_in_progress(runner, run_id):
-            await asyncio.wait({task}, timeout=MODEL_PATIENCE)
+            await asyncio.wait({task}, timeout=MODEL_RETRY_TIME)
     finally:
         if not task.done():
             task.cancel()

@@ -65,25 +65,26 @@ class AskedAgent(Protocol):
 class ModelRegistry:
     """Requests replies; makes the adapter of a named model on its first request.
 
-    A request that failed and may succeed later is repeated for `patience` seconds. But
-    after a response that has a usage, and so cost something, it is repeated only twice.
+    A request that failed and may succeed later is repeated for `model_retry_time`
+    seconds. But after a response that has a usage, and so cost something, it is
+    repeated only twice.
 
     Attributes:
         max_failures: How many requests of a turn may fail in a row, each for longer
-            than `patience`, before the run fails; `None` for no limit.
+            than `model_retry_time`, before the run fails; `None` for no limit.
         prices: The prices of models, or `None`.
     """
 
     def __init__(
         self,
-        patience: float,
+        model_retry_time: float,
         clock: Clock,
         max_failures: int | None = None,
         prices: Prices | None = None,
     ) -> None:
         self.max_failures = max_failures
         self.prices = prices
-        self._patience = patience
+        self._retry_time = model_retry_time
         self._clock = clock
         self._by_name: dict[str, Model] = {}
         self._retried_count = 0
@@ -147,7 +148,7 @@ class ModelRegistry:
         return self.prices.with_cost(usage, name)
 
     def _begin_retries(self, run_id: str, should_pause: ShouldPause) -> RetryState:
-        """Begin to count the patience: the first request has just failed."""
+        """Begin to count the retry time: the first request has just failed."""
         import random  # noqa: PLC0415 - rarely needed
 
         from continuations_storage.retry_policy import RetryPolicy  # noqa: PLC0415
@@ -166,7 +167,7 @@ class ModelRegistry:
 
         return RetryPolicy(
             max_attempts=_MAX_ATTEMPTS,
-            max_seconds=self._patience,
+            max_seconds=self._retry_time,
             first_delay=_FIRST_DELAY,
             max_delay=_MAX_DELAY,
             clock=self._clock.elapsed,

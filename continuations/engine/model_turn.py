@@ -72,7 +72,7 @@ class ModelTurn:
             if not error.retryable:
                 raise
             delays = ModelDelays(self.ports, self.model_registry.max_failures)
-            # `should_pause` ends the retries before `patience` is over.
+            # `should_pause` ends the retries before `model_retry_time` is over.
             if self.run_options.should_pause():
                 return delays.after_interruption(state, frame, error)
             return delays.after_error(state, frame, error)

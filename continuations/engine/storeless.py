@@ -34,7 +34,7 @@ from continuations.engine.storeless_answers import (
 )
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
-    DEFAULT_PATIENCE,
+    DEFAULT_MODEL_RETRY_TIME,
     check_max_depth,
     check_prices,
 )
@@ -358,8 +358,10 @@ async def _run_loop(
     changes: tuple[ManifestChange, ...],
 ) -> Outcome:
     stack_binding = StackBinding(AgentRegistry([agent]))
-    patience = DEFAULT_PATIENCE.total_seconds()
-    models = ModelRegistry(patience, ports.clock, DEFAULT_MODEL_FAILURES, limits.prices)
+    model_retry_time = DEFAULT_MODEL_RETRY_TIME.total_seconds()
+    models = ModelRegistry(
+        model_retry_time, ports.clock, DEFAULT_MODEL_FAILURES, limits.prices
+    )
     performer = Performer(stack_binding, ports, models, run_options, limits.max_depth)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()

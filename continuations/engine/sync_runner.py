@@ -8,7 +8,10 @@ from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.sync_sweeps import Sweeps
-from continuations.engine.worker_options import DEFAULT_MODEL_FAILURES, DEFAULT_PATIENCE
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_MODEL_RETRY_TIME,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,15 +58,15 @@ class Runner(Sweeps, Generic[Output]):
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with each run that is started. If the runner that resumes a run has
             another limit, the smaller one counts.
-        patience: How long a worker repeats a model request that failed and may succeed
-            later (rate limits, outages), as a timedelta or seconds, up to an hour.
-            After that, the frame waits for its model: a sweep asks again, after a
+        model_retry_time: How long a worker repeats a model request that failed and may
+            succeed later (rate limits, outages): a timedelta or seconds, at most an
+            hour. After that, the frame waits for its model: a sweep asks again, after a
             minute at first. 0: no repetition. A response without a usable message costs
             the whole conversation, so after such responses the request is repeated at
             most twice.
         max_model_failures: How many requests of one turn may fail in a row, each for
-            longer than `patience`. Then the run fails. `None`: no limit. The default
-            is reached after about two days.
+            longer than `model_retry_time`. Then the run fails. `None`: no limit. The
+            default is reached after about two days.
         context_type: The class that `context=` must be an instance of. A call with
             another object raises `InvalidInput` before any work. Default: any object.
         prices: The prices of models: with them, `Usage.cost` is known, and budgets in
@@ -96,7 +99,7 @@ class Runner(Sweeps, Generic[Output]):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
-        patience: timedelta | float = DEFAULT_PATIENCE,
+        model_retry_time: timedelta | float = DEFAULT_MODEL_RETRY_TIME,
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         prices: Prices | None = None,
@@ -113,7 +116,7 @@ class Runner(Sweeps, Generic[Output]):
             lease=lease,
             max_attempts=max_attempts,
             max_depth=max_depth,
-            patience=patience,
+            model_retry_time=model_retry_time,
             max_model_failures=max_model_failures,
             context_type=context_type,
             prices=prices,

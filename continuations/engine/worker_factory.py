@@ -40,7 +40,10 @@ class WorkerFactory:
         self._root_agents = _agent_list(agents)
         self._agent_registry = AgentRegistry(self._root_agents)
         self._model_registry = ModelRegistry(
-            options.patience, ports.clock, options.max_model_failures, options.prices
+            options.model_retry_time,
+            ports.clock,
+            options.max_model_failures,
+            options.prices,
         )
         self._objects = objects
         self._ports = ports

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 # for days after its worker died.
 MIN_LEASE, MAX_LEASE = 0.1, 86_400.0
 # A process that waits costs money: a longer outage is for the next sweep.
-MAX_PATIENCE = 3_600.0
-DEFAULT_PATIENCE = timedelta(seconds=30)
+MAX_MODEL_RETRY_TIME = 3_600.0
+DEFAULT_MODEL_RETRY_TIME = timedelta(seconds=30)
 # With the delays between them, these are about two days.
 DEFAULT_MODEL_FAILURES = 50
 # No call starts in the second half of a claim, nor in the time by which the clock check
@@ -34,10 +34,10 @@ class WorkerOptions:
         lease: Length of a claim in seconds.
         max_attempts: How many workers of a run may die in a row at one point.
         max_depth: Maximum number of levels of agents, or `None` for no limit.
-        patience: How many seconds a failed model request is repeated. After a response
-            without a usable message it is repeated at most twice.
+        model_retry_time: How many seconds a failed model request is repeated. After a
+            response without a usable message it is repeated at most twice.
         max_model_failures: How many requests of one turn may fail in a row, each for
-            longer than `patience`, before the run fails; `None` for no limit.
+            longer than `model_retry_time`, before the run fails; `None` for no limit.
         context_type: The class of the application's object, or `None` for any.
         prices: The prices of models, or `None`.
     """
@@ -45,7 +45,7 @@ class WorkerOptions:
     lease: float
     max_attempts: int
     max_depth: int | None
-    patience: float
+    model_retry_time: float
     context_type: Any = None
     max_model_failures: int | None = None
     prices: Prices | None = None
@@ -57,7 +57,7 @@ class WorkerOptions:
         lease: object,
         max_attempts: object,
         max_depth: object,
-        patience: object,
+        model_retry_time: object,
         context_type: Any = None,
         max_model_failures: object = None,
         prices: object = None,
@@ -87,7 +87,7 @@ class WorkerOptions:
             lease=float(lease),
             max_attempts=max_attempts,
             max_depth=check_max_depth(max_depth),
-            patience=_patience_seconds(patience),
+            model_retry_time=_retry_seconds(model_retry_time),
             context_type=context_type,
             max_model_failures=max_model_failures,
             prices=check_prices(prices),
@@ -129,13 +129,13 @@ def check_max_depth(max_depth: object) -> int | None:
     raise InvalidInput(msg)
 
 
-def _patience_seconds(patience: object) -> float:
-    seconds = patience.total_seconds() if isinstance(patience, timedelta) else patience
-    if is_number(seconds) and 0 <= seconds <= MAX_PATIENCE:
+def _retry_seconds(option: object) -> float:
+    seconds = option.total_seconds() if isinstance(option, timedelta) else option
+    if is_number(seconds) and 0 <= seconds <= MAX_MODEL_RETRY_TIME:
         return float(seconds)
     msg = (
-        f"patience must be a timedelta or seconds, from 0 to {MAX_PATIENCE:g} seconds, "
-        f"got {patience!r}."
+        "model_retry_time must be a timedelta or seconds, from 0 to "
+        f"{MAX_MODEL_RETRY_TIME:g} seconds, got {option!r}."
     )
     raise InvalidInput(msg)
 

@@ -39,8 +39,8 @@ class OpenAIChat:
     to the message that the server would have sent at once. A stream that is cut, or
     does not go on within `timeout`, is a retryable error.
 
-    The runner repeats a retryable request (`Runner(patience=...)`). So the client that
-    is made here does not, unless you pass `max_retries`.
+    The runner repeats a retryable request (`Runner(model_retry_time=...)`). So the
+    client that is made here does not, unless you pass `max_retries`.
 
     Args:
         model: The name of the model, as the provider knows it.

@@ -52,8 +52,8 @@ class AgentHarness(WaitDecider, Generic[Output]):
             Default: a new store in memory.
         ids: The source of ids. Default: a new one.
         context: Your object for the tools, `ctx.context`.
-        options: Further options of the `Runner`. `patience` is 0 by default, so that
-            a model that fails is not asked again before the next attempt is due.
+        options: Further options of the `Runner`. `model_retry_time` is 0 by default, so
+            that a model that fails is not asked again before the next attempt is due.
 
     Attributes:
         clock: The clock.
@@ -76,7 +76,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
         self.store: Store = memory_store(self.clock) if store is None else store
         self._ids = ids or NumberedIds()
         self._context = context
-        self._options: dict[str, Any] = {"patience": 0, **options}
+        self._options: dict[str, Any] = {"model_retry_time": 0, **options}
         self._run_ids: list[str] = []  # the last one is the harness's run
         self.runner: Runner[Output]
         self.restart()

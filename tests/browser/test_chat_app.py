@@ -18,7 +18,7 @@ DONE = (
     "Good news: 12.50 EUR are on their way for order A-17. It takes about three days."
 )
 # Time for a server that was killed to be replaced: its claim ends after 5 s.
-PATIENCE = 60_000
+TIMEOUT_MS = 60_000
 
 if chromium.is_installed():
 
@@ -41,7 +41,7 @@ if chromium.is_installed():
         context = browser.new_context(
             viewport=chromium.DESKTOP, http_credentials=login, reduced_motion="reduce"
         )
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         yield context
         context.close()
 

@@ -92,7 +92,7 @@ def test_model_call_beside_a_tool_is_given_up_after_the_tool(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tool is completed, and its result is stored; the model never replies."""
-    monkeypatch.setattr(interruption, "MODEL_PATIENCE", 0.01)
+    monkeypatch.setattr(interruption, "MODEL_RETRY_TIME", 0.01)
 
     async def scenario() -> None:
         acting, may_return = asyncio.Event(), asyncio.Event()
@@ -129,7 +129,7 @@ def test_model_call_beside_a_tool_is_given_up_after_the_tool(
         await acting.wait()
         switch.signal = signal.SIGINT
 
-        # The tool outlasts the patience with the model, and is not given up
+        # The tool outlasts the retries of the model, and is not given up
         await runner.looked.wait()
         assert not advancing.done()
         may_return.set()

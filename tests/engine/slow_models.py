@@ -45,7 +45,7 @@ class Provider(ScriptedModel):
         if request.agent in os.environ.get("TEST_LIMITED", "").split():
             effect_log.append_effect("refuse", f"{request.agent} {turn}")
             msg = "status 429"
-            # More than `patience`, the limit of a worker for repeated requests.
+            # More than `model_retry_time`, the limit of a worker for repeated requests.
             raise ModelError(msg, retryable=True, retry_after=600)
         effect_log.append_effect("ask", f"{request.agent} {turn}")
         return await super().reply(request)

@@ -290,7 +290,7 @@ def test_rate_limited_summary_above_hard_suspends_the_frame(
         worker(script, compaction=compaction),
         store=MemoryStore(clock.now),
         clock=clock,
-        patience=timedelta(0),
+        model_retry_time=timedelta(0),
     )
 
     outcome = runner.start("go", run_id="r")

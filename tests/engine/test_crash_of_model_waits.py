@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def run_to_end(store: Store, clock: ManualClock) -> Outcome:
     """Work with a new runner each time: by a start, by a wake or by time."""
     for count in range(60):
-        runner = Runner(slow_models.agents(), store=store, clock=clock, patience=0)
+        runner = Runner(
+            slow_models.agents(), store=store, clock=clock, model_retry_time=0
+        )
         try:
             outcome = runner.resume("r1")
         except RunNotFound:

@@ -166,7 +166,7 @@ def test_all_models_down_is_a_wait_for_the_model(environment: RunEnvironment) ->
     clock, store = ManualClock(), MemoryStore()
     down = Fallback([LimitedModel(SCRIPT, "a"), LimitedModel(SCRIPT, "b")])
     waiting = Runner(
-        Agent("boss", model=down), store=store, clock=clock, patience=0
+        Agent("boss", model=down), store=store, clock=clock, model_retry_time=0
     ).start("go", run_id="r1")
     assert isinstance(waiting, Suspended)
     [wait] = waiting.waits

@@ -361,7 +361,7 @@ def test_waits_without_objects_are_listed_between_the_others() -> None:
     question = shared.suspend("r1")
     limited = ModelError("status 429", retryable=True)
     agent = Agent("hr", model=ScriptedModel([limited]))
-    runner = shared.machine(agents=agent, patience=0)
+    runner = shared.machine(agents=agent, model_retry_time=0)
     models = [
         wait.id
         for name in ("r2", "r3")

@@ -80,8 +80,10 @@ class Waiting:
     def should_pause(self) -> bool:
         return self.clock.seconds >= self.pause_at
 
-    def reply_of(self, model: UnreliableModel, patience: float = 30.0) -> ModelReply:
-        registry = ModelRegistry(patience, self.clock)
+    def reply_of(
+        self, model: UnreliableModel, model_retry_time: float = 30.0
+    ) -> ModelReply:
+        registry = ModelRegistry(model_retry_time, self.clock)
         agent = Agent("hr", model=model)
         reply = asyncio.run(registry.get_reply(agent, REQUEST, self.should_pause))
         assert isinstance(reply, ModelReply)
@@ -112,7 +114,7 @@ def test_wait_that_the_provider_asks_for_is_kept(waiting: Waiting) -> None:
     assert 20 <= waiting.clock.seconds <= 21
 
 
-def test_wait_that_is_longer_than_the_patience_is_an_error_at_once(
+def test_wait_that_is_longer_than_the_retry_time_is_an_error_at_once(
     waiting: Waiting,
 ) -> None:
     model = UnreliableModel([outage(3600.0)])
@@ -127,7 +129,9 @@ def test_wait_that_is_longer_than_the_patience_is_an_error_at_once(
     )
 
 
-def test_outage_that_lasts_is_an_error_when_the_patience_ends(waiting: Waiting) -> None:
+def test_outage_that_lasts_is_an_error_when_the_retry_time_ends(
+    waiting: Waiting,
+) -> None:
     model = UnreliableModel([outage() for _ in range(200)])
 
     with pytest.raises(ModelError, match="no reply"):
@@ -138,16 +142,18 @@ def test_outage_that_lasts_is_an_error_when_the_patience_ends(waiting: Waiting) 
 
 
 @pytest.mark.parametrize(
-    ("retryable", "patience"), [(False, 30.0), (True, 0.0)], ids=["refused", "0 s"]
+    ("retryable", "model_retry_time"),
+    [(False, 30.0), (True, 0.0)],
+    ids=["refused", "0 s"],
 )
 def test_request_is_made_once(
-    waiting: Waiting, *, retryable: bool, patience: float
+    waiting: Waiting, *, retryable: bool, model_retry_time: float
 ) -> None:
-    """A refused request fails again, and a patience of 0 allows no repetition."""
+    """A refused request fails again, and a retry time of 0 allows no repetition."""
     model = UnreliableModel([outage(retryable=retryable)])
 
     with pytest.raises(ModelError):
-        waiting.reply_of(model, patience)
+        waiting.reply_of(model, model_retry_time)
 
     assert (0.0, 1) == (waiting.clock.seconds, model.requests)
 
@@ -224,7 +230,7 @@ def test_request_whose_responses_cost_something_is_repeated_twice(
 
 def test_outage_has_no_usage(waiting: Waiting) -> None:
     with pytest.raises(ModelError) as caught:
-        waiting.reply_of(UnreliableModel([outage()]), patience=0)
+        waiting.reply_of(UnreliableModel([outage()]), model_retry_time=0)
 
     assert caught.value.usage is None
 
@@ -240,7 +246,9 @@ def test_usage_of_a_turn_that_failed_is_stored_and_counts_for_the_budget() -> No
     with ModelServer({"": [UNUSABLE]}) as server:
         agent = Agent("hr", model=chat_model(server))
         clock = ManualClock()
-        runner = Runner(agent, store=MemoryStore(clock.now), patience=0, clock=clock)
+        runner = Runner(
+            agent, store=MemoryStore(clock.now), model_retry_time=0, clock=clock
+        )
         runner.start("hello", run_id="jane-1", budget=Budget(tokens=120))
         assert TOKENS == runner.look("jane-1").usage
         clock.seconds += 100
@@ -343,7 +351,13 @@ def test_retry_waits_until_a_process_that_was_frozen_has_renewed_its_claim() -> 
     assert min(left) > 1.25
 
 
-@pytest.mark.parametrize("patience", [-1, float("nan"), "30", True, timedelta(days=1)])
-def test_patience_outside_of_its_limits_is_refused(patience: Any) -> None:
-    with pytest.raises(InvalidInput, match="patience must be a timedelta or seconds"):
-        Runner([], store="memory:", patience=patience)
+@pytest.mark.parametrize(
+    "model_retry_time", [-1, float("nan"), "30", True, timedelta(days=1)]
+)
+def test_model_retry_time_outside_of_its_limits_is_refused(
+    model_retry_time: Any,
+) -> None:
+    with pytest.raises(
+        InvalidInput, match="model_retry_time must be a timedelta or seconds"
+    ):
+        Runner([], store="memory:", model_retry_time=model_retry_time)

@@ -78,7 +78,7 @@ def only_wait(outcome: object) -> Wait:
 def start(shared: SharedStore, limited: Limited, **options: Any) -> Runner:
     """Return a runner of an agent whose model is limited, after a first start."""
     agent = Agent("hr", model=limited.model)
-    runner = shared.machine(agents=agent, patience=0, **options)
+    runner = shared.machine(agents=agent, model_retry_time=0, **options)
     only_wait(runner.start("go", run_id="r"))
     return runner
 
@@ -155,7 +155,7 @@ def test_attempts_back_off_and_stay_few() -> None:
 
 def test_runs_of_one_outage_do_not_ask_again_at_the_same_moment() -> None:
     shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
-    runner = shared.machine(agents=Agent("hr", model=limited.model), patience=0)
+    runner = shared.machine(agents=Agent("hr", model=limited.model), model_retry_time=0)
 
     waits = [only_wait(runner.start("go", run_id=f"r{n}")) for n in range(20)]
 
@@ -186,7 +186,7 @@ def test_success_begins_a_new_count() -> None:
         return ToolCall("missing")
 
     agent = Agent("hr", model=ScriptedModel(script))
-    runner = shared.machine(agents=agent, patience=0)
+    runner = shared.machine(agents=agent, model_retry_time=0)
     notes = [only_wait(runner.start("go", run_id="r")).note]
     for _ in range(2):
         shared.clock.seconds += 200
@@ -213,10 +213,10 @@ def test_run_fails_after_as_many_failures_as_allowed() -> None:
 
 
 def test_worker_that_stops_while_the_model_is_limited_does_not_end_the_run() -> None:
-    """Its request failed for less than the patience, so the failure does not count."""
+    """Its request failed for less than the retry time, so it does not count."""
     shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
     agent = Agent("hr", model=limited.model)
-    runner = shared.machine(agents=agent, patience=600, max_model_failures=1)
+    runner = shared.machine(agents=agent, model_retry_time=600, max_model_failures=1)
 
     outcome = runner.start(
         "go", run_id="r", should_pause=lambda: bool(limited.requests)
@@ -237,8 +237,8 @@ def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
     """Function hosts stop each worker; then one ordinary failure ends no run."""
     shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
     agent = Agent("hr", model=limited.model)
-    stopped = shared.machine(agents=agent, patience=600, max_model_failures=3)
-    ordinary = shared.machine(agents=agent, patience=0, max_model_failures=3)
+    stopped = shared.machine(agents=agent, model_retry_time=600, max_model_failures=3)
+    ordinary = shared.machine(agents=agent, model_retry_time=0, max_model_failures=3)
     only_wait(ordinary.start("go", run_id="r"))
 
     for number in range(5):
@@ -262,7 +262,7 @@ def test_attempts_that_a_stopping_worker_cut_short_do_not_count() -> None:
 def test_terminal_error_is_raised_as_before() -> None:
     shared = SharedStore()
     model = ScriptedModel([ModelError("status 401", status=401)])
-    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    runner = shared.machine(agents=Agent("hr", model=model), model_retry_time=0)
 
     with pytest.raises(ModelError, match="401"):
         runner.start("go", run_id="r")
@@ -293,7 +293,7 @@ def test_siblings_go_on_while_one_model_is_limited() -> None:
     slow = Agent("slow", model=limited.model)
     quick = Agent("quick", tools=[note], model=limited.model)
     boss = Agent("boss", tools=[slow, quick], model=limited.model)
-    runner = shared.machine(agents=boss, patience=0)
+    runner = shared.machine(agents=boss, model_retry_time=0)
 
     wait = only_wait(runner.start("go", run_id="r"))
 
@@ -354,7 +354,7 @@ def test_nobody_is_notified_and_no_object_is_made() -> None:
 def later_runner(shared: SharedStore, *script: Any) -> tuple[Runner, ScriptedModel]:
     """Return a runner of an agent with a script, after a start that suspends it."""
     model = ScriptedModel(script)
-    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    runner = shared.machine(agents=Agent("hr", model=model), model_retry_time=0)
     only_wait(runner.start("go", run_id="r"))
     return runner, model
 
@@ -448,7 +448,7 @@ def test_lost_reply_is_asked_for_again_later() -> None:
         return LaterReply(LostReply(reason="it expired")) if asked <= 2 else "done"
 
     model = ScriptedModel(script)
-    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    runner = shared.machine(agents=Agent("hr", model=model), model_retry_time=0)
     only_wait(runner.start("go", run_id="r"))
     shared.clock.seconds += 100
 
@@ -463,7 +463,7 @@ def test_lost_reply_is_asked_for_again_later() -> None:
 def test_reply_stays_pending_while_the_provider_cannot_be_polled() -> None:
     shared = SharedStore()
     model = UnreachableModel([LaterReply("done")])
-    runner = shared.machine(agents=Agent("hr", model=model), patience=0)
+    runner = shared.machine(agents=Agent("hr", model=model), model_retry_time=0)
     only_wait(runner.start("go", run_id="r"))
     model.is_down = True
     shared.clock.seconds += 100
@@ -568,7 +568,7 @@ def test_wake_while_a_sibling_works_lets_the_same_worker_poll() -> None:
     slow = Agent("slow", model=model)
     quick = Agent("quick", tools=[report_ready], model=model)
     agents = Agent("boss", tools=[slow, quick], model=model)
-    runner = shared.machine(agents=agents, patience=0)
+    runner = shared.machine(agents=agents, model_retry_time=0)
 
     outcome = runner.start("go", run_id="r")
 

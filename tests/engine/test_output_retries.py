@@ -181,7 +181,7 @@ def test_second_empty_reply_fails_the_run(content: str | None) -> None:
 
 @pytest.mark.parametrize("content", [None, ""], ids=["null", "text"])
 def test_empty_reply_of_a_server_is_asked_about_again(content: str | None) -> None:
-    """Both forms cost one more request, with the reason in it, and not a patience."""
+    """Both forms cost one more request, with the reason in it, and no retry time."""
     replies: list[dict[str, Any]] = [{"content": content}, {"content": "done"}]
     with ModelServer(lambda messages, _model: replies[len(messages) - 1]) as server:
         outcome = run(Agent("a", model=chat_model(server)), "Task")

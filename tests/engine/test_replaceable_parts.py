@@ -162,7 +162,7 @@ def test_model_error_leaves_a_resumable_run() -> None:
         return "Done."
 
     agent = Agent("a", model=ScriptedModel(sometimes))
-    runner = Runner(agent, store="memory:", patience=0)
+    runner = Runner(agent, store="memory:", model_retry_time=0)
     with pytest.raises(ModelError) as caught:
         runner.start("go", run_id="r")
 

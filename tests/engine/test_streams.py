@@ -211,7 +211,9 @@ class FailingOnce:
 
 def test_a_repeated_request_begins_its_text_anew() -> None:
     """The attempt is higher and the index begins at 0; a client shows no word twice."""
-    runner = Runner(Agent("a", model=FailingOnce()), store="memory:", patience=5)
+    runner = Runner(
+        Agent("a", model=FailingOnce()), store="memory:", model_retry_time=5
+    )
     transcript, shown = LiveTranscript(), list[str]()
 
     parts: list[tuple[int, int, str]] = []

@@ -147,11 +147,11 @@ OPTIONS = Area(
             names=("max_depth",),
         ),
         Case(
-            "runner-patience",
+            "runner-model-retry-time",
             InvalidInput,
-            'Runner(clerk(), store="memory:", patience=timedelta(days=1))',
-            'Runner(clerk(), store="memory:", patience=timedelta(minutes=1))',
-            names=("patience",),
+            'Runner(clerk(), store="memory:", model_retry_time=timedelta(days=1))',
+            'Runner(clerk(), store="memory:", model_retry_time=timedelta(minutes=1))',
+            names=("model_retry_time",),
         ),
         Case(
             "runner-notify",

@@ -298,7 +298,7 @@ class SlowAgent:
 
         later = LaterReply([ToolCall("act", {"what": "1"})], polls=9)
         agent = Agent("boss", tools=[act], model=ScriptedModel([later, "end"]))
-        return Runner(agent, store=self.store, clock=self.clock, patience=0)
+        return Runner(agent, store=self.store, clock=self.clock, model_retry_time=0)
 
 
 MODEL_OPERATIONS: dict[str, Callable[[Runner], object]] = {

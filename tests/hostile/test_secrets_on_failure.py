@@ -155,7 +155,7 @@ def test_secret_echoed_by_a_provider_is_not_repeated(
             api_key=API_KEY,
             max_retries=0,
         )
-        runner = Runner(Agent("boss", model=model), store=store, patience=0)
+        runner = Runner(Agent("boss", model=model), store=store, model_retry_time=0)
         try:
             # The text of a failure that may pass is the note of the wait.
             text = repr(runner.start("go", run_id="r", context=LiveObject()))

@@ -152,7 +152,7 @@ def test_no_call_of_a_stream_that_was_cut_runs(
 
     with ModelServer({"": [cut]}) as server:
         agent = Agent("hr", tools=[pay], model=chat_model(server))
-        runner = Runner(agent, store="memory:", patience=0)
+        runner = Runner(agent, store="memory:", model_retry_time=0)
         outcome = runner.start("pay both")
 
     assert isinstance(outcome, Suspended)
