@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    NoReturn,
     ParamSpec,
     TypeGuard,
     TypeVar,
@@ -56,6 +57,14 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
             "output_type": method.output_type,
         }
         super().__init__(f"{agent.name}_{method.function.__name__}", **options)
+
+    def __call__(self, *_args: object, **_options: object) -> NoReturn:
+        """Raise `InvalidInput`: a task needs a run."""
+        msg = (
+            f"task {self.name} cannot be called: its model needs a run. Use "
+            "run(agent.task, agent.task.input(...)), or pass the task to tools=[...]."
+        )
+        raise InvalidInput(msg)
 
     def input(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Return the input of a run of this agent: the arguments as JSON.

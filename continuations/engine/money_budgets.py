@@ -43,13 +43,13 @@ def check_prices(
     run = f"run {run_id} did not continue: " if run_id is not None else ""
     if prices is None:
         msg = (
-            f"{run}its budget of {budget.cost} {budget.currency} needs prices. Pass "
+            f"{run}the budget of {budget.cost} {budget.currency} needs prices. Pass "
             "prices=Prices({...}) to the runner."
         )
         raise PriceUnknown(msg.replace("  ", " "), run_id=run_id)
     if prices.currency != budget.currency:
         msg = (
-            f"{run}its budget is in {budget.currency}, and the prices are in "
+            f"{run}the budget is in {budget.currency}, and the prices are in "
             f"{prices.currency}. Pass prices in {budget.currency}."
         )
         raise PriceUnknown(msg, run_id=run_id)

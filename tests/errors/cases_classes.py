@@ -129,6 +129,14 @@ CLASSES = Area(
             names=("tell", "topic"),
         ),
         Case(
+            "task-called",
+            InvalidInput,
+            "Guide().tell(5)",
+            "Guide().tell.input(5)",
+            setup=_GUIDE,
+            names=("guide_tell",),
+        ),
+        Case(
             "task-arguments",
             InvalidInput,
             'Guide().tell.input("cats")',
