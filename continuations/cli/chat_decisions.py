@@ -194,7 +194,7 @@ def _awaited(wait: Wait) -> str:
 
 
 def _keys(wait: Wait) -> dict[str, VerdictKind]:
-    """Return the letters of the verdicts, in the order in which they are offered."""
+    """Return what each letter stands for, in the order of the menu."""
     # No habit of typing "y" repeats a call that may have happened.
     letters: dict[VerdictKind, str] = {"approve": "y", "deny": "n", "answer": "a"}
     if wait.rules.may_have_run:

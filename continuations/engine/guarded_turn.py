@@ -325,7 +325,7 @@ def add_cost(error: ModelError, usage: Usage) -> None:
 def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
     """Return the text that a turn answers first, `None` if it answers no new text.
 
-    The text that asks a model again is no input of a user.
+    A text that asks a model again does not come from a user.
     """
     if frame.retries or frame.continues:
         return None

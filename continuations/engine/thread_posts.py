@@ -1,4 +1,4 @@
-"""Open a thread, and post messages and requests to it."""
+"""Open a thread, and post its messages and requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_KEY_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class ThreadPosts(Generic[Output]):
-    """Opens one thread, and posts to it."""
+    """Opens one thread, and posts its messages."""
 
     parts: ThreadParts
     agent: Agent[Output]
