@@ -62,7 +62,7 @@ class CallState:
             self._patch = frame_state.with_patch(self._patch or "", patch)
 
     def take_patch(self) -> str | None:
-        """End the attempt, and return the changed fields; `None` if no field changed."""
+        """End the attempt; return the changed fields, `None` if no field changed."""
         with self._lock:
             self._is_over = True
             return self._patch
