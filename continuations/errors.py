@@ -278,9 +278,9 @@ class AgentChanged(ContinuationsError):
     with `Deny`, or cancel the run.
 
     Attributes:
-        change: What changed: `removed` (an agent, tool or function is missing),
-            `contract` (the tool has another contract), `state` or `output` (the stored
-            value does not fit the type).
+        change: `removed` (an agent, tool or function is missing), `contract` (the tool
+            has another contract), `state` or `output` (the stored value does not fit
+            the type).
         path: The names from the root agent down to the agent or tool that changed.
     """
 

@@ -9,7 +9,6 @@ from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.async_catalog import AsyncCatalog
-from continuations.engine.async_drift import AsyncDrift
 from continuations.engine.async_events import AsyncEvents
 from continuations.engine.async_jobs import AsyncJobs
 from continuations.engine.async_operator import AsyncOperator
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs, AsyncDrift):
+class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.

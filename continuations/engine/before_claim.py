@@ -1,4 +1,4 @@
-"""What a resume computes before it claims the run: nothing here writes or runs a tool.
+"""The computed steps of a resume before its claim: nothing here writes or runs a tool.
 
 A worker goes through these steps at every resume, and `drift` goes through the same
 steps without a worker. So a prediction cannot differ from the resume.

@@ -141,7 +141,7 @@ class DriftCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Prediction:
-    """What would happen to one run."""
+    """The outcome of a resume of one run, as far as the code determines it."""
 
     check: DriftCheck
     before: RunState
@@ -161,9 +161,8 @@ class _Prediction:
         if state.run.status in ENDED_STATUSES:
             return []
         found = list(self._opened_again(state, binding))
-        new = {reason.wait_id for reason in found}
         for wait in state.waits.values():
-            if wait.call_id and wait.id not in new and self._is_undecided(wait):
+            if wait.call_id and self._is_undecided(wait):
                 found += self._of_open_wait(state, wait, reducer)
         for call in state.calls.values():
             if isinstance(call.state, Ready):
@@ -195,7 +194,9 @@ class _Prediction:
             call = decided and state.calls.get(decided.call_id)
             again = call and state.waits.get(open_wait_id(call.state) or "")
             if decided and call and again and again.id != wait_id:
-                yield _reopened(state, call, decided, binding, again.note)
+                # The call as it was: it may have been examined again meanwhile.
+                call = self.before.calls[call.id]
+                yield _reopened(self.before, call, decided, binding, again.note)
 
     def _of_open_wait(
         self, state: RunState, wait: Wait, reducer: ArrivalReducer
@@ -218,7 +219,8 @@ class _Prediction:
         )
         note = reducer.why_reopened(state, wait, approval, form_is_known=False)
         if note is not None:
-            yield _reopened(state, call, wait, binding, note)
+            again = Admission(binding, ports).ask_again(state, call, note, wait)
+            yield _reopened(state, call, wait, binding, again.wait.note)
 
     async def _of_ready_call(
         self, state: RunState, call: CallRow, binding: StackBinding

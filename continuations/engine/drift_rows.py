@@ -21,7 +21,7 @@ class DriftReason:
 
     Attributes:
         verdict: `"reopen"` or `"refuse"`.
-        change: What changed:
+        change: The kind of change:
 
             - `removed`: an agent, a tool or a function of a tool is missing
             - `schema`: the tool has other parameters
@@ -52,7 +52,7 @@ class DriftReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRow:
-    """What the code of this process would do with one run that has not ended.
+    """The effect that the code of this process would have on one run.
 
     Attributes:
         run_id: Id of the run.

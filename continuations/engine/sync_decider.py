@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 from continuations.engine.sync_catalog import Catalog
-from continuations.engine.sync_drift import Drift
 from continuations.engine.sync_events import Events
 from continuations.engine.sync_jobs import Jobs
 from continuations.engine.sync_operator import Operator
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from continuations.wire.continuation import Continuation
 
 
-class Decider(Catalog, Events, Operator, Jobs, Drift):
+class Decider(Catalog, Events, Operator, Jobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.

@@ -273,6 +273,13 @@ async def extend_job(context: RequestContext) -> Response:
     return await callbacks.extend(context)
 
 
+async def drift(context: RequestContext) -> Response:
+    """List the runs with what the code of this server would do with them."""
+    from continuations.serve.http import drift_route  # noqa: PLC0415 - rarely used
+
+    return await drift_route.drift(context)
+
+
 async def receive_webhook(context: RequestContext) -> Response:
     """Do what a signed message of another system means."""
     from continuations.serve.http import webhook_route  # noqa: PLC0415 - rarely used
@@ -317,6 +324,7 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
+    Route(path="/drift", handlers={"GET": drift}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(

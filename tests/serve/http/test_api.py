@@ -44,6 +44,7 @@ PROTECTED_ROUTES = [
     ("GET", "/runs/jane-1/grants"),
     ("GET", "/runs/jane-1/events"),
     ("POST", "/runs/jane-1/grants/x/revoke"),
+    ("GET", "/drift"),
     ("POST", "/decisions"),
     ("POST", "/runs/jane-1/resume"),
     ("POST", "/runs/jane-1/cancel"),
