@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import sha256
 from pkgutil import get_data
 
+_PACKAGE = "continuations.serve.pages"
 STYLE_SHEET = "console.css"
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
@@ -22,7 +23,7 @@ def read_asset(name: str) -> bytes:
     if "/" in name or "\\" in name or extension not in _MEDIA_TYPES:
         msg = f"{name!r} is not an asset"
         raise FileNotFoundError(msg)
-    data = get_data(__package__, f"assets/{name}")
+    data = get_data(_PACKAGE, f"assets/{name}")
     # Only a loader without `get_data` returns None, and such a loader has no files.
     assert data is not None  # noqa: S101
     return data

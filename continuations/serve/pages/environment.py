@@ -18,6 +18,8 @@ from continuations.present.escaping import escape_invisible
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_PACKAGE = "continuations.serve.pages"
+
 
 def render(template: str, **context: object) -> str:
     """Return a page, or a fragment of a page, as HTML.
@@ -55,7 +57,7 @@ def _environment() -> Environment:
         return Markup("\n").join(map(escape_invisible, text.split("\n")))
 
     environment = Environment(
-        loader=PackageLoader(__package__, "templates"),
+        loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=printable,
@@ -64,5 +66,6 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters["lines"] = lines
-    environment.globals["style_text"] = lambda: Markup(style_text())  # noqa: S704 - a file of this package
+    # A file of this package, not a text of someone.
+    environment.globals.update(style_text=lambda: Markup(style_text()))  # noqa: S704
     return environment
