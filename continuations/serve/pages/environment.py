@@ -39,7 +39,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - HTML only
     from markupsafe import Markup  # noqa: PLC0415 - a part of Jinja2
 
-    from continuations.serve.pages.asset_files import style_text  # noqa: PLC0415 - HTML only
+    from continuations.serve.pages.asset_files import read_asset  # noqa: PLC0415 - HTML only
 
     def printable(value: object) -> Any:
         """Return what is printed for the value of an expression."""
@@ -56,6 +56,10 @@ def _environment() -> Environment:
         """Return a text with its line ends, and other invisible characters escaped."""
         return Markup("\n").join(map(escape_invisible, text.split("\n")))
 
+    def asset_text(name: str) -> Markup:
+        """Return the text of a file of this package, for a page that contains it."""
+        return Markup(read_asset(name).decode())  # noqa: S704 - nobody else wrote it
+
     environment = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -66,6 +70,5 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters["lines"] = lines
-    # A file of this package, not a text of someone.
-    environment.globals.update(style_text=lambda: Markup(style_text()))  # noqa: S704
+    environment.filters["asset_text"] = asset_text
     return environment
