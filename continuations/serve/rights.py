@@ -9,11 +9,12 @@ Without a function, each verified identity may do everything.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from continuations.authoring import callables
-from continuations.core.identity import Identity
 from continuations.serve.option_checks import check_callable
+
+if TYPE_CHECKING:
+    from continuations.core.identity import Identity
 
 __all__ = ["ACTS", "Act", "Can", "Rights"]
 
@@ -31,7 +32,7 @@ Act: TypeAlias = Literal["view", "decide", "message", "cancel", "fork", "erase"]
 """
 ACTS: frozenset[str] = frozenset(get_args(Act))
 
-Can: TypeAlias = Callable[[Identity, Act, "str | None"], "bool | Awaitable[bool]"]
+Can: TypeAlias = Callable[["Identity", Act, "str | None"], "bool | Awaitable[bool]"]
 """A function or coroutine function of an identity, an act and the id of a run.
 
 The id is `None` for what concerns the whole store: published events and sweeps.
@@ -63,8 +64,8 @@ class Rights:
         """Return whether an identity may do something.
 
         Args:
-            identity: Who asks.
-            act: What for.
+            identity: The person or program.
+            act: The act.
             run_id: The run, or `None` for the whole store.
 
         Returns:
@@ -75,6 +76,10 @@ class Rights:
         """
         if self._can is None:
             return True
+        # A process that only decides by links needs neither.
+        from continuations.authoring import callables  # noqa: PLC0415
+        from continuations.core.identity import Identity  # noqa: PLC0415
+
         person = Identity(identity) if isinstance(identity, str) else identity
         allowed: object = await callables.call(self._can, person, act, run_id)
         if type(allowed) is not bool:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from continuations.serve.console.application import app
+from continuations.serve.console.console_app import app
 from continuations.serve.console.identities import LocalIdentity, local
 
 __all__ = ["LocalIdentity", "app", "local"]

@@ -15,7 +15,6 @@ The application's rights are asked by the handlers, for the run that they concer
 from __future__ import annotations
 
 import inspect
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from continuations.core.identity import Identity
 from continuations.serve.console import error_pages, same_origin
 from continuations.serve.console.local_identity import LocalIdentity
 from continuations.serve.console.page import Page
-from continuations.serve.console.pages import PAGES
+from continuations.serve.console.page_table import PAGES
 from continuations.serve.console.security_headers import IMMUTABLE, security_headers
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
@@ -198,11 +197,6 @@ class Console:
         if _wants_json(request):
             return problem.response()
         return error_pages.problem_page(problem, shell=shell)
-
-
-def new_key(secret: str | None) -> bytes:
-    """Return the key of form tokens; a random one if there is no secret."""
-    return os.urandom(32) if secret is None else secret.encode()
 
 
 def _asset(path: str, shell: Shell) -> Response:

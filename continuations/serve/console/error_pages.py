@@ -1,4 +1,4 @@
-"""The pages of errors: what happened, whether anything was recorded, what to do next."""
+"""The pages of errors: what happened, what was recorded, and what to do next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.decisions import Decision
-
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.shell import Shell
 
@@ -110,7 +109,7 @@ def error_page(
 
     Args:
         error: Any exception.
-        shell: What surrounds the page.
+        shell: The frame of the page.
         now: The time, for "try again".
         operation: The method and the path's pattern, for the log.
     """
@@ -123,16 +122,16 @@ def problem_page(
 ) -> Response:
     """Return the page of a problem."""
     words = _words_of(problem, error)
+    context: Mapping[str, object] = {
+        "shell": shell,
+        "title": words.title,
+        "text": words.text,
+        "facts": _facts(problem, error),
+        "values": {},
+        "links": _links(problem, shell),
+    }
     return html_page(
-        "message.html",
-        status=problem.type.status,
-        headers=problem.headers,
-        shell=shell,
-        title=words.title,
-        text=words.text,
-        facts=_facts(problem, error),
-        values={},
-        links=_links(problem, shell),
+        "message.html", context, status=problem.type.status, headers=problem.headers
     )
 
 

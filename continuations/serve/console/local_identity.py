@@ -110,8 +110,8 @@ def local(name: str | None = None, *, groups: Sequence[str] = ()) -> LocalIdenti
 def is_loopback(request: Request) -> bool:
     """Return whether a request names this machine, and comes from it if that is known.
 
-    The name of the host is what matters: a page of another site can make a browser on
-    this machine send a request, but only with the name of that site.
+    The name of the host matters most. A page of another site can make a browser on this
+    machine send a request, but only with the name of that site.
     """
     try:
         name = urlsplit(f"//{request.headers.get('host', '')}").hostname

@@ -1,6 +1,6 @@
 """One request for a page of the console, and everything that its handler needs.
 
-A page module exports `ROUTES: tuple[PageRoute, ...]`, and `application` collects them:
+A page module exports `ROUTES: tuple[PageRoute, ...]`, and `page_table` collects them:
 
     async def show(page: Page) -> Response:
         wait_id = page.params["wait"]
@@ -45,7 +45,7 @@ class Page:
         request: The request. Its path is below the mount point, and its form has no
             CSRF token any more.
         params: The values of the route's path parameters.
-        shell: What surrounds the page: mount point, person, navigation.
+        shell: The frame of the page: mount point, person, navigation.
         runner: The runner.
         identity: The verified person.
         door: The way by which decisions and requests of this page come, for the audit.
@@ -104,7 +104,7 @@ class Page:
         Returns:
             The response.
         """
-        return html_page(template, status=status, shell=self.shell, **context)
+        return html_page(template, {"shell": self.shell, **context}, status=status)
 
     def see_other(self, path: str) -> Response:
         """Return the redirect after a successful POST (status 303)."""
@@ -146,10 +146,10 @@ class PageRoute:
 
 def html_page(
     template: str,
+    context: Mapping[str, object],
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
-    **context: object,
 ) -> Response:
     """Return an HTML page; the context has everything that its template names."""
     from continuations.serve.pages.environment import render  # noqa: PLC0415 - HTML only

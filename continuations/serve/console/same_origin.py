@@ -14,8 +14,9 @@ request to the console, whichever page made it. So each POST needs a proof:
 from __future__ import annotations
 
 import hmac
+import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from continuations.serve.http.decision_bodies import JSON_TYPE
@@ -36,6 +37,11 @@ class FormTokens:
     """
 
     key: bytes
+
+    @classmethod
+    def of_secret(cls, secret: str | None) -> Self:
+        """Return the maker of a secret; without one, that of this process."""
+        return cls(os.urandom(32) if secret is None else secret.encode())
 
     def __repr__(self) -> str:
         """Show nothing of the secret."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.serve.console import inbox
+from continuations.serve.console import inbox_page
 
 if TYPE_CHECKING:
     from continuations.serve.console.page import PageRoute
 
-PAGES: tuple[PageRoute, ...] = (*inbox.ROUTES,)
+PAGES: tuple[PageRoute, ...] = (*inbox_page.ROUTES,)

@@ -1,7 +1,7 @@
 """The console as a Starlette application, by itself or mounted in another one.
 
-    app = console.app(runner, verify=verify)                 # uvicorn module:app
-    fastapi_app.mount("/agents", console.app(runner, verify=verify))
+app = console.app(runner, verify=verify)                 # uvicorn module:app
+fastapi_app.mount("/agents", console.app(runner, verify=verify))
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from starlette.requests import ClientDisconnect, Request
 
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
-from continuations.serve.console.console import Console, new_key
+from continuations.serve.console.console import Console
 from continuations.serve.console.same_origin import FormTokens
 from continuations.serve.http import asgi_requests, problems
-from continuations.serve.http.api import MAX_BODY_BYTES, HttpApi
+from continuations.serve.http.api import HttpApi
 from continuations.serve.option_checks import check_type
 from continuations.serve.rights import Rights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.types import Lifespan, Receive, Scope, Send
 
     from continuations.engine.async_runner import AsyncRunner
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links
-    from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations.serve.rights import Can
 
 __all__ = ["app"]
@@ -47,10 +44,8 @@ def app(  # noqa: PLR0913 - one parameter for each option
     can: Can | None = None,
     dispatcher: Dispatcher | None = None,
     links: Links | None = None,
-    webhooks: Mapping[str, WebhookReceiver] | None = None,
     origin: str | None = None,
     secret: str | None = None,
-    max_body_bytes: int = MAX_BODY_BYTES,
     clock: Clock | None = None,
     lifespan: Lifespan[Starlette] | None = None,
 ) -> Starlette:
@@ -68,13 +63,11 @@ def app(  # noqa: PLR0913 - one parameter for each option
         dispatcher: Resumes a run after a decision. Without one, the run goes on at the
             next `resume` or `sweep`.
         links: Makes signed links work; the same secret as the notifier's.
-        webhooks: Receivers of the webhooks of other systems, by name.
         origin: The public origin, such as `https://agents.example`, if a proxy changes
             the `Host` header. It also says that browsers come over TLS.
         secret: The secret of the forms of browsers that send no `Sec-Fetch-Site`, at
             least 32 bytes; the same in all processes. By default a random one for this
             process.
-        max_body_bytes: The maximum size of a request body, in bytes.
         clock: The clock for deadlines; the system clock by default.
         lifespan: Starlette's lifespan, for an application that is not mounted in
             another one.
@@ -85,29 +78,29 @@ def app(  # noqa: PLR0913 - one parameter for each option
     Raises:
         InvalidInput: An option is invalid.
     """
-    rights = Rights(can)
+    _check_origin(origin)
+    _check_secret(secret)
     api = HttpApi(
         runner,
         verify=verify,
-        can=can,
         links=links,
-        webhooks=webhooks,
         dispatcher=dispatcher,
-        max_body_bytes=max_body_bytes,
         clock=clock,
     )
-    _check_origin(origin)
-    _check_secret(secret)
     console = Console(
         runner=runner,
         api=api,
         verify=verify,
-        rights=rights,
-        tokens=FormTokens(new_key(secret)),
+        rights=Rights(can),
+        tokens=FormTokens.of_secret(secret),
         origin=origin,
         dispatcher=dispatcher,
         clock=clock or SystemClock(),
     )
+    return _application(console, lifespan)
+
+
+def _application(console: Console, lifespan: Lifespan[Starlette] | None) -> Starlette:
     application = Starlette(lifespan=lifespan)
     application.router.redirect_slashes = False
     application.router.default = _Endpoint(console)
@@ -157,9 +150,7 @@ class _Endpoint:
         root: str = scope.get("root_path", "")
         api = self._console.api
         try:
-            body = await asgi_requests.read_body(
-                starlette_request, api.max_body_bytes
-            )
+            body = await asgi_requests.read_body(starlette_request, api.max_body_bytes)
         except ClientDisconnect:
             return
         request = asgi_requests.plain_request(starlette_request, path, body or b"")
