@@ -54,14 +54,12 @@ def app(  # noqa: PLR0913 - one parameter for each option
     A path is a page for a browser, and JSON for a client that asks for JSON.
 
     Args:
-        runner: The runner whose runs are shown. It needs no agents, except for
-            messages to threads.
+        runner: The runner whose runs are shown. Only threads need its agents.
         verify: Returns the identity of a request, as for `HttpApi`, or one of the
             ready-made identities. `None` refuses every request.
         can: Returns whether an identity may do something with a run. `None`: each
             identity may do everything.
-        dispatcher: Resumes a run after a decision. Without one, the run goes on at the
-            next `resume` or `sweep`.
+        dispatcher: Resumes a run after a decision, before the next sweep does.
         links: Makes signed links work; the same secret as the notifier's.
         origin: The public origin, such as `https://agents.example`, if a proxy changes
             the `Host` header. It also says that browsers come over TLS.
@@ -69,8 +67,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
             least 32 bytes; the same in all processes. By default a random one for this
             process.
         clock: The clock for deadlines; the system clock by default.
-        lifespan: Starlette's lifespan, for an application that is not mounted in
-            another one.
+        lifespan: Starlette's lifespan, for an application that is not mounted.
 
     Returns:
         The application, to be served by itself or mounted under any prefix.

@@ -47,7 +47,7 @@ class ConsoleClient:
 
     def __post_init__(self) -> None:
         if self.app is None:
-            options = {"verify": verify_header, **self.options}
+            options: dict[str, Any] = {"verify": verify_header, **self.options}
             self.app = console.app(self.runner, **options)
         self.cookies = httpx.Cookies()
 
@@ -55,9 +55,9 @@ class ConsoleClient:
         self,
         method: str,
         path: str,
-        *,
         form: dict[str, str] | None = None,
         json: object = None,
+        /,
         **headers: str | None,
     ) -> httpx.Response:
         """Send a request; the name of a header has underscores."""
@@ -83,4 +83,4 @@ class ConsoleClient:
         """Send the form of a page of this console, as a browser does."""
         headers.setdefault("origin", self.base_url)
         headers.setdefault("sec_fetch_site", "same-origin")
-        return await self.send("POST", path, form=form, **headers)
+        return await self.send("POST", path, form, **headers)
