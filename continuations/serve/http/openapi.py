@@ -35,6 +35,7 @@ from continuations.serve.http.openapi_parts import (
     request_body,
 )
 from continuations.serve.http.openapi_threads import thread_paths
+from continuations.serve.http.route_rights import RIGHTS
 
 _SECURITY_SCHEME: Json = {
     "type": "http",
@@ -359,6 +360,26 @@ def _service_paths() -> Json:
     }
 
 
+def _paths() -> Json:
+    paths = {
+        **_wait_paths(),
+        **_run_paths(),
+        **_approval_paths(),
+        **_operator_paths(),
+        **_signal_paths(),
+        **thread_paths(),
+        **_callback_paths(),
+        **_webhook_paths(),
+        **_link_paths(),
+        **_service_paths(),
+    }
+    for (method, path), right in RIGHTS.items():
+        if right is not None:
+            responses = paths[path][method.lower()]["responses"]
+            responses["403"] = problem_response(403)
+    return paths
+
+
 def document() -> dict[str, Any]:
     """Return the document as JSON values."""
     return {
@@ -371,18 +392,7 @@ def document() -> dict[str, Any]:
         # Relative to the URL of this document: the API may have any mount prefix.
         "servers": [{"url": "."}],
         "security": [{"identity": []}],
-        "paths": {
-            **_wait_paths(),
-            **_run_paths(),
-            **_approval_paths(),
-            **_operator_paths(),
-            **_signal_paths(),
-            **thread_paths(),
-            **_callback_paths(),
-            **_webhook_paths(),
-            **_link_paths(),
-            **_service_paths(),
-        },
+        "paths": _paths(),
         "components": {
             "schemas": _component_schemas(),
             "securitySchemes": {"identity": _SECURITY_SCHEME},
