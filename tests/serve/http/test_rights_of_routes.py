@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from continuations import Identity
 
 
+def allow_all(*_: object) -> bool:
+    """Allow everything."""
+    return True
+
+
 def test_each_route_with_an_identity_has_its_right() -> None:
     served = {
         (method, route.path)
@@ -90,7 +95,7 @@ def test_one_decision_without_the_right_refuses_all_of_a_request() -> None:
 
 def test_decision_about_an_invalid_wait_says_so() -> None:
     async def scenario() -> None:
-        fixture = ApiFixture(options={"can": lambda *_: True})
+        fixture = ApiFixture(options={"can": allow_all})
         posted = [{"wait_id": "x", "decision": "approve"}]
         response = await fixture.request("POST", "/decisions", {"decisions": posted})
         [result] = json_body(response)["results"]
@@ -102,5 +107,9 @@ def test_decision_about_an_invalid_wait_says_so() -> None:
 @pytest.mark.parametrize("answer", [None, 1, ["finance"], "no"])
 def test_answer_that_is_no_truth_value_allows_nothing(answer: Any) -> None:
     """A list of groups is true in Python, and must not become a right."""
+
+    def can(*_: object) -> Any:
+        return answer
+
     with pytest.raises(TypeError, match="can must return True or False"):
-        asyncio.run(Rights(lambda *_: answer).allow("kim", "decide", "jane-1"))
+        asyncio.run(Rights(can).allow("kim", "decide", "jane-1"))
