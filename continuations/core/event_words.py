@@ -1,4 +1,4 @@
-"""What an event of a run says, in a few words."""
+"""Say in a few words what happened in an event of a run."""
 
 from __future__ import annotations
 

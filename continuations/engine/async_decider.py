@@ -12,7 +12,6 @@ from continuations.engine.async_catalog import AsyncCatalog
 from continuations.engine.async_events import AsyncEvents
 from continuations.engine.async_jobs import AsyncJobs
 from continuations.engine.async_operator import AsyncOperator
-from continuations.engine.async_past import AsyncPast
 from continuations.engine.batches import Flattened
 from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs, AsyncPast):
+class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.

@@ -10,7 +10,6 @@ from continuations.engine.sync_catalog import Catalog
 from continuations.engine.sync_events import Events
 from continuations.engine.sync_jobs import Jobs
 from continuations.engine.sync_operator import Operator
-from continuations.engine.sync_past import Past
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from continuations.wire.continuation import Continuation
 
 
-class Decider(Catalog, Events, Operator, Jobs, Past):
+class Decider(Catalog, Events, Operator, Jobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
     A process without the runs' agents can call every method of this class.
