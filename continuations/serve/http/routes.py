@@ -17,6 +17,7 @@ from continuations.serve.http import (
     approval_routes,
     decision_bodies,
     event_routes,
+    past_routes,
     problems,
     thread_routes,
 )
@@ -71,6 +72,8 @@ async def list_waits(context: RequestContext) -> Response:
     waits: list[dict[str, str]] = []
     next_after = None
     async for summary in context.runner.waiting(after=after, approver=approver):
+        if not await context.may("view", summary.run_id):
+            continue
         if len(waits) == limit:
             next_after = waits[-1]["id"]
             break
@@ -81,7 +84,11 @@ async def list_waits(context: RequestContext) -> Response:
 async def _list_due_first(context: RequestContext, limit: int) -> Response:
     after = context.request.query.get("after", "")
     page = await context.runner.worklist(after=after, limit=limit)
-    rows = [json_forms.listed_wait_json(row) for row in page.waits]
+    rows = [
+        json_forms.listed_wait_json(row)
+        for row in page.waits
+        if await context.may("view", row.wait.run_id)
+    ]
     return json_response({"waits": rows, "next": page.next})
 
 
@@ -157,6 +164,8 @@ async def list_runs(context: RequestContext) -> Response:
     rows: list[dict[str, Any]] = []
     next_after = None
     async for summary in summaries:
+        if not await context.may("view", summary.run_id):
+            continue
         if len(rows) == limit:
             next_after = rows[-1]["cursor"]
             break
@@ -317,6 +326,12 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
+    Route(path="/runs/{run_id}/versions", handlers={"GET": past_routes.list_versions}),
+    Route(
+        path="/runs/{run_id}/versions/{number}",
+        handlers={"GET": past_routes.show_version},
+    ),
+    Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(
