@@ -62,7 +62,7 @@ def read_fields(fields: Mapping[str, str]) -> FieldsRead:
         except _NotReadable as error:
             errors[pointer] = str(error)
             value = None
-        if isinstance(place, list):
+        if kind == "item":
             place.append(value)
         else:
             place[last] = value
@@ -81,9 +81,8 @@ def _place(holder: dict[str, Any], steps: list[str], kind: str) -> Any:
     for step in steps:
         found = jsontext.as_object(place)
         place = None if found is None else found.get(step)
-    if kind == "item":
-        return place if isinstance(place, list) else None
-    return place if isinstance(place, dict) else None
+    expected = jsontext.as_array if kind == "item" else jsontext.as_object
+    return expected(place)
 
 
 def _is_free(place: Any, step: str, kind: str) -> bool:

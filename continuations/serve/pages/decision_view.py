@@ -62,12 +62,13 @@ def decider_of(
         groups: The groups of the person; `None`: they are looked up when the person
             decides, so nothing is said about them before.
     """
-    kinds = [k for k in wait.rules.verdicts if allowed is None or k in allowed]
+    offered = wait.rules.verdicts
+    kinds: list[VerdictKind] = [k for k in offered if allowed is None or k in allowed]
     own = next((vote for vote in wait.votes if vote.by == person), None)
     if own is not None:
         # The first vote of a person counts, and a denial still ends the wait.
-        left = tuple(kind for kind in kinds if kind in ENDING_ALONE)
-        return Decider(verdicts=left, own_vote=own)
+        left: list[VerdictKind] = [kind for kind in kinds if kind in ENDING_ALONE]
+        return Decider(verdicts=tuple(left), own_vote=own)
     objection = _objection(wait, person, groups)
     if objection:
         return Decider(objection=objection)
@@ -162,7 +163,8 @@ class DecisionView:
 
 def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
     """Return where and how a person decides a wait."""
-    kinds = [kind for kind in wait.rules.verdicts if kind in decider.verdicts]
+    offered = wait.rules.verdicts
+    kinds: list[VerdictKind] = [kind for kind in offered if kind in decider.verdicts]
     is_folded = wait.kind == "approval" and "answer" in kinds
     forms = tuple(
         form_view(wait, kind, decider)
@@ -212,8 +214,9 @@ def form_view(wait: Wait, verdict: VerdictKind, decider: Decider) -> FormView:
     """Return the form of one verdict."""
     words = wait.rules.verdicts[verdict]
     is_posted = decider.posted == verdict
-    texts = decider.texts if is_posted else {}
-    errors = decider.errors if is_posted else {}
+    nothing: Mapping[str, str] = {}
+    texts = decider.texts if is_posted else nothing
+    errors = decider.errors if is_posted else nothing
     fields, is_typed = _fields(wait, verdict, words.value_label, texts, errors)
     claim = words.meaning
     if verdict == "deny" and wait.denial_stops:

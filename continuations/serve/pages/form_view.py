@@ -115,7 +115,7 @@ class FormFields:
         properties = jsontext.as_object(schema.get("properties"))
         has_parts = schema.get("type") == "object" and is_required
         if properties and has_parts and pointer.count("/") < MAX_DEPTH:
-            members = {} if value is _ABSENT else jsontext.as_object(value)
+            members = jsontext.as_object({} if value is _ABSENT else value)
             if members is not None and members.keys() <= properties.keys():
                 return self._object(schema, properties, label, pointer, members)
         leaf = _Leaf(self, schema, given, label, pointer, is_required, value)
@@ -295,11 +295,12 @@ class _Leaf:
         return self._view(kind="checkboxes", name=name, options=tuple(options))
 
     def _view(self, *, kind: str, name: str, **others: Any) -> FieldView:
+        others.setdefault("label", self.label)
         return FieldView(
             kind=kind,
             id=self.form.element_id(self.pointer),
             name=name,
-            **{"label": self.label, **others},
+            **others,
             hints=tuple(self._hints()),
             error=self.form.errors.get(self.pointer, ""),
         )

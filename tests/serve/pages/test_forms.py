@@ -155,10 +155,11 @@ def test_filled_form_gives_the_value_that_a_person_chose(
     """An empty optional text is left out; boxes give the choices in their order."""
     schema, value = case
     for name, part in value.items():
-        if isinstance(part, list):
+        items = jsontext.as_array(part)
+        if items is not None:
             choices = FormFields(schema={}).choices(schema["properties"][name]["items"])
             assert choices is not None
-            chosen = {jsontext.dump(each) for each in part}
+            chosen = {jsontext.dump(each) for each in items}
             value[name] = [c for c, _ in choices if jsontext.dump(c) in chosen]
     [view] = FormFields(schema=schema).fields("Value")
 

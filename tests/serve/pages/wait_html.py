@@ -45,6 +45,6 @@ def shown_json(body: str, label: str = "All arguments as JSON") -> Any:
 def fields_html(schema: Mapping[str, Any], label: str, **given: Any) -> str:
     """Return the fields of a form, filled with `value` if it is given."""
     value = {name: given.pop(name) for name in ("value",) if name in given}
-    template: Any = environment._environment().get_template("fields.html")
+    template: Any = environment.environment().get_template("fields.html")
     fields = FormFields(schema=schema, **given).fields(label, **value)
     return "".join(str(template.module.field(each)) for each in fields)
