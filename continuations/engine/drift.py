@@ -125,7 +125,9 @@ class DriftCheck:
             why = _refusal(error)
             return DriftRow(run_id=run_id, verdict=why.verdict, why=(why,))
         reasons = tuple(await _Prediction(self, state, arrived).reasons())
-        verdicts: list[DriftVerdict] = [each.verdict for each in reasons]
+        verdict: DriftVerdict = "accept"
+        for each in reasons:
+            verdict = max(verdict, each.verdict, key=DRIFT_VERDICTS.index)
         changes: tuple[ManifestChange, ...] = ()
         with suppress(FormatError):
             changes = find_code_changes(state, self.agent_registry)
@@ -133,7 +135,7 @@ class DriftCheck:
             run_id=run_id,
             agent=state.run.agent,
             status=state.run.status,
-            verdict=max(verdicts, key=DRIFT_VERDICTS.index, default="accept"),
+            verdict=verdict,
             why=reasons,
             code_changes=changes,
         )

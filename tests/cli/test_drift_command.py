@@ -32,7 +32,9 @@ NEW = OLD.replace("cents: int", 'cents: int, currency: str = "EUR"')
 def make_boss(pay: Any) -> Agent:
     """Return boss, who pays."""
     script = {"go": [[call("pay", cents=5)], "paid"]}
-    return Agent("boss", tools=[pay], model=scripted_model(script, lambda *_: None))
+    return Agent(
+        "boss", tools=[pay], model=scripted_model(script, lambda _task, _turn: None)
+    )
 
 
 def waiting_runs(cli: CommandLine, name: str) -> None:

@@ -185,7 +185,7 @@ def test_row_says_which_tool_or_agent_and_what_changed(folder: Path, code: str) 
 
 def calling(*calls: scripts.ScriptedCall) -> Any:
     """Return a model that makes calls in its first turn and then ends."""
-    return scripts.scripted_model({"go": [calls, "end"]}, lambda *_: None)
+    return scripts.scripted_model({"go": [calls, "end"]}, lambda _task, _turn: None)
 
 
 @tool(approval=True)
@@ -303,7 +303,7 @@ def test_state_that_does_not_fit_and_agent_without_a_model_are_refused() -> None
         return Agent("boss", tools=[note, pay], model=model, state=state)
 
     script = {"go": [[call("note", name="jo")], [call("pay", cents=5)], "end"]}
-    model = scripts.scripted_model(script, lambda *_: None)
+    model = scripts.scripted_model(script, lambda _task, _turn: None)
     store = MemoryStore()
     assert isinstance(
         Runner(boss(Old, model), store=store).start("go", run_id="r1"), Suspended
