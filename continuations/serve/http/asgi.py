@@ -159,6 +159,7 @@ class _Answer:
             headers=headers,
             body=body,
             raw_path=self.raw_path,
+            can_stream=True,
         )
 
 
@@ -179,6 +180,10 @@ async def _read_body(request: requests.Request, max_bytes: int) -> bytes | None:
 
 
 def _to_starlette(response: Response, method: str) -> responses.Response:
+    if response.chunks is not None:
+        return responses.StreamingResponse(
+            response.chunks, response.status, dict(response.headers)
+        )
     is_head = method == "HEAD"
     outgoing = responses.Response(
         "" if is_head else response.body, response.status, dict(response.headers)

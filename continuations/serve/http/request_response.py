@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class Request:
         body: The body as bytes.
         raw_path: The path as the client sent it, percent-encoded. It tells a slash in
             the key of a thread from one that divides the path. `None`: not known.
+        can_stream: Whether the framework can send `Response.chunks`.
     """
 
     method: str
@@ -37,6 +38,13 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     body: bytes = field(default=b"", repr=False)
     raw_path: str | None = field(default=None, repr=False)
+    can_stream: bool = False
+
+    @property
+    def wants_live_events(self) -> bool:
+        """Whether the client wants server-sent events while this process works."""
+        accepted = self.headers.get("accept", "")
+        return self.can_stream and "text/event-stream" in accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +55,14 @@ class Response:
         status: The status code.
         headers: The headers with names in lower case.
         body: The text of the body, sent as UTF-8.
+        chunks: The parts of a body that is not complete yet, instead of `body`. Only
+            the response to a request with `can_stream` has them.
     """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: str = field(default="", repr=False)
+    chunks: AsyncIterator[str] | None = field(default=None, repr=False)
 
 
 # A response for one person must not be cached or read as another media type.

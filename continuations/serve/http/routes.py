@@ -6,6 +6,7 @@ cheap in a cold process, so pages and the OpenAPI document are imported when nee
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -31,7 +32,7 @@ from continuations.serve.run_responses import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
@@ -125,10 +126,9 @@ async def start(context: RequestContext) -> Response:
     if not text or run_id is None:
         raise problems.malformed('The body needs "run_id" and a non-empty "input".')
     agent = decision_bodies.optional_text(fields, "agent")
-    from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
-
     work = decision_bodies.optional_flag(fields, "work", default=True)
-    outcome = await context.runner.start(
+    begin = partial(
+        context.runner.start,
         text,
         run_id=run_id,
         agent=agent,
@@ -138,6 +138,11 @@ async def start(context: RequestContext) -> Response:
         by=context.identity_name,
         settings=fields.get("settings"),
     )
+    if work and context.request.wants_live_events:
+        return await _streamed(context, begin, is_new=True)
+    from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
+
+    outcome = await begin()
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
@@ -182,8 +187,10 @@ async def resume(context: RequestContext) -> Response:
     if context.dispatcher is not None:
         await context.dispatcher.wake(run_id)
         return json_response({"run_id": run_id, "woken": True}, 202)
-    outcome = await context.runner.resume(run_id)
-    return await _outcome_response(context, outcome)
+    begin = partial(context.runner.resume, run_id)
+    if context.request.wants_live_events:
+        return await _streamed(context, begin, is_new=False)
+    return await _outcome_response(context, await begin())
 
 
 async def cancel(context: RequestContext) -> Response:
@@ -285,6 +292,19 @@ async def _outcome_response(
 ) -> Response:
     form = await outcome_response(context.runner.store, context.clock, outcome)
     return json_response(form, status)
+
+
+async def _streamed(
+    context: RequestContext,
+    begin: Callable[..., Coroutine[Any, Any, Outcome]],
+    *,
+    is_new: bool,
+) -> Response:
+    from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
+
+    return await work_stream.of_run(
+        context, lambda events: begin(on_event=events), is_new=is_new
+    )
 
 
 async def _run_response(context: RequestContext, run: Continuation) -> Response:
