@@ -18,6 +18,7 @@ from continuations.serve.http import (
     approval_routes,
     decision_bodies,
     event_routes,
+    past_routes,
     problems,
     thread_routes,
 )
@@ -32,7 +33,7 @@ from continuations.serve.run_responses import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Mapping
 
     from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
@@ -72,6 +73,8 @@ async def list_waits(context: RequestContext) -> Response:
     waits: list[dict[str, str]] = []
     next_after = None
     async for summary in context.runner.waiting(after=after, approver=approver):
+        if not await context.may("view", summary.run_id):
+            continue
         if len(waits) == limit:
             next_after = waits[-1]["id"]
             break
@@ -82,7 +85,11 @@ async def list_waits(context: RequestContext) -> Response:
 async def _list_due_first(context: RequestContext, limit: int) -> Response:
     after = context.request.query.get("after", "")
     page = await context.runner.worklist(after=after, limit=limit)
-    rows = [json_forms.listed_wait_json(row) for row in page.waits]
+    rows = [
+        json_forms.listed_wait_json(row)
+        for row in page.waits
+        if await context.may("view", row.wait.run_id)
+    ]
     return json_response({"waits": rows, "next": page.next})
 
 
@@ -139,7 +146,9 @@ async def start(context: RequestContext) -> Response:
         settings=fields.get("settings"),
     )
     if work and context.request.wants_live_events:
-        return await _streamed(context, begin, is_new=True)
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
+
+        return await work_stream.of_run(context, begin, is_new=True)
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     outcome = await begin()
@@ -162,6 +171,8 @@ async def list_runs(context: RequestContext) -> Response:
     rows: list[dict[str, Any]] = []
     next_after = None
     async for summary in summaries:
+        if not await context.may("view", summary.run_id):
+            continue
         if len(rows) == limit:
             next_after = rows[-1]["cursor"]
             break
@@ -189,7 +200,9 @@ async def resume(context: RequestContext) -> Response:
         return json_response({"run_id": run_id, "woken": True}, 202)
     begin = partial(context.runner.resume, run_id)
     if context.request.wants_live_events:
-        return await _streamed(context, begin, is_new=False)
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
+
+        return await work_stream.of_run(context, begin, is_new=False)
     return await _outcome_response(context, await begin())
 
 
@@ -294,19 +307,6 @@ async def _outcome_response(
     return json_response(form, status)
 
 
-async def _streamed(
-    context: RequestContext,
-    begin: Callable[..., Coroutine[Any, Any, Outcome]],
-    *,
-    is_new: bool,
-) -> Response:
-    from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
-
-    return await work_stream.of_run(
-        context, lambda events: begin(on_event=events), is_new=is_new
-    )
-
-
 async def _run_response(context: RequestContext, run: Continuation) -> Response:
     return json_response(await run_response(context.runner.store, context.clock, run))
 
@@ -337,6 +337,12 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
+    Route(path="/runs/{run_id}/versions", handlers={"GET": past_routes.list_versions}),
+    Route(
+        path="/runs/{run_id}/versions/{number}",
+        handlers={"GET": past_routes.show_version},
+    ),
+    Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(

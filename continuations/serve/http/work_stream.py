@@ -94,7 +94,7 @@ async def of_message(
 
 async def of_run(
     context: RequestContext,
-    begin: Callable[[EventBuffer], Coroutine[Any, Any, Outcome]],
+    begin: Callable[..., Coroutine[Any, Any, Outcome]],
     *,
     is_new: bool,
 ) -> Response:
@@ -102,7 +102,7 @@ async def of_run(
 
     Args:
         context: The request.
-        begin: Does the work, and hands its events to the buffer.
+        begin: Does the work; it takes `on_event`.
         is_new: Without `Last-Event-ID`, send all events, not only new ones.
 
     Returns:
@@ -112,7 +112,7 @@ async def of_run(
     after = Cursor.parse(known) if known or is_new else None
 
     async def work(events: EventBuffer) -> _Named:
-        outcome = await begin(events)
+        outcome = await begin(on_event=events)
         form = await outcome_response(context.runner.store, context.clock, outcome)
         return _Named(name="outcome", data=form)
 

@@ -22,7 +22,7 @@ from tests.serve.http.api_fixture import (
 from tests.serve.http.sse_client import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Mapping
     from pathlib import Path
 
     from continuations.models.interface import ModelRequest
