@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.run import RunStatus
 
-# From the best to the worst.
-DRIFT_VERDICTS = ("accept", "reopen", "refuse")
 DriftVerdict = Literal["accept", "reopen", "refuse"]
+# From the best to the worst.
+DRIFT_VERDICTS: tuple[DriftVerdict, ...] = ("accept", "reopen", "refuse")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
