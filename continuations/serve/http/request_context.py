@@ -59,23 +59,8 @@ class RequestContext:
         return self.identity if isinstance(self.identity, str) else self.identity.name
 
     async def wake(self, run_id: str) -> bool:
-        """Give a run to the dispatcher; return whether that worked.
-
-        The decision is recorded in any case. A failure is logged, and the next sweep
-        resumes the run.
-        """
-        if self.dispatcher is None:
-            return False
-        try:
-            await self.dispatcher.wake(run_id)
-        except (RunBusy, StaleRun):
-            # The worker that holds the run reads new decisions before it stops.
-            return False
-        except Exception:  # noqa: BLE001 - a recorded decision is never an error
-            text = "run %s is decided but was not resumed; the next sweep resumes it"
-            _log.warning(text, run_id, exc_info=True)
-            return False
-        return True
+        """Give a run to the dispatcher; return whether that worked; see `wake_run`."""
+        return await wake_run(self.dispatcher, run_id)
 
     async def wake_all(self, run_ids: Sequence[str]) -> list[str]:
         """Give runs to the dispatcher, some at a time; return those that it took.
@@ -92,3 +77,23 @@ class RequestContext:
         chosen = run_ids[:MAX_WOKEN_RUNS] if self.dispatcher is not None else ()
         woken = await gather(*map(wake, chosen))
         return [run_id for run_id, done in zip(chosen, woken, strict=True) if done]
+
+
+async def wake_run(dispatcher: Dispatcher | None, run_id: str) -> bool:
+    """Give a run to the dispatcher; return whether that worked.
+
+    The decision is recorded in any case. A failure is logged, and the next sweep
+    resumes the run.
+    """
+    if dispatcher is None:
+        return False
+    try:
+        await dispatcher.wake(run_id)
+    except (RunBusy, StaleRun):
+        # The worker that holds the run reads new decisions before it stops.
+        return False
+    except Exception:  # noqa: BLE001 - a recorded decision is never an error
+        text = "run %s is decided but was not resumed; the next sweep resumes it"
+        _log.warning(text, run_id, exc_info=True)
+        return False
+    return True

@@ -15,6 +15,9 @@ from continuations.core import jsontext
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The `client` of a request that came over a unix socket.
+UNIX_SOCKET = "unix"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -29,6 +32,10 @@ class Request:
         body: The body as bytes.
         raw_path: The path as the client sent it, percent-encoded. It tells a slash in
             the key of a thread from one that divides the path. `None`: not known.
+        client: The IP address of the peer, which may be a proxy; `UNIX_SOCKET` if the
+            peer is on a unix socket. `None`: not known.
+        is_tls: Whether the request came over TLS, as the server says.
+        repeated: Names of headers that the request has more than once.
     """
 
     method: str
@@ -37,6 +44,9 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     body: bytes = field(default=b"", repr=False)
     raw_path: str | None = field(default=None, repr=False)
+    client: str | None = None
+    is_tls: bool = False
+    repeated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
