@@ -1,4 +1,4 @@
-"""The methods of AsyncRunner that list runs and erase them."""
+"""The methods of AsyncRunner that list runs, read their past and erase them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import timedelta
 
+    from continuations.core.run_past import RunDifference, RunVersion
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCatalog(RunnerParts):
-    """Lists the runs of a store, and erases them."""
+    """Lists the runs of a store, reads their past, and erases them."""
 
     async def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
@@ -85,6 +86,75 @@ class AsyncCatalog(RunnerParts):
             agent=agent, status=status, label=label, after=after
         )
         return Flattened(list_runs(self._objects, chosen))
+
+    def history(self, run_id: str, *, after: int = 0) -> AsyncIterator[RunVersion]:
+        """Iterate over the versions of a run, the oldest first.
+
+        Each version has its number, time, worker and waits, and what changed since the
+        version before. They are read one after another, as the iteration needs them:
+        one read for each version and one for each decision. The first one costs a
+        listing, and at most log2(versions) + 1 reads more if `after` is given.
+
+        Versions of a live run are never deleted. Versions that a repair gave up are
+        left out.
+
+        Args:
+            run_id: Id of the run.
+            after: Number of a version: return only later ones. Default: all.
+
+        Returns:
+            An asynchronous iterator over the versions.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not an integer, or the run has fewer versions.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last version.
+        """
+        from continuations.engine.past_reading import check_version, read_history
+        from continuations.ledger import layout
+
+        layout.check_run_id(run_id)
+        number = check_version(after, "after")
+        return Flattened(read_history(self._objects, run_id, number))
+
+    async def diff(self, run_id: str, before: int, after: int) -> RunDifference:
+        """Compare two versions of a run.
+
+        The result has the messages, agents, open calls, waits and states of agents that
+        differ, and the decisions of the waits that only the first version has. A wait
+        that was opened and decided in between is in neither version; `history` has it.
+
+        Args:
+            run_id: Id of the run.
+            before: Number of the first version.
+            after: Number of the second version, also a smaller one.
+
+        Returns:
+            The differences.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: A number is not an integer.
+            RunNotFound: The store has no such run or version.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed.
+        """
+        from continuations.engine.past_reading import check_version, read_difference
+        from continuations.ledger import layout
+
+        return await read_difference(
+            self._objects,
+            layout.check_run_id(run_id),
+            check_version(before, "before"),
+            check_version(after, "after"),
+        )
 
     async def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

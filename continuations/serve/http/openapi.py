@@ -34,6 +34,7 @@ from continuations.serve.http.openapi_parts import (
     problem_response,
     request_body,
 )
+from continuations.serve.http.openapi_past import past_paths
 from continuations.serve.http.openapi_threads import thread_paths
 
 _SECURITY_SCHEME: Json = {
@@ -377,6 +378,7 @@ def document() -> dict[str, Any]:
             **_approval_paths(),
             **_operator_paths(),
             **_signal_paths(),
+            **past_paths(),
             **thread_paths(),
             **_callback_paths(),
             **_webhook_paths(),

@@ -414,6 +414,12 @@ class _RaisingRunner(AsyncRunner):
     def events(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    def history(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def diff(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def grants(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -705,6 +711,35 @@ async def with_a_webhook(checker: ResponseChecker) -> None:
     assert 503 == checker.check("post", path, response)
 
 
+async def with_a_past(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    names = {"run_id": wait.run_id, "number": "1"}
+    base, two = "/runs/{run_id}", {"from": "1", "to": "2"}
+    paths = (f"{base}/versions", f"{base}/versions/{{number}}", f"{base}/diff")
+    for path in paths:
+        found = await checker.request(fixture, "get", path, names=names, query=two)
+        assert (400 if path == paths[0] else 200) == found
+        other = {**names, "run_id": "j"}
+        query = two if path == paths[2] else {}
+        assert 404 == await checker.request(
+            fixture, "get", path, names=other, query=query
+        )
+    assert 200 == await checker.request(fixture, "get", paths[0], names=names)
+    assert 400 == await checker.request(fixture, "get", paths[2], names=names)
+    down = AsyncRunner([], store=UnavailableStore())
+    fixture.api = HttpApi(down, verify=verify_bearer)
+    assert 503 == await checker.request(
+        fixture, "get", paths[2], names=names, query=two
+    )
+    fixture.api = HttpApi(_RaisingRunner(RunErased("erased")), verify=verify_bearer)
+    for path in paths:
+        query = two if path == paths[2] else {}
+        assert 410 == await checker.request(
+            fixture, "get", path, names=names, query=query
+        )
+
+
 SCENARIOS = (
     without_an_identity,
     with_large_bodies,
@@ -718,6 +753,7 @@ SCENARIOS = (
     with_a_thread,
     with_a_job,
     with_a_webhook,
+    with_a_past,
 )
 
 
