@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.serve.console import inbox_page
+from continuations.serve.console import (
+    inbox_page,
+    run_page,
+    runs_page,
+)
 
 if TYPE_CHECKING:
     from continuations.serve.console.page import PageRoute
 
-PAGES: tuple[PageRoute, ...] = (*inbox_page.ROUTES,)
+PAGES: tuple[PageRoute, ...] = (
+    *inbox_page.ROUTES,
+    *runs_page.ROUTES,
+    *run_page.ROUTES,
+)

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext, run_stream
+from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
+from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.time_words import clock_text, day_text
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.run import Claim
     from continuations.core.version_window import VersionEvents, VersionWindow
 
-LINES_PER_PAGE = 60
+LINES_PER_PAGE = 40
 _TEXT_CHARS = 200
+_FAILED = ("ERROR:", "DENIED:", "EXPIRED:", "CANCELLED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +93,20 @@ def run_log(window: VersionWindow, *, before: str = "") -> RunLog:
         before: Only lines before this cursor. Default: all.
     """
     numbers: dict[str, int] = {}
+    agents = _agent_calls(window)
     found: list[tuple[str, datetime, _Said]] = []
-    has_claim = window.before is not None and window.before.run.claim is not None
+    claim = None if window.before is None else window.before.run.claim
     for version in window.versions:
         for event in version.events:
             if isinstance(event, run_stream.Attempt):
                 numbers.setdefault(event.worker, len(numbers) + 1)
             said = _said(event, numbers, version.number)
-            if said is not None:
+            if said is not None and not _repeats(event, agents):
                 found.append((event.cursor, version.at, said))
-        released = has_claim and version.run.claim is None
-        has_claim = version.run.claim is not None
-        if version.run.status not in ENDED_STATUSES and released:
+        if claim is not None and version.run.claim is None:
             cursor = f"{version.number}.{len(version.events) + 1}"
-            found.append((cursor, version.at, _suspended(version)))
+            found.append((cursor, version.at, _released(version, claim)))
+        claim = version.run.claim
     found.reverse()
     if before:
         place = _place(before)
@@ -113,6 +117,29 @@ def run_log(window: VersionWindow, *, before: str = "") -> RunLog:
         older=shown[-1][0] if len(found) > len(shown) else "",
         earlier=window.first_number - 1,
     )
+
+
+def _agent_calls(window: VersionWindow) -> set[str]:
+    """Return the calls whose tool is an agent."""
+    found = {
+        call.id
+        for state in (window.before, window.state)
+        if state is not None
+        for call in state.calls.values()
+        if isinstance(call.state, Nested)
+    }
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded):
+                found.add(event.call or "")
+    return found
+
+
+def _repeats(event: run_stream.StreamEvent, agents: set[str]) -> bool:
+    """Return whether the begin or end of an agent tells the same."""
+    if isinstance(event, run_stream.CallStarted | run_stream.CallEnded):
+        return event.call in agents
+    return False
 
 
 def _lines(found: list[tuple[str, datetime, _Said]]) -> tuple[LogLine, ...]:
@@ -148,7 +175,11 @@ def _place(cursor: str) -> tuple[int, int]:
         return 0, 0
 
 
-def _suspended(version: VersionEvents) -> _Said:
+def _released(version: VersionEvents, claim: Claim) -> _Said:
+    if version.at > claim.until:
+        return _Said("warn", "od", "The worker was gone: its claim was over.")
+    if version.run.status in ENDED_STATUSES:
+        return _Said("clock", "id", "The worker released the run.")
     if version.run.rests:
         return _Said("clock", "id", "The thread rests: no process works on it.")
     return _Said("clock", "id", "Suspended: nothing runs, nothing is paid for.")
@@ -181,7 +212,7 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             text = f"shortened: {event.tokens_before} to {event.tokens_after} tokens"
             return _Said("agent", "id", "History of", name, text)
         case run_stream.CallProposed():
-            quote = event.arguments_json or ""
+            quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"
             text = f"{agent} asks for"
             return _Said("tool", "id", text, event.tool, "", quote, call=event.call)
@@ -189,7 +220,8 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             return _Said("tool", "id", "", event.tool, "started", call=event.call)
         case run_stream.CallEnded():
             quote = event.result or ""
-            return _Said("tool", "ok", "", event.tool, "ended", quote, call=event.call)
+            tone = "dg" if quote.startswith(_FAILED) else "ok"
+            return _Said("tool", tone, "", event.tool, "ended", quote, call=event.call)
         case run_stream.WaitOpened():
             return _wait(event)
         case run_stream.WaitDecided():

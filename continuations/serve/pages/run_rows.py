@@ -211,6 +211,7 @@ class _RowReader:
                 self._by_call[call_id] = row
         row.is_agent, row.frame_id, row.ended = True, frame_id, None
         row.name = agent
+        row.spans = [span for span in row.spans if span.kind != "work"]
         if not any(span.kind == "frame" for span in row.open_spans):
             row.spans.append(Span(kind="frame", begin=at))
         if frame_id is not None:

@@ -184,9 +184,17 @@ def run_view(
         version=version,
         newest=newest,
         is_paused=paused,
-        may_resume=not (ended or works or paused or run.status == "resting"),
+        may_resume=not (works or paused) and can_go_on(state, decided),
         has_ended=ended,
     )
+
+
+def can_go_on(state: RunState, decided: Collection[str]) -> bool:
+    """Return whether a resume would do something."""
+    if state.run.status in ENDED_STATUSES or state.is_suspended:
+        return False
+    is_decided = any(wait_id in state.waits for wait_id in decided)
+    return state.run.status == "running" or is_decided or bool(state.runnable)
 
 
 def _state_pill(run: Run, *, is_paused: bool, works: bool) -> StatePill:
@@ -291,9 +299,9 @@ def _note(state: RunState, decided: Collection[str], now: datetime) -> str:
         return "Its worker is gone. A resume or a sweep goes on."
     if run.status == "resting":
         return "The thread rests until its next message. Nothing is paid for."
-    if state.waits and not set(decided) >= set(state.waits):
-        return "Nothing runs; nothing is paid for."
-    return "It can go on: a resume or a sweep continues it."
+    if can_go_on(state, decided):
+        return "It can go on: a resume or a sweep continues it."
+    return "Nothing runs; nothing is paid for."
 
 
 # One call ----------------------------------------------------------------------

@@ -11,6 +11,20 @@ _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _FEW_SECONDS = 9.95
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 
 
 def length_text(length: timedelta) -> str:
@@ -35,7 +49,8 @@ def clock_text(moment: datetime) -> str:
 
 def day_text(moment: datetime) -> str:
     """Return the day: `22 November 2026`."""
-    return f"{moment.day} {moment:%B %Y}"
+    # Not `strftime("%B")`, which follows the locale of the process.
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
 def moment_text(moment: datetime, now: datetime) -> str:

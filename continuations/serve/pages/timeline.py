@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
 from continuations.core.visible_text import shorten
+from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.run_rows import rows_of
 from continuations.serve.pages.time_words import clock_text, length_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
@@ -232,22 +232,7 @@ def row_note(row: RunRow) -> str:
     """Return what a call is about: its title, or its arguments, shortened."""
     if row.wait is not None and row.wait.title is not None and not row.is_agent:
         return shorten(row.wait.title, _NOTE_CHARS)
-    if row.arguments_json is None:
-        return ""
-    arguments = jsontext.parse(row.arguments_json)
-    fields = jsontext.as_object(arguments)
-    if fields is None:
-        return shorten(row.arguments_json, _NOTE_CHARS)
-    values = [_value_text(value) for value in fields.values()]
-    if len(values) == 1:
-        return shorten(values[0], _NOTE_CHARS)
-    pairs = zip(fields, values, strict=True)
-    return shorten(", ".join(f"{name}: {text}" for name, text in pairs), _NOTE_CHARS)
-
-
-def _value_text(value: object) -> str:
-    text = value if isinstance(value, str) else jsontext.dump(value)
-    return text[: _NOTE_CHARS + 1]
+    return arguments_text(row.arguments_json or "", _NOTE_CHARS)
 
 
 def _bars(row: RunRow, time: WorkingTime) -> tuple[Bar, ...]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 AXIS_WIDTH = 1000
 _SLEEP_WIDTH = 140
 _ALL_SLEEPS_WIDTH = 400
+# A worker that died at once is visible: this width comes before the scale.
+_LEAST_WORK_WIDTH = 24
+_LEAST_LABEL_WIDTH = 60
 # A shorter sleep is no column: the next worker followed at once.
 _SHORTEST_SLEEP = timedelta(seconds=1)
 
@@ -68,6 +71,21 @@ class Segment:
     width: int
     title: str
     text: str
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its words fit above the table; they are read out in any case."""
+        return self.width >= _LEAST_LABEL_WIDTH
+
+    @property
+    def x_percent(self) -> str:
+        """Its left end, for an attribute of SVG."""
+        return f"{self.x / AXIS_WIDTH:.1%}"
+
+    @property
+    def width_percent(self) -> str:
+        """Its width, for an attribute of SVG."""
+        return f"{self.width / AXIS_WIDTH:.1%}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +168,9 @@ def _stretches(window: VersionWindow, now: datetime) -> list[Stretch]:
         at = latest = max(latest, version.at)
         claim = version.run.claim
         if work is not None and (claim is None or claim.worker != work.worker):
-            _add(found, work.stretch(at if claim is None else None))
+            # A worker writes nothing after its claim: somebody else released it.
+            by_worker = claim is None and at <= work.until
+            _add(found, work.stretch(at if by_worker else None))
             work = None
         if claim is not None:
             if work is None:
@@ -182,13 +202,9 @@ class _Work:
 
     def stretch(self, released: datetime | None, *, opens: bool = False) -> Stretch:
         """Return the work; without a release it ends with its last version."""
-        end = self.last
-        if released is not None:
-            # A version that another process wrote later is no work of this worker.
-            end = max(self.last, released if opens else min(released, self.until))
         return Stretch(
             begin=self._begin,
-            end=end,
+            end=max(self.last, released or self.last),
             worker=self.worker,
             is_open=opens,
             is_lost=released is None,
@@ -214,6 +230,7 @@ def _placed(stretches: list[Stretch]) -> tuple[Segment, ...]:
     if not works:
         sleep_width = AXIS_WIDTH // sleeps
     room = AXIS_WIDTH - sleeps * sleep_width
+    least = min(_LEAST_WORK_WIDTH, room / (2 * max(works, 1)))
     worked = sum((each.length for each in stretches if each.worker), timedelta())
     workers: dict[str, int] = {}
     segments: list[Segment] = []
@@ -224,7 +241,8 @@ def _placed(stretches: list[Stretch]) -> tuple[Segment, ...]:
             width = float(sleep_width)
             title, text = "asleep", length_text(each.length)
         else:
-            width = room * (each.length / worked) if worked else room / works
+            share = each.length / worked if worked else 1 / works
+            width = least + (room - least * works) * share
             number = workers.setdefault(each.worker, len(workers) + 1)
             title = f"Worker {number}"
             text = f"{clock_text(each.begin)}, {length_text(each.length)}"

@@ -5,12 +5,14 @@ A clock of the test tells the time, so every length on the page is known.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from continuations import Agent, Answer, ApprovalPolicy, Approve, Runner, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from continuations_storage.faults import Crash, FaultyStore, crashed
 from tests import scripts
 from tests.clocks import ManualClock
 
@@ -18,10 +20,6 @@ RUN = "invoices-2026-11"
 TITLE = "Pay the supplier invoices due before 30 November"
 SUPPLIERS = ("Meridian Freight", "Studio Halm", "Kettenwerk")
 HOUR = 3600.0
-
-
-class ProcessDiedError(BaseException):
-    """Stands in for the death of the process during a tool."""
 
 
 class InvoiceRun:
@@ -36,14 +34,16 @@ class InvoiceRun:
     def __init__(self) -> None:
         self.clock = ManualClock(9 * HOUR + 120)
         self.store = MemoryStore()
-        self.kills = True
+        self._is_dead = False
         self.runner = self.new_runner()
 
-    def new_runner(self, **options: Any) -> Runner:
-        """Return a runner of another process."""
-        return Runner(
-            self._back_office(), store=self.store, clock=self.clock, **options
+    def new_runner(self) -> Runner:
+        """Return a runner of another process; it dies at the transfer to Kettenwerk."""
+        self._is_dead = False
+        dying = FaultyStore(
+            self.store, lambda _: crashed("before") if self._is_dead else None
         )
+        return Runner(self._back_office(), store=dying, clock=self.clock)
 
     def suspend(self) -> None:
         """Start the run: it waits for two votes, and for an answer of Ines."""
@@ -66,11 +66,10 @@ class InvoiceRun:
         self.clock.seconds += 2 * HOUR
         [question] = [w for w in self.runner.waiting() if w.kind == "question"]
         self.runner.decide(question.id, Answer("pay it", by="Ines Albrecht"))
-        try:
+        with suppress(Crash):
             self.new_runner().resume(RUN)
-        except ProcessDiedError:
-            self.clock.seconds += 60
-        self.runner.sweep()
+        self.clock.seconds += 60
+        self.new_runner().sweep()
         self.clock.seconds += 8 * HOUR
 
     def _work(self, seconds: float) -> None:
@@ -105,7 +104,7 @@ class InvoiceRun:
         def match_order(supplier: str) -> str:
             """Compare an invoice with its purchase order."""
             self._work(0.8)
-            return "matches purchase order 4471"
+            return f"{supplier} matches purchase order 4471"
 
         @tool
         def ask_ines(question: str) -> Any:
@@ -116,9 +115,8 @@ class InvoiceRun:
         def transfer(to: str, cents: int) -> str:
             """Send money."""
             self._work(1.9)
-            if to == "Kettenwerk" and self.kills:
-                raise ProcessDiedError
-            return "sent"
+            self._is_dead = to == "Kettenwerk"
+            return f"sent {cents}"
 
         def reply(request: Any) -> Any:
             messages = [each.data for each in request.messages]
