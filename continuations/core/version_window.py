@@ -22,7 +22,7 @@ class VersionEvents:
         number: Number of the version.
         at: When the version was written.
         run: The row of the run, with the claim of its worker.
-        events: What happened in this version.
+        events: The events of this version, in their order.
     """
 
     number: int

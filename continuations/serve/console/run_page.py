@@ -33,7 +33,7 @@ _MAX_VOTED_WAITS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunActs:
-    """What the person may do with a run, as the page offers it.
+    """The acts that the page offers to the person.
 
     Attributes:
         message: Whether to send messages.
@@ -106,7 +106,7 @@ async def _vote_text(page: Page, wait: Wait) -> str:
     try:
         known = await page.runner.wait(wait.id)
     except ContinuationsError:
-        return ""  # somebody decided it meanwhile
+        return ""  # it was decided meanwhile
     return f"{len(known.votes)} of {known.votes_needed} votes"
 
 

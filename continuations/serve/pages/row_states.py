@@ -62,7 +62,7 @@ _WAIT_STATES = {
     "model": RowState("clock", "id", "awaits model", waits=True),
     "operator": RowState("clock", "wt", "paused", waits=True),
 }
-# What an agent shows about the rows below it: the first of these that one of them has.
+# An agent shows the first of these tones that a row below it has.
 _URGENCY = ("od", "wt", "id")
 
 

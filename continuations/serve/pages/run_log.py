@@ -73,7 +73,7 @@ class RunLog:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What happened, in parts of a sentence."""
+    """An event, in parts of a sentence."""
 
     icon: str
     tone: str

@@ -58,9 +58,9 @@ class RunRow:
         is_agent: Whether the row is an agent.
         began: When it began.
         ended: When it ended, or `None`.
-        spans: What held when.
+        spans: Its times of work and of waiting.
         arguments_json: The arguments of the call, with secret values masked.
-        result: What the calling agent reads, or the output of the root.
+        result: The text that the calling agent reads, or the output of the root.
         wait: The last wait that it opened.
         decided: The end of its last wait, or `None`.
         children: The rows below it, in their order.
@@ -153,7 +153,7 @@ class _RowReader:
             self._open_wait(wait, call.frame_id, wait.created_at)
 
     def add_missing(self, state: RunState, at: datetime) -> None:
-        """Add the rows of the newest state that no event told of."""
+        """Add the rows of the newest state that have no event."""
         for frame in by_depth(state.frames.values()):
             if frame.id not in self._by_frame:
                 self._start_frame(frame.id, frame.agent, frame.parent_call_id, at)

@@ -45,9 +45,9 @@ class BannerWait:
     """One reason why a run does not go on.
 
     Attributes:
-        words: What it waits for.
+        words: The kind of the wait, its votes and its deadline.
         title: The call or question in one sentence; "" for a wait without a page.
-        wait_id: The wait, for the link to its page; "" if it has none.
+        wait_id: Id of the wait, for a link; "" for a wait without a page.
     """
 
     words: str
@@ -57,12 +57,12 @@ class BannerWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Banner:
-    """What a run waits for.
+    """The reasons why a run does not go on.
 
     Attributes:
         waits: The open waits, the oldest first.
         more: How many more there are.
-        note: What that means: whether something runs, and who goes on.
+        note: Whether something runs, and how the run goes on.
     """
 
     waits: tuple[BannerWait, ...]
@@ -80,7 +80,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """What stands above the table of a run.
+    """The part of the page above the table.
 
     Attributes:
         run_id: Id of the run.
@@ -88,7 +88,7 @@ class RunView:
         title: Its title, or the beginning of its input.
         state: Its state.
         facts: Facts about it.
-        banner: What it waits for, or `None`.
+        banner: The reasons why it does not go on, or `None`.
         output: Final text, or the last reply of a thread.
         failure: Why it failed or was cancelled, or "".
         version: Number of the shown version.
@@ -156,7 +156,7 @@ def run_view(
     decided: Collection[str] = (),
     votes: Mapping[str, str] | None = None,
 ) -> RunView:
-    """Return what stands above the table.
+    """Return the part of the page above the table.
 
     Args:
         state: The state of the run.

@@ -45,11 +45,11 @@ class RunListRow:
         title: Its title, or its id.
         state: Its state in words.
         agent: Its root agent, or "".
-        requester: Who asked for it, or "".
+        requester: Its requester, or "".
         labels: Its labels, as `team=finance`.
         started: When it was started.
         changed: When its newest version was written.
-        awaits: What it waits for.
+        awaits: The first of its waits, in words.
         more_waits: How many waits `awaits` leaves out.
         messages: Number of messages that a thread has read, in words; or "".
     """
@@ -72,7 +72,7 @@ def list_row(summary: RunSummary, awaits: Sequence[str], now: datetime) -> RunLi
 
     Args:
         summary: The run.
-        awaits: What it waits for, all of it.
+        awaits: All its waits, in words.
         now: The time of the report.
     """
     started, changed = summary.created_at, summary.updated_at

@@ -60,12 +60,12 @@ class TreeRow:
         left_out: Number of levels that are left out above it.
         is_agent: Whether it is an agent, or a tool.
         name: Name of the agent or tool.
-        note: What it is about, shortened.
+        note: Its title or arguments, shortened.
         state: Its state.
         bars: Its bars.
         times: When it ran, in words.
         is_selected: Whether it is the selected row.
-        fold: What is folded below it, or `None`.
+        fold: The rows that are folded below it, or `None`.
     """
 
     key: str
@@ -141,7 +141,7 @@ def tree(
     Args:
         found: All rows.
         states: Their states, by key.
-        subject: What the root row is about.
+        subject: The title of the run.
         earlier: Number of the last version that is left out.
         selected: Key of the selected row.
         opened: Key of the row that is opened. Default: the row above the selected one,

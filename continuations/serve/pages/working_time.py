@@ -32,7 +32,7 @@ _SHORTEST_SLEEP = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A stretch of time in which one worker held the run, or nobody.
+    """A stretch of time in which one worker held the run, or no worker.
 
     Attributes:
         begin: Its begin.
@@ -168,7 +168,7 @@ def _stretches(window: VersionWindow, now: datetime) -> list[Stretch]:
         at = latest = max(latest, version.at)
         claim = version.run.claim
         if work is not None and (claim is None or claim.worker != work.worker):
-            # A worker writes nothing after its claim: somebody else released it.
+            # A worker writes nothing after its claim: another process did.
             by_worker = claim is None and at <= work.until
             _add(found, work.stretch(at if by_worker else None))
             work = None

@@ -167,7 +167,8 @@ def agents(levels: int = 5) -> Agent:
             model=ScriptedModel(reply),
         )
         below = [agent]
-    return below[0]
+    root: Agent = below[0]
+    return root
 
 
 def _call(spec: Spec) -> ToolCall:

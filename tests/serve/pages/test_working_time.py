@@ -81,7 +81,7 @@ def test_claims_are_segments_and_sleeps_are_columns() -> None:
 
 
 def test_worker_that_died_worked_until_its_last_version() -> None:
-    """Nobody knows how long it lived after that; the version after it is no work."""
+    """Its life after that is not known; the version of a sweep is no work."""
     versions = [(0.0, "w1"), (3.0, "w1"), (90.0, "")]
 
     time = working_time(window(versions), BEGIN + timedelta(seconds=93))
