@@ -96,9 +96,10 @@ class InvoiceRun:
         )
 
     def _payables(self) -> Agent:
-        policy = ApprovalPolicy(
-            when=lambda cents: cents > 1_000_000, votes=2, within=timedelta(days=3)
-        )
+        def is_large(cents: int) -> bool:
+            return cents > 1_000_000
+
+        policy = ApprovalPolicy(when=is_large, votes=2, within=timedelta(days=3))
 
         @tool(read_only=True)
         def match_order(supplier: str) -> str:
