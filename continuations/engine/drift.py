@@ -125,9 +125,7 @@ class DriftCheck:
             why = _refusal(error)
             return DriftRow(run_id=run_id, verdict=why.verdict, why=(why,))
         reasons = tuple(await _Prediction(self, state, arrived).reasons())
-        verdict: DriftVerdict = "accept"
-        for each in reasons:
-            verdict = max(verdict, each.verdict, key=DRIFT_VERDICTS.index)
+        ranks = [DRIFT_VERDICTS.index(each.verdict) for each in reasons]
         changes: tuple[ManifestChange, ...] = ()
         with suppress(FormatError):
             changes = find_code_changes(state, self.agent_registry)
@@ -135,7 +133,7 @@ class DriftCheck:
             run_id=run_id,
             agent=state.run.agent,
             status=state.run.status,
-            verdict=verdict,
+            verdict=DRIFT_VERDICTS[max(ranks, default=0)],
             why=reasons,
             code_changes=changes,
         )
