@@ -23,7 +23,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import DenialCount, FrameRow, HistoryRecord
-from continuations.core.messages import tool_message, user_message
+from continuations.core.messages import Message, tool_message, user_message
 from continuations.core.run import (
     RUN_STATUSES,
     Budget,
@@ -111,6 +111,11 @@ FRAME = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    accepted_input=TEXT,
+    held_reply=st.none()
+    | st.builds(
+        lambda text: Message.from_mapping({"role": "assistant", "content": text}), TEXT
+    ),
     history=st.none() | st.builds(HistoryRecord, COUNT, COUNT, COUNT, COUNT),
 )
 WAIT_OF_CALL = st.builds(
