@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from continuations.core.prices import Price, Prices
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
+    from continuations.core.run_past import RunDifference, RunVersion
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
@@ -190,6 +191,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.prices": ["Price", "Prices"],
     "continuations.core.quorum": ["Vote"],
     "continuations.core.run": ["Budget", "Failure"],
+    "continuations.core.run_past": ["RunDifference", "RunVersion"],
     "continuations.core.usage": ["Usage"],
     "continuations.models.fallback": ["Fallback"],
     "continuations.core.views": ["Call", "Frame"],
@@ -321,11 +323,13 @@ __all__ = [
     "ResultInfo",
     "Retries",
     "RunBusy",
+    "RunDifference",
     "RunErased",
     "RunExists",
     "RunNotFound",
     "RunStream",
     "RunSummary",
+    "RunVersion",
     "Runner",
     "Secret",
     "StaleRun",

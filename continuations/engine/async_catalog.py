@@ -1,4 +1,4 @@
-"""The methods of AsyncRunner that list runs and erase them."""
+"""The methods of AsyncRunner that list runs, read their past and erase them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
     from datetime import timedelta
 
+    from continuations.core.identity import Identity
+    from continuations.core.run_past import RunDifference, RunVersion
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
@@ -21,9 +23,16 @@ if TYPE_CHECKING:
 
 
 class AsyncCatalog(RunnerParts):
-    """Lists the runs of a store, and erases them."""
+    """Lists the runs of a store, reads their past, and erases them."""
 
-    async def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+    async def worklist(
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
 
         Waits with the next deadlines come first, then the oldest ones. A page lists
@@ -34,6 +43,10 @@ class AsyncCatalog(RunnerParts):
         Args:
             after: `next` of the page before.
             limit: The largest number of waits, from 1 to 1,000.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
+            approver: Leave out the waits that this person may not decide, as for
+                `waiting`. A page has fewer waits then, perhaps none, and their votes.
 
         Returns:
             The waits, and whether their deadline has passed.
@@ -43,11 +56,21 @@ class AsyncCatalog(RunnerParts):
             Corrupt: A wait of the page is damaged; `waiting` lists all waits.
             StoreError: The store failed.
         """
+        from continuations.ledger.decidable_waits import Approver
         from continuations.ledger.store_clock import StoreClock
+        from continuations.ledger.waits import wait_kinds
         from continuations.ledger.worklist import read_worklist
 
-        clock = StoreClock(self._ports.clock)
-        return await read_worklist(self._objects, clock, after=after, limit=limit)
+        groups = self._groups_function
+        person = None if approver is None else Approver.from_argument(approver, groups)
+        return await read_worklist(
+            self._objects,
+            StoreClock(self._ports.clock),
+            after=after,
+            limit=limit,
+            kinds=wait_kinds(kinds),
+            approver=person,
+        )
 
     def runs(
         self,
@@ -85,6 +108,75 @@ class AsyncCatalog(RunnerParts):
             agent=agent, status=status, label=label, after=after
         )
         return Flattened(list_runs(self._objects, chosen))
+
+    def history(self, run_id: str, *, after: int = 0) -> AsyncIterator[RunVersion]:
+        """Iterate over the versions of a run, the oldest first.
+
+        Each version has its number, time, worker and waits, and what changed since the
+        version before. They are read one after another, as the iteration needs them:
+        one read for each version and one for each decision. The first one costs a
+        listing, and at most log2(versions) + 1 reads more if `after` is given.
+
+        Versions of a live run are never deleted. Versions that a repair gave up are
+        left out.
+
+        Args:
+            run_id: Id of the run.
+            after: Number of a version: return only later ones. Default: all.
+
+        Returns:
+            An asynchronous iterator over the versions.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not an integer, or the run has fewer versions.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last version.
+        """
+        from continuations.engine.past_reading import check_version, read_history
+        from continuations.ledger import layout
+
+        layout.check_run_id(run_id)
+        number = check_version(after, "after")
+        return Flattened(read_history(self._objects, run_id, number))
+
+    async def diff(self, run_id: str, before: int, after: int) -> RunDifference:
+        """Compare two versions of a run.
+
+        The result has the messages, agents, open calls, waits and states of agents that
+        differ, and the decisions of the waits that only the first version has. A wait
+        that was opened and decided in between is in neither version; `history` has it.
+
+        Args:
+            run_id: Id of the run.
+            before: Number of the first version.
+            after: Number of the second version, also a smaller one.
+
+        Returns:
+            The differences.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: A number is not an integer.
+            RunNotFound: The store has no such run or version.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed.
+        """
+        from continuations.engine.past_reading import check_version, read_difference
+        from continuations.ledger import layout
+
+        return await read_difference(
+            self._objects,
+            layout.check_run_id(run_id),
+            check_version(before, "before"),
+            check_version(after, "after"),
+        )
 
     async def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

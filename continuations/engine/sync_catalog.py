@@ -1,4 +1,4 @@
-"""The methods of Runner that list runs and erase them."""
+"""The methods of Runner that list runs, read their past and erase them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from continuations.engine import portal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from datetime import timedelta
 
+    from continuations.core.identity import Identity
+    from continuations.core.run_past import RunDifference, RunVersion
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
@@ -18,11 +20,18 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """Lists the runs of a store, and erases them."""
+    """Lists the runs of a store, reads their past, and erases them."""
 
     async_runner: AsyncRunner
 
-    def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+    def worklist(
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
 
         Waits with the next deadlines come first, then the oldest ones. A page lists
@@ -33,6 +42,10 @@ class Catalog:
         Args:
             after: `next` of the page before.
             limit: The largest number of waits, from 1 to 1,000.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
+            approver: Leave out the waits that this person may not decide, as for
+                `waiting`. A page has fewer waits then, perhaps none, and their votes.
 
         Returns:
             The waits, and whether their deadline has passed.
@@ -43,7 +56,9 @@ class Catalog:
             StoreError: The store failed.
         """
         return portal.run_until_complete(
-            self.async_runner.worklist(after=after, limit=limit)
+            self.async_runner.worklist(
+                after=after, limit=limit, kinds=kinds, approver=approver
+            )
         )
 
     def runs(
@@ -79,6 +94,62 @@ class Catalog:
         return portal.iterate(
             self.async_runner.runs(agent=agent, status=status, label=label, after=after)
         )
+
+    def history(self, run_id: str, *, after: int = 0) -> Iterator[RunVersion]:
+        """Iterate over the versions of a run, the oldest first.
+
+        Each version has its number, time, worker and waits, and what changed since the
+        version before. They are read one after another, as the iteration needs them:
+        one read for each version and one for each decision. The first one costs a
+        listing, and at most log2(versions) + 1 reads more if `after` is given.
+
+        Versions of a live run are never deleted. Versions that a repair gave up are
+        left out.
+
+        Args:
+            run_id: Id of the run.
+            after: Number of a version: return only later ones. Default: all.
+
+        Returns:
+            An iterator over the versions.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not an integer, or the run has fewer versions.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last version.
+        """
+        return portal.iterate(self.async_runner.history(run_id, after=after))
+
+    def diff(self, run_id: str, before: int, after: int) -> RunDifference:
+        """Compare two versions of a run.
+
+        The result has the messages, agents, open calls, waits and states of agents that
+        differ, and the decisions of the waits that only the first version has. A wait
+        that was opened and decided in between is in neither version; `history` has it.
+
+        Args:
+            run_id: Id of the run.
+            before: Number of the first version.
+            after: Number of the second version, also a smaller one.
+
+        Returns:
+            The differences.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: A number is not an integer.
+            RunNotFound: The store has no such run or version.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_runner.diff(run_id, before, after))
 
     def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -15,6 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.present import audit_schemas, event_schemas, wait_schemas
+from continuations.present.past_schemas import past_definitions
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
     DESCRIPTION,
@@ -351,6 +352,7 @@ def definitions() -> dict[str, Any]:
         **decisions,
         **audit_schemas.audit_definitions(),
         **event_schemas.event_definitions(),
+        **past_definitions(),
         **audit_schemas.grant_definitions(),
         **audit_schemas.batch_definitions(decisions["verdict"]),
         **_run_definitions(),

@@ -119,7 +119,7 @@ def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict
 
 def decision_from_form(request: Request, by: str) -> PostedDecision:
     """Return the decision in the form of a page; raise `RequestRefused` if invalid."""
-    fields = {**_parse_form(request)}
+    fields = {**form_fields(request)}
     shown = fields.pop("shown", None)
     if not shown:
         msg = 'The form has no "shown", the digest of the page. Open the page again.'
@@ -241,7 +241,8 @@ def _grant(fields: Mapping[str, Any]) -> Grant | None:
         raise problems.malformed(msg) from None
 
 
-def _parse_form(request: Request) -> Mapping[str, str]:
+def form_fields(request: Request) -> Mapping[str, str]:
+    """Return the fields of a posted form; raise `RequestRefused` if it is invalid."""
     # Not Starlette's parser: one parser decides what approves, also in AWS Lambda
     # (docs/decisions/0012-http-and-cold-start.md).
     from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON bodies do not need it

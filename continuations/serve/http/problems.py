@@ -81,6 +81,10 @@ class RequestRefused(Exception):
 # The problems of requests. Errors of the SDK have theirs in `present.problems`.
 _MALFORMED = ProblemType(400, "malformed", "The request is malformed")
 _UNIDENTIFIED = ProblemType(401, "unidentified", "The request has no valid identity")
+_FORBIDDEN = ProblemType(403, "forbidden", "You may not do this")
+_FOREIGN_POST = ProblemType(
+    403, "foreign-post", "This request did not come from a page of this console"
+)
 _LINK_FORBIDS = ProblemType(
     403, "link-forbids", "This link does not allow this decision"
 )
@@ -127,6 +131,24 @@ def no_such_message() -> RequestRefused:
 def link_forbids() -> RequestRefused:
     """Return the refusal of a decision that the signed link does not allow."""
     return RequestRefused(Problem(type=_LINK_FORBIDS))
+
+
+def forbidden(act: str) -> RequestRefused:
+    """Return the refusal of an act that the application does not allow to a person."""
+    detail = (
+        f'The application does not give you the right "{act}" here. Nothing was '
+        "changed. Ask the person who administers it."
+    )
+    return RequestRefused(Problem(type=_FORBIDDEN, detail=detail))
+
+
+def foreign_post() -> RequestRefused:
+    """Return the refusal of a POST that may come from a page of another site."""
+    detail = (
+        "Nothing was changed. Open the page again in this browser, and send its form "
+        "from there."
+    )
+    return RequestRefused(Problem(type=_FOREIGN_POST, detail=detail))
 
 
 def callback_too_late() -> RequestRefused:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
     from continuations.serve.http.webhook_receiver import WebhookReceiver
+    from continuations.serve.rights import Act, Rights
 
 _log = logging.getLogger("continuations")
 # The door of a request whose sender the verifier knows.
@@ -42,6 +43,7 @@ class RequestContext:
         webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
+        rights: The application's rights; `None`: every identity may do everything.
     """
 
     request: Request
@@ -52,6 +54,13 @@ class RequestContext:
     webhooks: Mapping[str, WebhookReceiver]
     dispatcher: Dispatcher | None
     clock: Clock
+    rights: Rights | None = None
+
+    async def may(self, act: Act, run_id: str | None) -> bool:
+        """Return whether the identity may do something with a run."""
+        if self.rights is None:
+            return True
+        return await self.rights.allow(self.identity, act, run_id)
 
     @property
     def identity_name(self) -> str:
@@ -59,23 +68,8 @@ class RequestContext:
         return self.identity if isinstance(self.identity, str) else self.identity.name
 
     async def wake(self, run_id: str) -> bool:
-        """Give a run to the dispatcher; return whether that worked.
-
-        The decision is recorded in any case. A failure is logged, and the next sweep
-        resumes the run.
-        """
-        if self.dispatcher is None:
-            return False
-        try:
-            await self.dispatcher.wake(run_id)
-        except (RunBusy, StaleRun):
-            # The worker that holds the run reads new decisions before it stops.
-            return False
-        except Exception:  # noqa: BLE001 - a recorded decision is never an error
-            text = "run %s is decided but was not resumed; the next sweep resumes it"
-            _log.warning(text, run_id, exc_info=True)
-            return False
-        return True
+        """Give a run to the dispatcher; return whether that worked; see `wake_run`."""
+        return await wake_run(self.dispatcher, run_id)
 
     async def wake_all(self, run_ids: Sequence[str]) -> list[str]:
         """Give runs to the dispatcher, some at a time; return those that it took.
@@ -92,3 +86,23 @@ class RequestContext:
         chosen = run_ids[:MAX_WOKEN_RUNS] if self.dispatcher is not None else ()
         woken = await gather(*map(wake, chosen))
         return [run_id for run_id, done in zip(chosen, woken, strict=True) if done]
+
+
+async def wake_run(dispatcher: Dispatcher | None, run_id: str) -> bool:
+    """Give a run to the dispatcher; return whether that worked.
+
+    The decision is recorded in any case. A failure is logged, and the next sweep
+    resumes the run.
+    """
+    if dispatcher is None:
+        return False
+    try:
+        await dispatcher.wake(run_id)
+    except (RunBusy, StaleRun):
+        # The worker that holds the run reads new decisions before it stops.
+        return False
+    except Exception:  # noqa: BLE001 - a recorded decision is never an error
+        text = "run %s is decided but was not resumed; the next sweep resumes it"
+        _log.warning(text, run_id, exc_info=True)
+        return False
+    return True

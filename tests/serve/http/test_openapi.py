@@ -31,6 +31,7 @@ from continuations.core.wait_rules import WAIT_KINDS
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openapi import document
+from continuations.serve.http.route_rights import RIGHTS
 from continuations.serve.http.routes import ROUTES
 from continuations_storage import MemoryStore
 from continuations_storage import errors as storage
@@ -41,6 +42,7 @@ from tests.serve.http.api_fixture import (
     ApiFixture,
     RecordingDispatcher,
     form_request,
+    problem_slug,
     verify_bearer,
 )
 from tests.serve.http.scanner import PAGES, Scanner
@@ -339,6 +341,31 @@ async def without_an_identity(checker: ResponseChecker) -> None:
         await checker.request(fixture, method, path, by=None)
 
 
+async def without_rights(checker: ResponseChecker) -> None:
+    def forbid(*_: object) -> bool:
+        return False
+
+    fixture = ApiFixture(options={"can": forbid})
+    wait = await fixture.start_waiting_run()
+    for (method, path), right in RIGHTS.items():
+        if right is not None:
+            real = path.format_map(_PathValues(wait_id=wait.id))
+            body = {
+                "run_id": "jane-1",
+                "decisions": [{"wait_id": wait.id, **APPROVE}],
+            }
+            response = await fixture.request(method, real, body)
+            assert (403, "forbidden") == (response.status, problem_slug(response))
+            checker.check(method.lower(), path, response)
+
+
+class _PathValues(dict[str, str]):
+    """A value for each parameter of a path."""
+
+    def __missing__(self, name: str) -> str:
+        return "jane-1"
+
+
 async def with_large_bodies(checker: ResponseChecker) -> None:
     fixture = ApiFixture(options={"max_body_bytes": 3})
     for method, path in OPERATIONS:
@@ -412,6 +439,12 @@ class _RaisingRunner(AsyncRunner):
         raise self._error
 
     def events(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    def history(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def diff(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
     async def grants(self, *_: Any, **__: Any) -> Any:
@@ -705,8 +738,38 @@ async def with_a_webhook(checker: ResponseChecker) -> None:
     assert 503 == checker.check("post", path, response)
 
 
+async def with_a_past(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    names = {"run_id": wait.run_id, "number": "1"}
+    base, two = "/runs/{run_id}", {"from": "1", "to": "2"}
+    paths = (f"{base}/versions", f"{base}/versions/{{number}}", f"{base}/diff")
+    for path in paths:
+        found = await checker.request(fixture, "get", path, names=names, query=two)
+        assert (400 if path == paths[0] else 200) == found
+        other = {**names, "run_id": "j"}
+        query = two if path == paths[2] else {}
+        assert 404 == await checker.request(
+            fixture, "get", path, names=other, query=query
+        )
+    assert 200 == await checker.request(fixture, "get", paths[0], names=names)
+    assert 400 == await checker.request(fixture, "get", paths[2], names=names)
+    down = AsyncRunner([], store=UnavailableStore())
+    fixture.api = HttpApi(down, verify=verify_bearer)
+    assert 503 == await checker.request(
+        fixture, "get", paths[2], names=names, query=two
+    )
+    fixture.api = HttpApi(_RaisingRunner(RunErased("erased")), verify=verify_bearer)
+    for path in paths:
+        query = two if path == paths[2] else {}
+        assert 410 == await checker.request(
+            fixture, "get", path, names=names, query=query
+        )
+
+
 SCENARIOS = (
     without_an_identity,
+    without_rights,
     with_large_bodies,
     with_a_broken_runner,
     with_an_unavailable_store,
@@ -718,6 +781,7 @@ SCENARIOS = (
     with_a_thread,
     with_a_job,
     with_a_webhook,
+    with_a_past,
 )
 
 

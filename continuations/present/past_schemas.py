@@ -1,0 +1,98 @@
+"""The JSON Schemas of the past of a run: its versions, and their differences."""
+
+from __future__ import annotations
+
+from continuations.core.calls import STATE_TYPES
+from continuations.core.run import RUN_STATUSES
+from continuations.core.run_past import CHANGES
+from continuations.present.run_schemas import USAGE
+from continuations.present.schema_parts import (
+    COUNT,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    Json,
+    array,
+    described,
+    enum,
+    object_form,
+    ref,
+)
+
+_ONE_SIDE: Json = {"change": {"enum": ["added", "removed"]}}
+_FRAME: Json = {
+    "frame": TEXT,
+    "path": described(array(TEXT), "From the root agent down to the agent or tool."),
+}
+_CALL_STATE: Json = {"enum": [*sorted(STATE_TYPES), None]}
+_ARGUMENTS: Json = {"type": ["object", "null"]}
+_USAGE = object_form("The cost of all model replies of the run.", USAGE)
+
+
+def past_definitions() -> Json:
+    """Return the schemas of versions and differences by name."""
+    return {
+        "run_version": object_form(
+            "One stored version of a run.",
+            {
+                "number": described(COUNT, "The number of the version, from 1."),
+                "at": TIME,
+                "status": enum(RUN_STATUSES),
+                "worker": described(
+                    TEXT_OR_NULL, "The worker that wrote it; null without a claim."
+                ),
+                "words": described(array(TEXT), "What changed, one line for an event."),
+                "events": array(ref("event")),
+                "waits": described(array(ref("wait")), "The open waits."),
+            },
+        ),
+        "version_page": object_form(
+            "One page of the versions of a run.",
+            {
+                "run_id": TEXT,
+                "versions": array(ref("run_version")),
+                "next": {
+                    "type": ["integer", "null"],
+                    "minimum": 1,
+                    "description": "`after` of the next page; null on the last page.",
+                },
+            },
+        ),
+        "run_difference": _difference(),
+    }
+
+
+def _difference() -> Json:
+    frame = {**_ONE_SIDE, **_FRAME, "agent": TEXT}
+    message = {**_ONE_SIDE, **_FRAME, "position": COUNT, "message": OBJECT}
+    call: Json = {
+        "change": enum(CHANGES),
+        "call": TEXT,
+        **_FRAME,
+        "tool": TEXT,
+        "before": _CALL_STATE,
+        "after": _CALL_STATE,
+        "arguments_before": _ARGUMENTS,
+        "arguments_after": _ARGUMENTS,
+    }
+    decision: Json = {"oneOf": [{"type": "null"}, ref("decision")]}
+    wait = {**_ONE_SIDE, "wait": ref("wait"), "decision": decision}
+    state = {**_FRAME, "before": OBJECT, "after": OBJECT}
+    return object_form(
+        "The differences between two versions of a run.",
+        {
+            "run_id": TEXT,
+            "before": described(COUNT, "The number of the first version."),
+            "after": described(COUNT, "The number of the second version."),
+            "status_before": enum(RUN_STATUSES),
+            "status_after": enum(RUN_STATUSES),
+            "usage_before": _USAGE,
+            "usage_after": _USAGE,
+            "frames": array(object_form("An agent of one version only.", frame)),
+            "messages": array(object_form("A message of one version only.", message)),
+            "calls": array(object_form("An open call that differs.", call)),
+            "waits": array(object_form("A wait of one version only.", wait)),
+            "states": array(object_form("The state of an agent that differs.", state)),
+        },
+    )

@@ -1,0 +1,251 @@
+"""The console without a web framework: one request in, one response out.
+
+The order of the checks of a request:
+
+1. a file of `/assets/` needs no identity
+2. a sign-in by a token (`local` only)
+3. a path of the HTTP API with a secret of its own: signed links, callbacks, webhooks
+4. the identity
+5. each other method than GET needs the proof that the console's own page sent it
+6. the page, or the HTTP API for a request that asks for JSON
+
+The application's rights are asked by the handlers, for the run that they concern.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from continuations.core.doors import Door
+from continuations.core.identity import Identity
+from continuations.serve.console import error_pages, same_origin
+from continuations.serve.console.local_identity import LocalIdentity
+from continuations.serve.console.page import Page
+from continuations.serve.console.page_table import PAGES
+from continuations.serve.console.security_headers import IMMUTABLE, security_headers
+from continuations.serve.http import problems
+from continuations.serve.http.request_response import Response
+from continuations.serve.http.routes import find_route
+from continuations.serve.pages import asset_files
+from continuations.serve.pages.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.ledger.claims import Clock
+    from continuations.serve.console.page import PageRoute
+    from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.api import HttpApi, Verifier
+    from continuations.serve.http.request_response import Request
+    from continuations.serve.rights import Rights
+
+SCRIPTS = ("htmx.min.js", "hx-sse.min.js", "console.js")
+_ASSETS = "/assets/"
+_HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"
+_CLOSED = (
+    "This console has no verifier, so it refuses every request. Pass verify= to "
+    "console.app."
+)
+_SIGN_IN = (
+    "Open the address that `continuations ui` printed. It works once: after that, "
+    "start the command again."
+)
+_VERIFIER = "The application's verifier did not accept this request. Sign in there."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """Answers the requests of one console.
+
+    Attributes:
+        runner: The runner whose runs are shown.
+        api: Answers requests for JSON, with the same identities and rights.
+        verify: Returns the identity of a request, or `None`.
+        rights: The application's rights.
+        tokens: Makes the tokens of forms.
+        origin: The public origin, or `None` for that of the `Host` header.
+        dispatcher: Resumes runs after a decision, if there is one.
+        clock: The clock for deadlines.
+    """
+
+    runner: AsyncRunner
+    api: HttpApi
+    verify: Verifier | LocalIdentity | None
+    rights: Rights
+    tokens: same_origin.FormTokens
+    origin: str | None
+    dispatcher: Dispatcher | None
+    clock: Clock
+
+    async def handle(self, request: Request, root: str = "") -> Response:
+        """Answer a request; an error is a page.
+
+        Args:
+            request: The request. Its path is below the mount point.
+            root: The mount point, such as `/agents`, or an empty text.
+        """
+        shell = Shell(root=root, person="", csrf="")
+        try:
+            response = await self._answer(request, shell)
+        except Exception as error:  # noqa: BLE001 - every error is a page
+            response = error_pages.error_page(
+                error, shell=shell, now=self.clock.now(), operation=_operation(request)
+            )
+        if request.method == "HEAD":
+            response = replace(response, body="")
+        return replace(response, headers=self.headers(request, response.headers))
+
+    def headers(self, request: Request, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a response, with those of every response."""
+        is_tls = request.is_tls or (self.origin or "").startswith("https://")
+        return security_headers(own, is_tls=is_tls)
+
+    async def identify(self, request: Request) -> Identity | None:
+        """Return who sends a request, or `None`.
+
+        Raises:
+            TypeError: The verifier returned something else.
+        """
+        if self.verify is None:
+            return None
+        known: Any = self.verify(request)
+        if inspect.isawaitable(known):
+            known = await known
+        if known is None or known == "":
+            return None
+        if type(known) is str:
+            return Identity(known)
+        if type(known) is not Identity:
+            msg = (
+                "verify must return a name, an Identity or None, got "
+                f"{type(known).__name__}. Return the name of the identity."
+            )
+            raise TypeError(msg)
+        return known
+
+    async def _answer(self, request: Request, shell: Shell) -> Response:
+        if request.path.startswith(_ASSETS):
+            return _asset(request.path, shell)
+        if isinstance(self.verify, LocalIdentity):
+            signed_in = self.verify.sign_in(request, shell.root)
+            if signed_in is not None:
+                return signed_in
+        if _is_public(request):
+            return await self.api.handle(request)
+        identity = await self.identify(request)
+        if identity is None:
+            return self._who_are_you(request, shell)
+        request, token = same_origin.take_token(request)
+        has_token = self.tokens.is_valid(token, identity.name)
+        if request.method not in same_origin.SAFE_METHODS and not (
+            same_origin.is_own_post(
+                request, own_origin=self.origin, has_token=has_token
+            )
+        ):
+            raise problems.foreign_post()
+        return await self._answer_person(request, shell, identity)
+
+    async def _answer_person(
+        self, request: Request, shell: Shell, identity: Identity
+    ) -> Response:
+        shell = replace(
+            shell,
+            person=identity.name,
+            csrf=self.tokens.token_of(identity.name),
+            section=_section(request.path),
+            scripts=SCRIPTS,
+        )
+        found = None if _wants_json(request) else _find_page(request)
+        if found is None:
+            if _is_api_path(request):
+                return await self.api.handle(request)
+            return error_pages.problem_page(problems.no_such_path(), shell=shell)
+        route, params = found
+        page = Page(
+            request=request,
+            params=params,
+            shell=shell,
+            runner=self.runner,
+            identity=identity,
+            door=self._door,
+            clock=self.clock,
+            rights=self.rights,
+            dispatcher=self.dispatcher,
+        )
+        try:
+            return await route.handler(page)
+        except Exception as error:  # noqa: BLE001 - every error is a page
+            operation = f"{request.method} {route.path}"
+            return error_pages.error_page(
+                error, shell=shell, now=self.clock.now(), operation=operation
+            )
+
+    @property
+    def _door(self) -> Door:
+        return Door("console", getattr(self.verify, "authentication", "verifier"))
+
+    def _who_are_you(self, request: Request, shell: Shell) -> Response:
+        if self.verify is None:
+            problem = problems.unidentified(_CLOSED)
+        elif isinstance(self.verify, LocalIdentity):
+            problem = problems.unidentified(_SIGN_IN)
+        else:
+            problem = problems.unidentified(_VERIFIER)
+        if _wants_json(request):
+            return problem.response()
+        return error_pages.problem_page(problem, shell=shell)
+
+
+def _asset(path: str, shell: Shell) -> Response:
+    name = path.rpartition("/")[2]
+    try:
+        is_current = asset_files.asset_path(name) == path
+    except OSError:
+        is_current = False
+    if not is_current:
+        return error_pages.problem_page(problems.no_such_path(), shell=shell)
+    headers = {
+        "content-type": asset_files.media_type(name),
+        "cache-control": IMMUTABLE,
+    }
+    body = asset_files.read_asset(name).decode()
+    return Response(status=200, headers=headers, body=body)
+
+
+def _find_page(request: Request) -> tuple[PageRoute, dict[str, str]] | None:
+    segments = request.path.split("/")
+    method = "GET" if request.method == "HEAD" else request.method
+    for route in PAGES:
+        if method in route.methods:
+            params = route.match(segments)
+            if params is not None:
+                return route, params
+    return None
+
+
+def _wants_json(request: Request) -> bool:
+    """Return whether a client asks for JSON; a browser asks for HTML first."""
+    accept = request.headers.get("accept", "")
+    return same_origin.is_json(request) or (_JSON in accept and _HTML not in accept)
+
+
+def _is_api_path(request: Request) -> bool:
+    return find_route(request.path, request.raw_path or request.path) is not None
+
+
+def _is_public(request: Request) -> bool:
+    found = find_route(request.path, request.raw_path or request.path)
+    return found is not None and found[0].is_public
+
+
+def _operation(request: Request) -> str:
+    """Return the method and the first part of the path, without ids."""
+    return f"{request.method} /{request.path.split('/')[1]}"
+
+
+def _section(path: str) -> str:
+    first = path.split("/")[1]
+    return {"waits": "inbox"}.get(first, first)

@@ -1,0 +1,174 @@
+"""One request for a page of the console, and everything that its handler needs.
+
+A page module exports `ROUTES: tuple[PageRoute, ...]`, and `page_table` collects them:
+
+    async def show(page: Page) -> Response:
+        wait_id = page.params["wait"]
+        await page.require("view", run_of_wait(wait_id))
+        wait = await page.runner.wait(wait_id)
+        return page.render("wait.html", wait=wait_view(wait))
+
+    ROUTES = (PageRoute("/waits/{wait}", show),)
+
+An error of the SDK that a handler raises becomes an error page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from continuations.ledger import layout
+from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_context import wake_run
+from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+
+if TYPE_CHECKING:
+    from continuations.core.doors import Door
+    from continuations.core.identity import Identity
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.ledger.claims import Clock
+    from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.request_response import Request
+    from continuations.serve.pages.shell import Shell
+    from continuations.serve.rights import Act, Rights
+
+__all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One request of a known person for a page.
+
+    Attributes:
+        request: The request. Its path is below the mount point, and its form has no
+            CSRF token any more.
+        params: The values of the route's path parameters.
+        shell: The frame of the page: mount point, person, navigation.
+        runner: The runner.
+        identity: The verified person.
+        door: The way by which decisions and requests of this page come, for the audit.
+        clock: The clock for deadlines.
+        rights: The application's rights.
+        dispatcher: Resumes runs, if the console has one.
+    """
+
+    request: Request
+    params: Mapping[str, str]
+    shell: Shell
+    runner: AsyncRunner
+    identity: Identity
+    door: Door
+    clock: Clock
+    rights: Rights
+    dispatcher: Dispatcher | None = None
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query parameters."""
+        return self.request.query
+
+    @property
+    def form(self) -> Mapping[str, str]:
+        """The fields of the posted form; a body that is no form is refused."""
+        return decision_bodies.form_fields(self.request)
+
+    async def can(self, act: Act, run_id: str | None) -> bool:
+        """Return whether the person may do something with a run."""
+        return await self.rights.allow(self.identity, act, run_id)
+
+    async def require(self, act: Act, run_id: str | None) -> None:
+        """Refuse the request with status 403 unless the person may do something."""
+        if not await self.can(act, run_id):
+            raise problems.forbidden(act)
+
+    async def wake(self, run_id: str) -> bool:
+        """Give a run to the dispatcher; return whether that worked."""
+        return await wake_run(self.dispatcher, run_id)
+
+    def url(self, path: str) -> str:
+        """Return the address of a path of the console, with the mount point."""
+        return self.shell.root + path
+
+    def render(
+        self, template: str, *, status: int = 200, **context: object
+    ) -> Response:
+        """Return a page; its template gets `shell` and the context.
+
+        Args:
+            template: The name of a template of `serve.pages`.
+            status: The status code.
+            **context: The views that the template names.
+
+        Returns:
+            The response.
+        """
+        return self.html(template, context, status=status)
+
+    def html(
+        self, template: str, context: Mapping[str, object], *, status: int = 200
+    ) -> Response:
+        """Return a page, as `render` does, with a mapping of views."""
+        return html_page(template, {"shell": self.shell, **context}, status=status)
+
+    def see_other(self, path: str) -> Response:
+        """Return the redirect after a successful POST (status 303)."""
+        headers = {**NO_STORE_HEADERS, "location": self.url(path)}
+        return Response(status=303, headers=headers)
+
+
+# With "no-referrer", browsers replace the `Origin` of a form by "null". No other site
+# gets a referrer either way.
+_REFERRER = {"referrer-policy": "same-origin"}
+
+PageHandler: TypeAlias = Callable[[Page], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """One path of the console, and its handler.
+
+    Attributes:
+        path: The path, with parameters as `{name}`; a parameter is one path segment.
+        handler: Returns the response.
+        methods: The methods. GET and HEAD change nothing. POST is checked for its
+            origin before the handler is called.
+    """
+
+    path: str
+    handler: PageHandler
+    methods: tuple[str, ...] = ("GET",)
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        """Return the path parameters, or `None` if the path is another one."""
+        own = self.path.split("/")
+        if len(own) != len(segments):
+            return None
+        params: dict[str, str] = {}
+        for name, segment in zip(own, segments, strict=True):
+            if name.startswith("{") and segment:
+                params[name[1:-1]] = segment
+            elif name != segment:
+                return None
+        return params
+
+
+def html_page(
+    template: str,
+    context: Mapping[str, object],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return an HTML page; the context has everything that its template names."""
+    from continuations.serve.pages.environment import render  # noqa: PLC0415 - HTML only
+
+    own = {"content-type": "text/html; charset=utf-8", **_REFERRER, **(headers or {})}
+    text = render(template, **context)
+    return Response(status=status, headers={**NO_STORE_HEADERS, **own}, body=text)
+
+
+def run_of_wait(wait_id: str) -> str:
+    """Return the id of a wait's run; raises `WaitNotFound` for other texts."""
+    return layout.parse_wait_id(wait_id).run_id

@@ -1,0 +1,69 @@
+"""Handlers of the HTTP API about the past of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.present import json_forms
+from continuations.serve.http import problems
+from continuations.serve.http.page_size import page_size
+from continuations.serve.http.request_response import Response, json_response
+
+if TYPE_CHECKING:
+    from continuations.serve.http.request_context import RequestContext
+
+_MAX_DIGITS = 10
+
+
+async def list_versions(context: RequestContext) -> Response:
+    """List the versions of a run, one page at a time."""
+    from continuations.present.past_forms import version_json  # noqa: PLC0415 - rarely used
+
+    run_id, query = context.path_params["run_id"], context.request.query
+    _check_query(context, {"after", "limit"})
+    limit = page_size(context.request)
+    after = _number(query.get("after", "0"), "after")
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    async for version in context.runner.history(run_id, after=after):
+        if len(rows) == limit:
+            next_after = rows[-1]["number"]
+            break
+        rows.append(version_json(version))
+    return json_response({"run_id": run_id, "versions": rows, "next": next_after})
+
+
+async def show_version(context: RequestContext) -> Response:
+    """Show a run as it was in a version, with its agents, messages and calls."""
+    number = _number(context.path_params["number"], "number")
+    run = await context.runner.look(context.path_params["run_id"], version=number)
+    form = json_forms.run_json(
+        run, decided=(), now=context.clock.now(), with_stack=True
+    )
+    return json_response(form)
+
+
+async def compare(context: RequestContext) -> Response:
+    """Compare two versions of a run."""
+    from continuations.present.past_forms import difference_json  # noqa: PLC0415 - rarely used
+
+    query = context.request.query
+    _check_query(context, {"from", "to"})
+    found = await context.runner.diff(
+        context.path_params["run_id"],
+        _number(query.get("from", ""), "from"),
+        _number(query.get("to", ""), "to"),
+    )
+    return json_response(difference_json(found))
+
+
+def _check_query(context: RequestContext, names: set[str]) -> None:
+    if not context.request.query.keys() <= names:
+        listed = ", ".join(sorted(names))
+        raise problems.malformed(f"The query may have {listed}.")
+
+
+def _number(text: str, name: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
+        return int(text)
+    raise problems.malformed(f'"{name}" must be the number of a version.')

@@ -1,0 +1,75 @@
+"""Render HTML pages from templates. Jinja2 is loaded by the first page.
+
+A template gets typed views, and makes no decisions beyond loops and conditions.
+`base.html` needs `shell`, a `Shell` or `None`, in the context of every template.
+
+Every printed text has its invisible characters shown as escapes, and is HTML-escaped
+after that, so a call cannot forge the page that shows it. A line end is invisible too:
+print a text of several lines with the filter `lines`, in an element that keeps them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from continuations.present.escaping import escape_invisible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_PACKAGE = "continuations.serve.pages"
+
+
+def render(template: str, **context: object) -> str:
+    """Return a page, or a fragment of a page, as HTML.
+
+    Args:
+        template: The name of the template, such as `wait.html`.
+        **context: The names of the template, with their values.
+
+    Returns:
+        The HTML text.
+    """
+    return environment().get_template(template).render(**context)
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - HTML only
+    from markupsafe import Markup  # noqa: PLC0415 - a part of Jinja2
+
+    from continuations.serve.pages.asset_files import read_asset  # noqa: PLC0415 - HTML only
+
+    def printable(value: object) -> Any:
+        """Return what is printed for the value of an expression."""
+        if isinstance(value, (Markup, StrictUndefined)):
+            return value
+        if isinstance(value, str):
+            return escape_invisible(value)
+        if type(value) is int:
+            return str(value)
+        msg = f"a template printed a {type(value).__name__}; print a text"
+        raise TypeError(msg)
+
+    def lines(text: str) -> Markup:
+        """Return a text with its line ends, and other invisible characters escaped."""
+        return Markup("\n").join(map(escape_invisible, text.split("\n")))
+
+    def asset_text(name: str) -> Markup:
+        """Return the text of a file of this package, for a page that contains it."""
+        return Markup(read_asset(name).decode())  # noqa: S704 - nobody else wrote it
+
+    made = Environment(
+        loader=PackageLoader(_PACKAGE, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters["lines"] = lines
+    made.filters["asset_text"] = asset_text
+    return made

@@ -1,0 +1,92 @@
+"""Rights: which identity may do what with which run, by a function of the application.
+
+    def can(identity: Identity, act: Act, run: str | None) -> bool:
+        return act == "view" or "operators" in identity.groups
+
+Without a function, each verified identity may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from continuations.serve.option_checks import check_callable
+
+if TYPE_CHECKING:
+    from continuations.core.identity import Identity
+
+__all__ = ["ACTS", "Act", "Can", "Rights"]
+
+Act: TypeAlias = Literal["view", "decide", "message", "cancel", "fork", "erase"]
+"""What an identity wants to do.
+
+| act | what it allows |
+|---|---|
+| `view` | see a run, its waits and its past; list it |
+| `decide` | decide a wait of the run, revoke a grant |
+| `message` | start the run, send a message or signal to it, resume it |
+| `cancel` | cancel or pause the run, end a pause |
+| `fork` | continue a copy of the run, or rewind the run, from an earlier version |
+| `erase` | delete the run |
+"""
+ACTS: frozenset[str] = frozenset(get_args(Act))
+
+Can: TypeAlias = Callable[["Identity", Act, "str | None"], "bool | Awaitable[bool]"]
+"""A function or coroutine function of an identity, an act and the id of a run.
+
+The id is `None` for what concerns the whole store: published events and sweeps.
+"""
+
+
+class Rights:
+    """Ask the application's function; without one, everything is allowed.
+
+    Args:
+        can: The function, or `None`.
+
+    Raises:
+        InvalidInput: `can` cannot be called.
+    """
+
+    def __init__(self, can: Can | None = None) -> None:
+        check_callable("can", can, "a function of an identity, an act and a run id")
+        self._can = can
+
+    @property
+    def are_limited(self) -> bool:
+        """Whether there is a function to ask."""
+        return self._can is not None
+
+    async def allow(
+        self, identity: str | Identity, act: Act, run_id: str | None
+    ) -> bool:
+        """Return whether an identity may do something.
+
+        Args:
+            identity: The person or program.
+            act: The act.
+            run_id: The run, or `None` for the whole store.
+
+        Returns:
+            The answer of the function.
+
+        Raises:
+            TypeError: The function returned something other than a bool.
+        """
+        if self._can is None:
+            return True
+        # A process that only decides by links needs neither.
+        from continuations.authoring import callables  # noqa: PLC0415
+        from continuations.core.identity import Identity  # noqa: PLC0415
+
+        person = Identity(identity) if isinstance(identity, str) else identity
+        allowed: object = await callables.call(self._can, person, act, run_id)
+        if type(allowed) is not bool:
+            # A truthy object, such as a list of groups, must not become a right.
+            msg = (
+                f"can must return True or False, got {type(allowed).__name__}. Return "
+                "whether the identity may do this."
+            )
+            raise TypeError(msg)
+        return allowed

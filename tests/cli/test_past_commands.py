@@ -1,0 +1,75 @@
+"""history and diff: the versions of a run, and what differs between two."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.cli.test_watch_command import finish_run
+from tests.present.schema_check import assert_matches_schema
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.cli.command_line import CommandLine
+
+
+def test_history_has_every_version_with_its_changes(
+    cli: CommandLine, runner: Runner
+) -> None:
+    finish_run(runner)
+    versions = list(runner.history("j1"))
+
+    plain = cli("history", "j1")
+    page = cli("history", "j1", "--limit", "2")
+    rest = cli("history", "j1", "--after", "2")
+
+    assert 0 == plain.exit_code
+    heads = [line for line in plain.lines if line.startswith("version ")]
+    assert len(versions) == len(heads)
+    assert all(
+        str(each.worker) in head for each, head in zip(versions, heads, strict=True)
+    )
+    assert any(line.endswith("approve by kim") for line in plain.lines)
+    assert any("1 open wait" in line for line in plain.lines)
+    assert plain.lines == page.lines + rest.lines
+    assert "--after 2" in page.err
+    assert "\x1b" not in plain.out
+
+
+def test_history_prints_json_lines(cli: CommandLine, runner: Runner) -> None:
+    finish_run(runner)
+
+    forms = [json.loads(line) for line in cli("history", "j1", "--json").lines]
+
+    assert [each.number for each in runner.history("j1")] == [
+        form["number"] for form in forms
+    ]
+    for form in forms:
+        assert_matches_schema("run_version", form)
+
+
+def test_diff_has_a_line_for_each_difference(cli: CommandLine, runner: Runner) -> None:
+    finish_run(runner)
+    versions = list(runner.history("j1"))
+    waiting = next(each.number for each in versions if each.waits)
+    last = versions[-1].number
+
+    plain = cli("diff", "j1", str(waiting), str(last))
+    form = json.loads(cli("diff", "j1", str(waiting), str(last), "--json").out)
+
+    assert 0 == plain.exit_code
+    assert "~ run  suspended -> finished" in plain.lines
+    assert any(line.startswith("- ") and "by kim" in line for line in plain.lines)
+    assert any(line.startswith("+ ") and "message" in line for line in plain.lines)
+    assert_matches_schema("run_difference", form)
+
+
+def test_unknown_version_is_an_error_of_the_library(
+    cli: CommandLine, runner: Runner
+) -> None:
+    finish_run(runner)
+
+    found = cli("diff", "j1", "1", "99")
+
+    assert 5 == found.exit_code
+    assert "no version 99" in found.err

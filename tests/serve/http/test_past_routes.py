@@ -1,0 +1,76 @@
+"""The past of a run over HTTP: versions page by page, one version, differences."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.present.schema_check import assert_matches_schema
+from tests.serve.http.api_fixture import ApiFixture, json_body
+
+
+def test_versions_and_differences() -> None:
+    asyncio.run(_versions_and_differences())
+
+
+async def _versions_and_differences() -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    await fixture.decide(wait, {"decision": "approve"})
+    await fixture.request("POST", "/runs/jane-1/resume")
+    path = "/runs/jane-1/versions"
+
+    # Each page names the next one, and together they are the whole
+    seen, query = list[dict[str, Any]](), {"limit": "2"}
+    while True:
+        page = json_body(await fixture.request("GET", path, query=query))
+        assert_matches_schema("version_page", page)
+        assert len(page["versions"]) <= int(query["limit"])
+        seen += page["versions"]
+        if page["next"] is None:
+            break
+        query["after"] = str(page["next"])
+    assert [*range(1, len(seen) + 1)] == [each["number"] for each in seen]
+    assert seen == json_body(await fixture.request("GET", path))["versions"]
+
+    # A version has its own waits and messages
+    waiting = next(each for each in seen if each["waits"])
+    shown = json_body(await fixture.request("GET", f"{path}/{waiting['number']}"))
+    assert_matches_schema("run", shown)
+    assert [wait.id] == [each["id"] for each in shown["waits"]]
+    assert shown["frames"][0]["messages"]
+
+    # And two of them have differences
+    numbers = {"from": str(waiting["number"]), "to": str(len(seen))}
+    response = await fixture.request("GET", "/runs/jane-1/diff", query=numbers)
+    found = json_body(response)
+    assert_matches_schema("run_difference", found)
+    (ended,) = found["waits"]
+    assert ("removed", "kim") == (ended["change"], ended["decision"]["by"])
+
+
+def test_wrong_requests_are_problems() -> None:
+    asyncio.run(_wrong_requests())
+
+
+async def _wrong_requests() -> None:
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
+    base = "/runs/jane-1"
+    for path, query, status in (
+        (f"{base}/versions", {"after": "x"}, 400),
+        (f"{base}/versions", {"after": "99"}, 400),
+        (f"{base}/versions", {"before": "2"}, 400),
+        (f"{base}/versions/x", {}, 400),
+        (f"{base}/versions/99", {}, 404),
+        (f"{base}/versions/0", {}, 404),
+        (f"{base}/diff", {}, 400),
+        (f"{base}/diff", {"from": "1"}, 400),
+        (f"{base}/diff", {"from": "1", "to": "99"}, 404),
+        ("/runs/jane-2/versions", {}, 404),
+        ("/runs/jane-2/diff", {"from": "1", "to": "2"}, 404),
+    ):
+        response = await fixture.request("GET", path, query=query)
+        assert status == response.status, (path, query, response.body)
+        unidentified = await fixture.request("GET", path, query=query, by=None)
+        assert 401 == unidentified.status
