@@ -16,8 +16,8 @@ PATH = ["boss", "hr", "clerk"]
 def only_wait(outcome: dict[str, Any]) -> dict[str, Any]:
     """Return the wait of an outcome."""
     assert "Suspended" == outcome["kind"]
-    [wait] = outcome["waits"]
-    assert isinstance(wait, dict)
+    waits: list[dict[str, Any]] = outcome["waits"]
+    [wait] = waits
     return wait
 
 

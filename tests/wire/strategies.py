@@ -80,6 +80,13 @@ CALL = st.builds(
 CALL_WITH_RAW_ARGUMENTS = CALL.map(
     lambda row: replace(row, raw_arguments=row.arguments or row.raw_arguments)
 )
+
+
+def assistant_message(text: str) -> Message:
+    """Return a reply."""
+    return Message.from_mapping({"role": "assistant", "content": text})
+
+
 FRAME = st.builds(
     FrameRow,
     id=TEXT,
@@ -112,10 +119,7 @@ FRAME = st.builds(
         max_size=2,
     ).map(tuple),
     accepted_input=TEXT,
-    held_reply=st.none()
-    | st.builds(
-        lambda text: Message.from_mapping({"role": "assistant", "content": text}), TEXT
-    ),
+    held_reply=st.none() | st.builds(assistant_message, TEXT),
     history=st.none() | st.builds(HistoryRecord, COUNT, COUNT, COUNT, COUNT),
 )
 WAIT_OF_CALL = st.builds(
