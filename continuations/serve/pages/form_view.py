@@ -193,6 +193,22 @@ class FormFields:
         ]
 
 
+def field_errors_of(
+    fields: tuple[FieldView, ...], errors: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Return each error of a form with the id of its field, or an empty id."""
+    shown: list[tuple[str, str]] = []
+    texts: set[str] = set()
+    rest = list(fields)
+    while rest:
+        each = rest.pop(0)
+        rest[:0] = each.parts
+        if each.error:
+            shown.append((each.id, f"{each.label}: {each.error}"))
+            texts.add(each.error)
+    return (*shown, *(("", text) for text in errors.values() if text not in texts))
+
+
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     """One field that is not an object."""
