@@ -8,9 +8,10 @@ from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
     from datetime import timedelta
 
+    from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 class AsyncCatalog(RunnerParts):
     """Lists the runs of a store, reads their past, and erases them."""
 
-    async def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+    async def worklist(
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
 
         Waits with the next deadlines come first, then the oldest ones. A page lists
@@ -35,6 +43,10 @@ class AsyncCatalog(RunnerParts):
         Args:
             after: `next` of the page before.
             limit: The largest number of waits, from 1 to 1,000.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
+            approver: Leave out the waits that this person may not decide, as for
+                `waiting`. A page has fewer waits then, perhaps none, and their votes.
 
         Returns:
             The waits, and whether their deadline has passed.
@@ -44,11 +56,21 @@ class AsyncCatalog(RunnerParts):
             Corrupt: A wait of the page is damaged; `waiting` lists all waits.
             StoreError: The store failed.
         """
+        from continuations.ledger.decidable_waits import Approver
         from continuations.ledger.store_clock import StoreClock
+        from continuations.ledger.waits import wait_kinds
         from continuations.ledger.worklist import read_worklist
 
-        clock = StoreClock(self._ports.clock)
-        return await read_worklist(self._objects, clock, after=after, limit=limit)
+        groups = self._groups_function
+        person = None if approver is None else Approver.from_argument(approver, groups)
+        return await read_worklist(
+            self._objects,
+            StoreClock(self._ports.clock),
+            after=after,
+            limit=limit,
+            kinds=wait_kinds(kinds),
+            approver=person,
+        )
 
     def runs(
         self,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from continuations.engine import portal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from datetime import timedelta
 
+    from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.erasing import ErasedRun
@@ -23,7 +24,14 @@ class Catalog:
 
     async_runner: AsyncRunner
 
-    def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+    def worklist(
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
 
         Waits with the next deadlines come first, then the oldest ones. A page lists
@@ -34,6 +42,10 @@ class Catalog:
         Args:
             after: `next` of the page before.
             limit: The largest number of waits, from 1 to 1,000.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
+            approver: Leave out the waits that this person may not decide, as for
+                `waiting`. A page has fewer waits then, perhaps none, and their votes.
 
         Returns:
             The waits, and whether their deadline has passed.
@@ -44,7 +56,9 @@ class Catalog:
             StoreError: The store failed.
         """
         return portal.run_until_complete(
-            self.async_runner.worklist(after=after, limit=limit)
+            self.async_runner.worklist(
+                after=after, limit=limit, kinds=kinds, approver=approver
+            )
         )
 
     def runs(

@@ -32,6 +32,7 @@ from continuations.serve.http.openapi_parts import (
     page_response,
     problem_response,
     request_body,
+    streamed,
 )
 from continuations.serve.http.openapi_past import past_paths
 from continuations.serve.http.openapi_threads import thread_paths
@@ -117,7 +118,8 @@ def _run_list_paths(started: Json) -> Json:
 
 def _run_paths() -> Json:
     run = {"200": json_response("run", "The run.")}
-    outcome = {"200": json_response("outcome", "The run, after its last step.")}
+    last_step = json_response("outcome", "The run, after its last step.")
+    outcome = {"200": streamed(last_step, "outcome")}
     stored = {"202": json_response("outcome", "The run is stored, and no more.")}
     woken = {"202": json_response("wake_response", "The dispatcher resumes the run.")}
     return {
