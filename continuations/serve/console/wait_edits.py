@@ -20,7 +20,8 @@ from continuations.serve.console.wait_posts import typed_fields, value_errors
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.pages.argument_view import argument_views
 from continuations.serve.pages.decision_view import form_view, labelled
-from continuations.serve.pages.form_view import FormFields, field_errors_of
+from continuations.serve.pages.field_view import field_errors_of
+from continuations.serve.pages.form_view import FormFields
 from continuations.serve.pages.wait_view import wait_view
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from continuations.serve.console.wait_pages import decider, record, wait_page
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.argument_view import value_text
 from continuations.serve.pages.decision_view import form_view, labelled
-from continuations.serve.pages.form_view import FieldView, OptionView
+from continuations.serve.pages.field_view import FieldView, OptionView
 from continuations.serve.pages.wait_view import wait_view
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from continuations.core.waits import TEXT_SCHEMA
 from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
 from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.pages import wait_words
-from continuations.serve.pages.form_view import FieldView, FormFields, field_errors_of
+from continuations.serve.pages.field_view import FieldView, field_errors_of
+from continuations.serve.pages.form_view import FormFields
 from continuations.serve.pages.times import TimeView, duration_text, time_view
 
 if TYPE_CHECKING:
