@@ -1,16 +1,19 @@
-"""The methods of AsyncRunner that list runs, read their past and erase them."""
+"""The methods of AsyncRunner that list runs, fork and erase them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import timedelta
 
+    from continuations.core.decisions import Verdict
+    from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCatalog(RunnerParts):
-    """Lists the runs of a store, reads their past, and erases them."""
+    """Lists the runs of a store, reads and forks their past, and erases them."""
 
     async def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
@@ -154,6 +157,84 @@ class AsyncCatalog(RunnerParts):
             layout.check_run_id(run_id),
             check_version(before, "before"),
             check_version(after, "after"),
+        )
+
+    async def fork(
+        self,
+        run: str,
+        version: int | None = None,
+        *,
+        run_id: str | None = None,
+        decisions: Mapping[str, Verdict] | None = None,
+        results: Mapping[str, Any] | None = None,
+        messages: Mapping[str, str | Sequence[Mapping[str, Any]]] | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> str:
+        """Start a new run from a version of a run, with other decisions or results.
+
+        The fork is suspended, and nothing runs here: `resume` and `sweep` continue it,
+        with the agents of their runner. The other run is not changed, and may have
+        ended. A fork never repeats unasked what the other run was allowed to do:
+
+        - Its open waits have new ids and digests, and as much time as at first.
+        - A call that was approved and not started waits for an approval again.
+        - A call that was started, in this version or later, waits as `unknown`, except
+          if its tool is declared `read_only`.
+        - A new call of a tool that was approved or started after this version waits for
+          an approval, also if its policy asks for none. `read_only` tools do not.
+        - No grant is copied, and the inbox is empty. A fork of a thread is a run
+          without a key.
+
+        A repeat with the same arguments and `run_id` returns the same run. After a
+        crash the fork does not exist, or a repeat completes its decisions.
+
+        Args:
+            run: Id of the run to fork.
+            version: Number of the version to go on from. Default: the newest.
+            run_id: Id of the fork. Default: a new one.
+            decisions: Verdicts by the ids of open waits of the version. They are
+                recorded for the new waits, as `decide` does.
+            results: Results by the ids of open calls: a text, or a JSON value. Such a
+                call returns this result, and its tool does not run.
+            messages: By the ids of frames: a text, which is added as a message of the
+                user, or a list of chat messages, which replaces the transcript.
+            by: The requester of the fork: a name or an `Identity`, whose name is
+                stored.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            The id of the fork.
+
+        Raises:
+            InvalidId: An id is invalid.
+            InvalidInput: Nothing is left to do in the version, or an argument does not
+                fit it. Nothing was written.
+            DecisionRefused: A decision does not fit its wait, or the person may not
+                decide it. Nothing was written.
+            RunNotFound: The store has no such run or version.
+            RunExists: The id of the fork belongs to another run.
+            RunErased: The run was erased.
+            AlreadyDecided: A repeat found another decision than its own.
+            ClockOff: This machine's clock is wrong. Nothing was written.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed. Call again with the same `run_id`.
+        """
+        from continuations.engine.forking import ForkChanges
+        from continuations.engine.past_reading import check_version
+        from continuations.engine.run_description import check_requester
+        from continuations.ledger import layout
+
+        changes = ForkChanges.from_arguments(decisions, results, messages)
+        requester = check_requester(by)
+        number = None if version is None else check_version(version, "version")
+        forker = self._worker_factory.make_forker(self._groups_function)
+        source_id = layout.check_run_id(run)
+        new_id = self._new_ulid() if run_id is None else layout.check_run_id(run_id)
+        await self._probe_once()
+        return await forker.fork(
+            source_id, number, changes, new_id=new_id, requester=requester, door=door
         )
 
     async def erase(self, run_id: str) -> ErasedRun:

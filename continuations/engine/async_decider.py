@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.voting import GroupsOf
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -100,18 +99,6 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         if check_digest is not None or shown is not None:
             return await decide(wait_id)
         return await self._for_newest_wait(wait_id, decide)
-
-    @property
-    def _groups_function(self) -> GroupsOf | None:
-        return self._groups_of if self._ports.groups else None
-
-    async def _groups_of(self, name: str) -> tuple[str, ...]:
-        """Return the groups of a person, from the application's function."""
-        from continuations.authoring import callables
-        from continuations.ledger.voting import checked_groups
-
-        assert self._ports.groups is not None  # noqa: S101 - asked before
-        return checked_groups(await callables.call(self._ports.groups, name))
 
     def waiting(
         self,

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.adopter import Adopter
+    from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+    from continuations.ledger.voting import GroupsOf
 
 
 class WorkerFactory:
@@ -159,6 +161,18 @@ class WorkerFactory:
             agent_registry=self._agent_registry,
             ports=self._ports,
             lease=self._options.lease,
+        )
+
+    def make_forker(self, groups_of: GroupsOf | None) -> Forker:
+        """Return the part that stores forks of runs."""
+        from continuations.engine.forking import Forker  # noqa: PLC0415 - rarely needed
+
+        return Forker(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            ports=self._ports,
+            lease=self._options.lease,
+            groups_of=groups_of,
         )
 
     def root_agent(self, name: str | None) -> Agent:

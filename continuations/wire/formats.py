@@ -180,6 +180,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             attribute="settings_json",
             constant=True,
         ),
+        NewField(3, "forked_from", TEXT, constant=True),
+        NewField(3, "doubtful_tools", TEXTS),
     ),
     "log": (NewField(3, "metadata", METADATA),),
     "usage": (
