@@ -80,6 +80,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
     api = HttpApi(
         runner,
         verify=verify,
+        can=can,
         links=links,
         dispatcher=dispatcher,
         clock=clock,

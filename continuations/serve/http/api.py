@@ -36,6 +36,7 @@ from continuations.serve.option_checks import (
     check_dispatcher,
     check_type,
 )
+from continuations.serve.rights import Rights
 
 if TYPE_CHECKING:
     from continuations.core.identity import Identity
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.route import Route
     from continuations.serve.http.webhook_receiver import WebhookReceiver
+    from continuations.serve.rights import Can
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 
@@ -66,9 +68,10 @@ class HttpApi:
         verify: Returns the identity of a request, a name or an `Identity` with groups;
             decisions are recorded under it. It may be async. `None` refuses the request
             with status 401; an exception
-            gives status 500. Every identity may use every route, so check
-            `request.method` and `request.path` if that is too much. A verifier that
-            trusts cookies must also check that no other site sent the request.
+            gives status 500. A verifier that trusts cookies must also check that no
+            other site sent the request.
+        can: Returns whether an identity may do something with a run; see
+            `continuations.serve.rights`. `None`: each identity may use every route.
         links: Makes signed links work; the same secret as the notifier's.
         webhooks: Receivers of the webhooks of other systems, by the name in the path
             `/webhooks/{name}`.
@@ -84,11 +87,12 @@ class HttpApi:
         InvalidInput: An option has a wrong type.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one parameter for each option
         self,
         runner: AsyncRunner,
         *,
         verify: Verifier | None = None,
+        can: Can | None = None,
         links: Links | None = None,
         webhooks: Mapping[str, WebhookReceiver] | None = None,
         dispatcher: Dispatcher | None = None,
@@ -113,6 +117,7 @@ class HttpApi:
         self.max_body_bytes = max_body_bytes
         self._runner = runner
         self._verify = verify
+        self._rights = None if can is None else Rights(can)
         self._links = links
         self._webhooks = dict(webhooks or {})
         self._dispatcher = dispatcher
@@ -191,18 +196,22 @@ class HttpApi:
         handler = route.handlers.get(method)
         if handler is None:
             return _problem_response(problems.method_not_allowed(route.methods), route)
-        return await handler(
-            RequestContext(
-                request=request,
-                path_params=path_params,
-                identity=identity,
-                runner=self._runner,
-                links=self._links,
-                webhooks=self._webhooks,
-                dispatcher=self._dispatcher,
-                clock=self._clock,
-            )
+        context = RequestContext(
+            request=request,
+            path_params=path_params,
+            identity=identity,
+            runner=self._runner,
+            links=self._links,
+            webhooks=self._webhooks,
+            dispatcher=self._dispatcher,
+            clock=self._clock,
+            rights=self._rights,
         )
+        if self._rights is not None and not route.is_public:
+            from continuations.serve.http import route_rights  # noqa: PLC0415 - see there
+
+            await route_rights.require(context, route, method)
+        return await handler(context)
 
     def _unidentified(self) -> problems.Problem:
         if self._verify is not None:

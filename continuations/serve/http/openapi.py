@@ -11,11 +11,11 @@ from typing import Any
 
 from continuations import __version__
 from continuations.present import schemas
+from continuations.serve.http.openapi_callbacks import callback_paths, webhook_paths
 from continuations.serve.http.openapi_forms import LINK_FORM
 from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
     APPROVER_PARAMETER,
-    CALLBACK_PARAMETER,
     EVENT_RESPONSES,
     EVENTS_AFTER_PARAMETER,
     EVENTS_WAIT_PARAMETER,
@@ -30,12 +30,12 @@ from continuations.serve.http.openapi_parts import (
     link_operation,
     operation,
     page_response,
-    path_parameter,
     problem_response,
     request_body,
 )
 from continuations.serve.http.openapi_past import past_paths
 from continuations.serve.http.openapi_threads import thread_paths
+from continuations.serve.http.route_rights import RIGHTS
 
 _SECURITY_SCHEME: Json = {
     "type": "http",
@@ -304,45 +304,6 @@ def _link_paths() -> Json:
     return {"/d/{token}": {"get": show, "post": decide}}
 
 
-def _callback_paths() -> Json:
-    report = operation(
-        "reportResult",
-        "Record the result of a job at its callback URL",
-        {"200": json_response("reported_result", "The result is recorded.")},
-        *(400, 404, 409, 410, 415, 422, 503),
-        parameters=(CALLBACK_PARAMETER,),
-        body=request_body("application/json", "job_result"),
-    )
-    extend = operation(
-        "extendJob",
-        "Say at a callback URL that the job is in progress",
-        {"200": json_response("extended_job", "The job has more time.")},
-        *(400, 404, 409, 410, 415, 503),
-        parameters=(CALLBACK_PARAMETER,),
-        body=request_body("application/json", "heartbeat"),
-    )
-    del report["responses"]["401"], extend["responses"]["401"]
-    return {
-        "/callbacks/{token}": {"post": {**report, "security": []}},
-        "/callbacks/{token}/heartbeat": {"post": {**extend, "security": []}},
-    }
-
-
-def _webhook_paths() -> Json:
-    name = path_parameter("name", "The name of a webhook.", "[^/]+")
-    receive = operation(
-        "receiveWebhook",
-        "Do what a message means that is signed as Standard Webhooks say",
-        {"200": json_response("received_webhook", "The message is recorded.")},
-        *(400, 404, 422, 503),
-        parameters=(name,),
-    )
-    body: Json = {"content": {"application/json": {"schema": {}}}}
-    return {
-        "/webhooks/{name}": {"post": {**receive, "security": [], "requestBody": body}}
-    }
-
-
 def _service_paths() -> Json:
     health = {"200": json_response("health", "The process answers.")}
     content = {"application/json": {"schema": {"type": "object"}}}
@@ -360,6 +321,27 @@ def _service_paths() -> Json:
     }
 
 
+def _paths() -> Json:
+    paths = {
+        **_wait_paths(),
+        **_run_paths(),
+        **_approval_paths(),
+        **_operator_paths(),
+        **_signal_paths(),
+        **past_paths(),
+        **thread_paths(),
+        **callback_paths(),
+        **webhook_paths(),
+        **_link_paths(),
+        **_service_paths(),
+    }
+    for (method, path), right in RIGHTS.items():
+        if right is not None:
+            responses = paths[path][method.lower()]["responses"]
+            responses["403"] = problem_response(403)
+    return paths
+
+
 def document() -> dict[str, Any]:
     """Return the document as JSON values."""
     return {
@@ -372,19 +354,7 @@ def document() -> dict[str, Any]:
         # Relative to the URL of this document: the API may have any mount prefix.
         "servers": [{"url": "."}],
         "security": [{"identity": []}],
-        "paths": {
-            **_wait_paths(),
-            **_run_paths(),
-            **_approval_paths(),
-            **_operator_paths(),
-            **_signal_paths(),
-            **past_paths(),
-            **thread_paths(),
-            **_callback_paths(),
-            **_webhook_paths(),
-            **_link_paths(),
-            **_service_paths(),
-        },
+        "paths": _paths(),
         "components": {
             "schemas": _component_schemas(),
             "securitySchemes": {"identity": _SECURITY_SCHEME},

@@ -19,7 +19,7 @@ def ref(name: str) -> Json:
 STATUS_TEXTS = {
     400: "The request is malformed. Nothing was changed.",
     401: "The request has no valid identity.",
-    403: "The link does not allow this decision.",
+    403: "The link or the application does not allow this. Nothing was changed.",
     404: "The run or wait does not exist, or the link is not valid.",
     409: "Another decision is recorded, or another process holds the run.",
     410: "The wait or run is expired, cancelled or erased.",

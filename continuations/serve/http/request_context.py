@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
     from continuations.serve.http.webhook_receiver import WebhookReceiver
+    from continuations.serve.rights import Act, Rights
 
 _log = logging.getLogger("continuations")
 # The door of a request whose sender the verifier knows.
@@ -42,6 +43,7 @@ class RequestContext:
         webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
+        rights: The application's rights; `None`: every identity may do everything.
     """
 
     request: Request
@@ -52,6 +54,13 @@ class RequestContext:
     webhooks: Mapping[str, WebhookReceiver]
     dispatcher: Dispatcher | None
     clock: Clock
+    rights: Rights | None = None
+
+    async def may(self, act: Act, run_id: str | None) -> bool:
+        """Return whether the identity may do something with a run."""
+        if self.rights is None:
+            return True
+        return await self.rights.allow(self.identity, act, run_id)
 
     @property
     def identity_name(self) -> str:

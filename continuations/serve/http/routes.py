@@ -72,6 +72,8 @@ async def list_waits(context: RequestContext) -> Response:
     waits: list[dict[str, str]] = []
     next_after = None
     async for summary in context.runner.waiting(after=after, approver=approver):
+        if not await context.may("view", summary.run_id):
+            continue
         if len(waits) == limit:
             next_after = waits[-1]["id"]
             break
@@ -82,7 +84,11 @@ async def list_waits(context: RequestContext) -> Response:
 async def _list_due_first(context: RequestContext, limit: int) -> Response:
     after = context.request.query.get("after", "")
     page = await context.runner.worklist(after=after, limit=limit)
-    rows = [json_forms.listed_wait_json(row) for row in page.waits]
+    rows = [
+        json_forms.listed_wait_json(row)
+        for row in page.waits
+        if await context.may("view", row.wait.run_id)
+    ]
     return json_response({"waits": rows, "next": page.next})
 
 
@@ -158,6 +164,8 @@ async def list_runs(context: RequestContext) -> Response:
     rows: list[dict[str, Any]] = []
     next_after = None
     async for summary in summaries:
+        if not await context.may("view", summary.run_id):
+            continue
         if len(rows) == limit:
             next_after = rows[-1]["cursor"]
             break

@@ -31,6 +31,7 @@ from continuations.core.wait_rules import WAIT_KINDS
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openapi import document
+from continuations.serve.http.route_rights import RIGHTS
 from continuations.serve.http.routes import ROUTES
 from continuations_storage import MemoryStore
 from continuations_storage import errors as storage
@@ -41,6 +42,7 @@ from tests.serve.http.api_fixture import (
     ApiFixture,
     RecordingDispatcher,
     form_request,
+    problem_slug,
     verify_bearer,
 )
 from tests.serve.http.scanner import PAGES, Scanner
@@ -337,6 +339,31 @@ async def without_an_identity(checker: ResponseChecker) -> None:
     fixture = ApiFixture()
     for method, path in SECURED:
         await checker.request(fixture, method, path, by=None)
+
+
+async def without_rights(checker: ResponseChecker) -> None:
+    def forbid(*_: object) -> bool:
+        return False
+
+    fixture = ApiFixture(options={"can": forbid})
+    wait = await fixture.start_waiting_run()
+    for (method, path), right in RIGHTS.items():
+        if right is not None:
+            real = path.format_map(_PathValues(wait_id=wait.id))
+            body = {
+                "run_id": "jane-1",
+                "decisions": [{"wait_id": wait.id, **APPROVE}],
+            }
+            response = await fixture.request(method, real, body)
+            assert (403, "forbidden") == (response.status, problem_slug(response))
+            checker.check(method.lower(), path, response)
+
+
+class _PathValues(dict[str, str]):
+    """A value for each parameter of a path."""
+
+    def __missing__(self, name: str) -> str:
+        return "jane-1"
 
 
 async def with_large_bodies(checker: ResponseChecker) -> None:
@@ -742,6 +769,7 @@ async def with_a_past(checker: ResponseChecker) -> None:
 
 SCENARIOS = (
     without_an_identity,
+    without_rights,
     with_large_bodies,
     with_a_broken_runner,
     with_an_unavailable_store,

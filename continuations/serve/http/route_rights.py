@@ -1,0 +1,124 @@
+"""The right that each route of the HTTP API needs, and the run that it concerns.
+
+Loaded only if the application passed `can`. Lists ask for each row instead: `waits` and
+`runs` have the rows that the person may view.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from continuations.core import jsontext
+from continuations.errors import WaitNotFound
+from continuations.ledger import layout, thread_keys
+from continuations.ledger.objects import Objects
+from continuations.serve.http import decision_bodies, problems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.serve.http.request_context import RequestContext
+    from continuations.serve.http.route import Route
+    from continuations.serve.rights import Act
+
+Subject: TypeAlias = Literal["run", "wait", "thread", "body", "decisions", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRight:
+    """The right that a request needs.
+
+    Attributes:
+        act: The act.
+        subject: The part of the request that names the run: a part of the path, the
+            JSON body, or the waits of several decisions. `store`: the request concerns
+            no single run.
+    """
+
+    act: Act
+    subject: Subject = "run"
+
+
+# `None`: the handler asks for each row, or the response tells of no run.
+RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
+    ("GET", "/openapi.json"): None,
+    ("GET", "/waits"): None,
+    ("GET", "/runs"): None,
+    ("GET", "/waits/{wait_id}"): RouteRight("view", "wait"),
+    ("POST", "/waits/{wait_id}/decision"): RouteRight("decide", "wait"),
+    ("POST", "/decisions"): RouteRight("decide", "decisions"),
+    ("POST", "/runs"): RouteRight("message", "body"),
+    ("GET", "/runs/{run_id}"): RouteRight("view"),
+    ("DELETE", "/runs/{run_id}"): RouteRight("erase"),
+    ("GET", "/runs/{run_id}/audit"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/events"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/grants"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/versions"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/versions/{number}"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/diff"): RouteRight("view"),
+    ("POST", "/runs/{run_id}/grants/{grant}/revoke"): RouteRight("decide"),
+    ("POST", "/runs/{run_id}/resume"): RouteRight("message"),
+    ("POST", "/runs/{run_id}/wake"): RouteRight("message"),
+    ("POST", "/runs/{run_id}/cancel"): RouteRight("cancel"),
+    ("POST", "/runs/{run_id}/pause"): RouteRight("cancel"),
+    ("POST", "/runs/{run_id}/unpause"): RouteRight("cancel"),
+    ("POST", "/signals"): RouteRight("message", "body"),
+    ("POST", "/events"): RouteRight("message", "store"),
+    ("POST", "/sweep"): RouteRight("message", "store"),
+    ("GET", "/threads/{agent}/{key}"): RouteRight("view", "thread"),
+    ("POST", "/threads/{agent}/{key}/messages"): RouteRight("message", "thread"),
+    ("GET", "/threads/{agent}/{key}/messages/{number}"): RouteRight("view", "thread"),
+    ("GET", "/threads/{agent}/{key}/events"): RouteRight("view", "thread"),
+    ("POST", "/threads/{agent}/{key}/stop"): RouteRight("cancel", "thread"),
+    ("POST", "/threads/{agent}/{key}/close"): RouteRight("cancel", "thread"),
+}
+
+
+async def require(context: RequestContext, route: Route, method: str) -> None:
+    """Refuse a request with status 403 unless its sender has the right.
+
+    A request whose body names no run is left to its handler, which refuses it.
+    """
+    # A route that the table lacks is closed.
+    right = RIGHTS.get((method, route.path), RouteRight("erase", "store"))
+    if right is None:
+        return
+    for run_id in await _run_ids(context, right.subject):
+        if not await context.may(right.act, run_id):
+            raise problems.forbidden(right.act)
+
+
+async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None]:
+    params = context.path_params
+    if subject == "store":
+        return [None]
+    if subject == "run":
+        return [params["run_id"]]
+    if subject == "wait":
+        return [layout.parse_wait_id(params["wait_id"]).run_id]
+    if subject == "thread":
+        return [await _thread_run_id(context)]
+    fields = decision_bodies.parse_json_object(context.request)
+    if subject == "body":
+        run_id = fields.get("run_id")
+        return [run_id] if isinstance(run_id, str) else []
+    decisions = jsontext.as_array(fields.get("decisions")) or ()
+    ids = [(jsontext.as_object(each) or {}).get("wait_id") for each in decisions]
+    runs: set[str] = set()
+    for wait_id in ids:
+        with suppress(WaitNotFound):  # the result of this decision says so
+            runs.add(layout.parse_wait_id(wait_id).run_id)
+    return [*sorted(runs)]
+
+
+async def _thread_run_id(context: RequestContext) -> str:
+    """Return the run of a thread: that of the query, the newest, or the first."""
+    agent, key = context.path_params["agent"], context.path_params["key"]
+    asked = context.request.query.get("run_id")
+    if asked is not None:
+        return asked
+    objects = Objects(context.runner.store)
+    newest = await thread_keys.newest_generation(objects, agent, key)
+    return newest.run_id or thread_keys.thread_run_id(agent, key, 1)

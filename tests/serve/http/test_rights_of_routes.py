@@ -1,0 +1,115 @@
+"""The rights of the HTTP API: `can(identity, act, run)` is asked for every request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations.serve.http.route_rights import RIGHTS
+from continuations.serve.http.routes import ROUTES
+from continuations.serve.rights import ACTS, Rights
+from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
+
+if TYPE_CHECKING:
+    from continuations import Identity
+
+
+def allow_all(*_: object) -> bool:
+    """Allow everything."""
+    return True
+
+
+def test_each_route_with_an_identity_has_its_right() -> None:
+    served = {
+        (method, route.path)
+        for route in ROUTES
+        if not route.is_public
+        for method in route.handlers
+    }
+
+    assert served == RIGHTS.keys()
+    assert {each.act for each in RIGHTS.values() if each} <= ACTS
+
+
+def test_person_without_the_right_changes_nothing() -> None:
+    asked: list[tuple[str, str, str | None]] = []
+
+    def can(identity: Identity, act: str, run: str | None) -> bool:
+        asked.append((identity.name, act, run))
+        return act == "view"
+
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"can": can})
+        wait = await fixture.start_waiting_run()
+        before = await fixture.keys()
+
+        path = f"/waits/{wait.id}"
+        shown = await fixture.request("GET", path)
+        refused = await fixture.decide(wait, {"decision": "approve"})
+
+        assert 200 == shown.status
+        assert (403, "forbidden") == (refused.status, problem_slug(refused))
+        assert before == await fixture.keys()
+
+    asyncio.run(scenario())
+    assert [("kim", "view", "jane-1"), ("kim", "decide", "jane-1")] == asked
+
+
+def test_lists_have_only_the_runs_that_the_person_may_view() -> None:
+    async def can(_: Identity, act: str, run: str | None) -> bool:
+        return act == "view" and run == "jane-2"
+
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"can": can})
+        for run_id in ("jane-1", "jane-2", "jane-3"):
+            await fixture.start_waiting_run(run_id)
+
+        for query in ({}, {"order": "due"}):
+            waits = await fixture.request("GET", "/waits", query=query)
+            found = [row["run_id"] for row in json_body(waits)["waits"]]
+            assert ["jane-2"] == found
+        runs = await fixture.request("GET", "/runs")
+        assert ["jane-2"] == [row["run_id"] for row in json_body(runs)["runs"]]
+
+    asyncio.run(scenario())
+
+
+def test_one_decision_without_the_right_refuses_all_of_a_request() -> None:
+    def can(_: Identity, __: str, run: str | None) -> bool:
+        return run != "jane-2"
+
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"can": can})
+        waits = [await fixture.start_waiting_run(f"jane-{n}") for n in (1, 2)]
+        posted = [{"wait_id": each.id, "decision": "approve"} for each in waits]
+
+        both = await fixture.request("POST", "/decisions", {"decisions": posted})
+        one = await fixture.request("POST", "/decisions", {"decisions": posted[:1]})
+
+        assert (403, 200) == (both.status, one.status)
+
+    asyncio.run(scenario())
+
+
+def test_decision_about_an_invalid_wait_says_so() -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"can": allow_all})
+        posted = [{"wait_id": "x", "decision": "approve"}]
+        response = await fixture.request("POST", "/decisions", {"decisions": posted})
+        [result] = json_body(response)["results"]
+        assert result["problem"]["type"].endswith(":wait-not-found")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer", [None, 1, ["finance"], "no"])
+def test_answer_that_is_no_truth_value_allows_nothing(answer: Any) -> None:
+    """A list of groups is true in Python, and must not become a right."""
+
+    def can(*_: object) -> Any:
+        return answer
+
+    with pytest.raises(TypeError, match="can must return True or False"):
+        asyncio.run(Rights(can).allow("kim", "decide", "jane-1"))
