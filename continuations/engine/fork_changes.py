@@ -114,20 +114,17 @@ def _transcript(
     value: Any, old: Sequence[Message], frame_id: str, *, has_calls: bool
 ) -> tuple[Message, ...]:
     """Return other messages of a frame; those that did not change stay as they were."""
+    given = list(value) if isinstance(value, list | tuple) else [value]
+    if has_calls and given[-1:] != [old[-1].data]:
+        # The results of the last turn follow later.
+        raise _open_calls_error(frame_id)
     try:
         if not has_calls:
             return _with_same(parse_input(value), old)
-        # The calls of the last turn are open: their results follow later.
-        if not isinstance(value, list | tuple) or not value:
-            raise _open_calls_error(frame_id)
-        *before, last = [
-            Message.from_mapping(jsontext.as_object(m) or {}) for m in value
-        ]
+        before = [Message.from_mapping(jsontext.as_object(m) or {}) for m in given[:-1]]
     except (InvalidInput, ValueError, jsontext.NotJson) as error:
         msg = f"messages of frame {frame_id} are invalid: {error}"
         raise InvalidInput(f"{msg} Pass a text, or a list of chat messages.") from None
-    if last.data != old[-1].data:
-        raise _open_calls_error(frame_id)
     new = _with_same((*before, old[-1]), old)
     violation = NOTHING_CHECKED.extended(new).violation
     if violation is not None:

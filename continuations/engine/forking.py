@@ -16,7 +16,7 @@ from continuations.engine.later_versions import LaterCalls, read_later_calls
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import InvalidInput, RunExists, StaleRun
+from continuations.errors import RunExists, StaleRun
 from continuations.ledger import decisions
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
@@ -220,11 +220,12 @@ def _wait_in_fork(state: RunState, wait: Wait) -> Wait:
 
     Calls and frames keep their ids, and each has at most one wait.
     """
-    for each in state.waits.values():
-        if (each.call_id, each.frame_id) == (wait.call_id, wait.frame_id):
-            return each
-    msg = f"decisions names {wait.id}, which is over in the fork. Leave it out."
-    raise InvalidInput(msg, wait_id=wait.id)
+    subject = (wait.call_id, wait.frame_id)
+    return next(
+        each
+        for each in state.waits.values()
+        if (each.call_id, each.frame_id) == subject
+    )
 
 
 def _fork_digest(

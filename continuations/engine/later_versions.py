@@ -1,7 +1,7 @@
 """Find out what a run approved and started after one of its versions.
 
 A fork or a rewind goes on from an earlier version, but effects are not undone. So
-nothing of this runs again before somebody was asked about it.
+nothing of this runs again before a person was asked.
 """
 
 from __future__ import annotations

@@ -181,6 +181,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             constant=True,
         ),
         NewField(3, "forked_from", TEXT, constant=True),
+        NewField(3, "rewind_to", NUMBER),
         NewField(3, "doubtful_tools", TEXTS),
     ),
     "log": (NewField(3, "metadata", METADATA),),

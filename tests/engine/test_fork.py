@@ -32,7 +32,6 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.effect_log import append_effect
 from tests.engine.past_agents import (
     RUN_ID,
     SCRIPT,
@@ -427,7 +426,8 @@ def test_wrong_arguments_write_nothing() -> None:
         ({"messages": {"f99": "x"}}, InvalidInput, "which is no frame"),
         ({"messages": {"f1": "x"}}, InvalidInput, "has open calls"),
         ({"messages": {"f1": []}}, InvalidInput, "open calls"),
-        ({"messages": {"f1": [{"role": "x"}]}}, InvalidInput, "invalid"),
+        ({"messages": {"f1": [{"role": "x"}]}}, InvalidInput, "open calls"),
+        ({"messages": {"f1": [{}]}, "version": 1}, InvalidInput, "invalid"),
         ({"by": ""}, InvalidInput, "by"),
         (
             {"decisions": {wait.id: Deny()}, "results": {wait.call_id: "x"}},
@@ -598,11 +598,8 @@ def test_forks_and_resumes_in_fresh_interpreters_repeat_nothing(
     assert PAID == sorted(environment.effect_names())
 
 
-def test_started_effects_of_a_killed_worker_stay_unknown_in_a_fork(
-    environment: RunEnvironment,
-) -> None:
-    """A fork of a version whose worker died does not send its mail again."""
-    append_effect("before", "all")
+def test_call_of_a_live_worker_is_not_approved_before_its_claim_ends() -> None:
+    """The worker of the source may still run the call."""
     script = {**SCRIPT, "C": [[call("mail", what="x")], "clerk done"]}
     runner = make_runner(script)
     runner.start("go", run_id=RUN_ID)
