@@ -82,15 +82,14 @@ class Forker:
     ports: Ports
     lease: float
     groups_of: GroupsOf | None = None
+    requester: str | None = None
 
     async def fork(
         self,
         run_id: str,
         version: int | None,
         changes: ForkChanges,
-        *,
         new_id: str,
-        requester: str | None,
         door: Door,
     ) -> str:
         """Create the run, or complete the one that an equal call created.
@@ -109,7 +108,7 @@ class Forker:
         later = await read_later_calls(
             self.objects, run_id, source.state, (source.number, newest)
         )
-        state = self._forked_state(source, changed, later, new_id, requester)
+        state = self._forked_state(source, changed, later, new_id)
         checked = await self._checked_decisions(state, changed, changes.verdicts)
         digest = _fork_digest(source, changes, checked)
         state = replace(state, run=replace(state.run, input_digest=digest))
@@ -123,7 +122,6 @@ class Forker:
         changed: RunState,
         later: LaterCalls,
         new_id: str,
-        requester: str | None,
     ) -> RunState:
         now = self.ports.clock.now()
         tools = {*changed.run.doubtful_tools, *later.tools}
@@ -132,7 +130,7 @@ class Forker:
             id=new_id,
             run_nonce=self.ports.ids.new_ulid(now),
             created_at=now,
-            requester=requester,
+            requester=self.requester,
             doubtful_tools=tuple(sorted(tools)),
             forked_from=f"{changed.run.id}@{source.number}",
         )
