@@ -110,7 +110,7 @@ class ArrivalReducer:
         self, state: RunState, wait: Wait, decision: Decision
     ) -> Iterable[Event]:
         if wait.subject != "call":
-            return (SuspensionEnded(wait_id=wait.id),)
+            return (_end_of_suspension(wait, decision),)
         call = state.calls[wait.call_id]
         if isinstance(call.state, Parked):
             parked = ParkedCalls(self.stack_binding, self.ports)
@@ -278,6 +278,14 @@ class ArrivalReducer:
         if tool is not None:
             wait = replace(wait, continues=tool.continues, cancels=tool.cancels)
         return CallParked(call_id=call.id, wait=wait)
+
+
+def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
+    if not wait.rules.judges_text:
+        return SuspensionEnded(wait_id=wait.id)
+    from continuations.engine.text_waits import event_of_decision  # noqa: PLC0415 - rarely needed
+
+    return event_of_decision(wait, decision)
 
 
 def _expiry_event(call: CallRow, wait: Wait, decision: Decision) -> CallEvent:

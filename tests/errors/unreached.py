@@ -25,6 +25,10 @@ UNREACHED: dict[str, str] = {
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
+    "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
+    "continuations/engine/hook_changes.py": _HOOK_PROBLEM,
+    "continuations/core/judged_texts.py": _FAULT_OF_OURS,
+    "continuations/wire/held_reply_fields.py": _BYTES,
     "continuations/wire/trip_fields.py": _BYTES,
     "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
     "continuations/models/responses_batch.py": (
