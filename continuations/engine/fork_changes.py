@@ -31,7 +31,8 @@ def as_mapping(value: object, name: str) -> dict[str, Any]:
     if value is None:
         return {}
     found = jsontext.as_object(value)
-    if found is None or not all(isinstance(key, str) for key in found):
+    keys: list[object] = [] if found is None else [*found]
+    if found is None or not all(isinstance(key, str) for key in keys):
         msg = f"{name} must be a dict from ids, got {type(value).__name__}."
         raise InvalidInput(f"{msg} Pass {name}={{id: ...}}.")
     return dict(found)
@@ -114,7 +115,7 @@ def _transcript(
     value: Any, old: Sequence[Message], frame_id: str, *, has_calls: bool
 ) -> tuple[Message, ...]:
     """Return other messages of a frame; those that did not change stay as they were."""
-    given = list(value) if isinstance(value, list | tuple) else [value]
+    given = [*(jsontext.as_array(value) or ())]
     if has_calls and given[-1:] != [old[-1].data]:
         # The results of the last turn follow later.
         raise _open_calls_error(frame_id)

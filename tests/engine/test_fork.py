@@ -468,11 +468,12 @@ def test_repeat_is_the_same_fork_and_other_arguments_are_refused() -> None:
     assert first == runner.fork(RUN_ID, version, run_id="fork", decisions=deny)
     assert waits == runner.look("fork").waits
     assert 1 == len(runner.audit("fork"))
-    for other in (
+    others: tuple[dict[str, Any], ...] = (
         {"decisions": {wait.id: Approve(by="lee")}},
         {},
         {"results": {wait.call_id: "x"}},
-    ):
+    )
+    for other in others:
         with pytest.raises(RunExists, match="no equal fork"):
             runner.fork(RUN_ID, version, run_id="fork", **other)
     with pytest.raises(RunExists):

@@ -753,7 +753,7 @@ async def fork_runs(
     path = "/runs/{run_id}/fork"
     decided = {"run_id": "fork", "decisions": [{"wait_id": wait.id, **APPROVE}]}
     assert 200 == await checker.request(fixture, "post", path, decided, names=names)
-    other = {"run_id": "fork", "messages": {}}
+    other: dict[str, object] = {"run_id": "fork", "messages": {}}
     assert 409 == await checker.request(fixture, "post", path, other, names=names)
     edited = {"decisions": [{"wait_id": wait.id, **APPROVE, "arguments": {"x": 1}}]}
     assert 422 == await checker.request(fixture, "post", path, edited, names=names)
