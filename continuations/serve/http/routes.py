@@ -17,6 +17,7 @@ from continuations.present import json_forms
 from continuations.serve.http import (
     approval_routes,
     decision_bodies,
+    drift_route,
     event_routes,
     operator_routes,
     past_routes,
@@ -278,12 +279,14 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
+    Route(path="/drift", handlers={"GET": drift_route.drift}),
     Route(path="/runs/{run_id}/versions", handlers={"GET": past_routes.list_versions}),
     Route(
         path="/runs/{run_id}/versions/{number}",
         handlers={"GET": past_routes.show_version},
     ),
     Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
+    Route(path="/runs/{run_id}/fork", handlers={"POST": past_routes.fork}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(
