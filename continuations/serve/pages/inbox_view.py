@@ -40,6 +40,8 @@ KINDS: Mapping[str, KindWords] = {
     "timer": KindWords("clock", "Timer"),
     "model": KindWords("clock", "Model"),
     "operator": KindWords("clock", "Paused"),
+    "input": KindWords("shield", "Input", "is-wait"),
+    "output": KindWords("shield", "Output", "is-wait"),
 }
 
 
@@ -86,6 +88,8 @@ def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
 
 def wait_title(wait: Wait) -> str:
     """Return the effect of a call as one sentence, or the question."""
+    if wait.rules.judges_text:
+        return wait.rules.question.format(tool=wait.tool)
     effect = wait.title or f"Run {wait.tool}"
     if wait.kind == "question":
         return wait.question or effect
@@ -147,6 +151,8 @@ def _then(wait: Wait) -> str:
         return _short(f"then: {action.value}")
     if isinstance(action, Escalate):
         return _short(f"then: asks {', '.join(action.to)}")
+    if wait.rules.judges_text:
+        return f"then: the {wait.kind} is refused"
     is_denied = isinstance(action, Deny) or (
         action is None and wait.rules.follows_policy
     )
