@@ -40,6 +40,8 @@ def test_inbox_in_a_pipe_is_plain_and_due_first(cli: CommandLine) -> None:
     """The words are those of the console; a deadline is a time, and no clock counts."""
     runner = start_all("file:runs")
     first, second = (row.wait for row in runner.worklist().waits)
+    assert first.deadline
+    assert second.deadline
 
     result = cli("inbox", "--by", "kim")
 
