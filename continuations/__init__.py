@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
+    from continuations.core.attachments import Audio, File, Image
     from continuations.core.audit import AuditLine
     from continuations.core.decisions import (
         Answer,
@@ -176,6 +177,7 @@ _EXPORTS_BY_MODULE = {
         "sleep_until",
         "wait_for",
     ],
+    "continuations.core.attachments": ["Audio", "File", "Image"],
     "continuations.core.decisions": [
         "Answer",
         "Approve",
@@ -268,6 +270,7 @@ __all__ = [
     "AsyncRunner",
     "AsyncThread",
     "AsyncTicket",
+    "Audio",
     "AuditLine",
     "Budget",
     "Call",
@@ -293,6 +296,7 @@ __all__ = [
     "FailedCall",
     "Failure",
     "Fallback",
+    "File",
     "Finished",
     "FormatError",
     "Frame",
@@ -303,6 +307,7 @@ __all__ = [
     "Hooks",
     "Identity",
     "IllegalTransition",
+    "Image",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",

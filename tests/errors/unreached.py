@@ -18,6 +18,8 @@ _SYSTEM_CALL = "a system call fails between two others; see test_files_system_ca
 
 _HOOK_PROBLEM = "it is a part of another text; see test_hooks.py"
 
+_PART = "it is a part of another text; see tests/hostile/test_forged_attachments.py"
+
 _CUT_STREAM = "a server cuts its stream, or stalls; see test_chat_deltas.py"
 
 UNREACHED: dict[str, str] = {
@@ -26,6 +28,13 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
     "continuations/wire/trip_fields.py": _BYTES,
+    "continuations/wire/file_parts.py": _BYTES,
+    "continuations/wire/file_records.py": _BYTES,
+    "continuations/core/attachment_parts.py": _PART,
+    "continuations/core/messages.py:_has_attachments": _PART,
+    "continuations/authoring/file_results.py": (
+        "it is a part of the text that the model reads; see test_attachments.py"
+    ),
     "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
     "continuations/models/responses_batch.py": (
         "the adapter catches it and returns a LostReply; see test_responses_later.py"
