@@ -1,17 +1,21 @@
-"""The methods of AsyncRunner that list runs, read their past and erase them."""
+"""The methods of AsyncRunner that list runs, fork and erase them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from datetime import timedelta
 
+    from continuations.core.decisions import Verdict
+    from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
+    from continuations.engine.drift_rows import DriftRow
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
@@ -20,11 +24,20 @@ if TYPE_CHECKING:
 # A process that only decides should start fast. The methods import what they need.
 # ruff: noqa: PLC0415
 
+NOT_GIVEN: Any = object()
+
 
 class AsyncCatalog(RunnerParts):
-    """Lists the runs of a store, reads their past, and erases them."""
+    """Lists the runs of a store, reads and forks their past, and erases them."""
 
-    async def worklist(self, *, after: str = "", limit: int = 100) -> Worklist:
+    async def worklist(
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> Worklist:
         """Return one page of the waits that people are asked about, with all fields.
 
         Waits with the next deadlines come first, then the oldest ones. A page lists
@@ -35,6 +48,10 @@ class AsyncCatalog(RunnerParts):
         Args:
             after: `next` of the page before.
             limit: The largest number of waits, from 1 to 1,000.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person, which are `approval`, `question` and `unknown`.
+            approver: Leave out the waits that this person may not decide, as for
+                `waiting`. A page has fewer waits then, perhaps none, and their votes.
 
         Returns:
             The waits, and whether their deadline has passed.
@@ -44,11 +61,21 @@ class AsyncCatalog(RunnerParts):
             Corrupt: A wait of the page is damaged; `waiting` lists all waits.
             StoreError: The store failed.
         """
+        from continuations.ledger.decidable_waits import Approver
         from continuations.ledger.store_clock import StoreClock
+        from continuations.ledger.waits import wait_kinds
         from continuations.ledger.worklist import read_worklist
 
-        clock = StoreClock(self._ports.clock)
-        return await read_worklist(self._objects, clock, after=after, limit=limit)
+        groups = self._groups_function
+        person = None if approver is None else Approver.from_argument(approver, groups)
+        return await read_worklist(
+            self._objects,
+            StoreClock(self._ports.clock),
+            after=after,
+            limit=limit,
+            kinds=wait_kinds(kinds),
+            approver=person,
+        )
 
     def runs(
         self,
@@ -86,6 +113,46 @@ class AsyncCatalog(RunnerParts):
             agent=agent, status=status, label=label, after=after
         )
         return Flattened(list_runs(self._objects, chosen))
+
+    def drift(
+        self, *, context: Any = NOT_GIVEN, after: str = ""
+    ) -> AsyncIterator[DriftRow]:
+        """Iterate over all live runs, with what this code would do with each of them.
+
+        Nothing is written, and no model and no tool is called. The rules are those of
+        `resume`. A row names each approved call that would wait again, and each error
+        that `resume` would raise. Call it before a deployment, with the new code and
+        the store of the old code.
+
+        Functions of approval policies are called for calls that were accepted and have
+        not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
+        run that ended is left out, and so is a run that an older release started and
+        that is not in the index of runs.
+
+        Each row costs a listing and the reads of one resume. At most 20 runs are in
+        memory at a time.
+
+        Args:
+            context: Your object for the tools, as for `resume`. Its type is checked if
+                it is given.
+            after: Return only runs whose id sorts after this one.
+
+        Returns:
+            An asynchronous iterator over a row of each run, by run id.
+
+        Raises:
+            InvalidInput: The runner has no agents, or an argument is invalid.
+            InvalidId: `after` is not a run id.
+            StoreError: The store failed; raised during the iteration.
+        """
+        from continuations.ledger import layout
+
+        run_id = layout.check_run_id(after) if after != "" else ""
+        check = self._worker_factory.make_drift_check(
+            self._run_options(None if context is NOT_GIVEN else context, None),
+            checks_context=context is not NOT_GIVEN,
+        )
+        return Flattened(check.rows(run_id))
 
     def history(self, run_id: str, *, after: int = 0) -> AsyncIterator[RunVersion]:
         """Iterate over the versions of a run, the oldest first.
@@ -155,6 +222,67 @@ class AsyncCatalog(RunnerParts):
             check_version(before, "before"),
             check_version(after, "after"),
         )
+
+    async def fork(
+        self,
+        run: str,
+        version: int | None = None,
+        *,
+        run_id: str | None = None,
+        decisions: Mapping[str, Verdict] | None = None,
+        results: Mapping[str, Any] | None = None,
+        messages: Mapping[str, str | Sequence[Mapping[str, Any]]] | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> str:
+        """Start a new run from a version of a run, with other decisions or results.
+
+        The fork is suspended: `resume` and `sweep` continue it. The other run may have
+        ended, and is not changed. Nothing that it did is repeated unasked:
+
+        - Open waits, and calls that were approved and not started, wait anew.
+        - A call that was started, in this version or later, waits as `unknown`.
+        - New calls of tools that were approved or started after this version need an
+          approval. `read_only` tools run again without one.
+        - No grant is copied, and the inbox is empty. A fork of a thread has no key.
+
+        A repeat with the same arguments and `run_id` returns the same run, also after a
+        crash: it records the decisions that are missing.
+
+        Args:
+            run: Id of the run to fork.
+            version: Number of the version to go on from. Default: the newest.
+            run_id: Id of the fork. Default: a new one.
+            decisions: Verdicts by the ids of open waits of the version.
+            results: Results by the ids of open calls, whose tools do not run.
+            messages: By the ids of frames: a text that is added for the user, or a list
+                of chat messages that replaces the transcript.
+            by: The requester of the fork: a name or an `Identity`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            The id of the fork.
+
+        Raises:
+            InvalidId, InvalidInput, DecisionRefused: An argument does not fit the
+                version, or nothing is left to do in it. Nothing was written.
+            RunNotFound, RunErased: The store has no such run or version.
+            RunExists: The id of the fork belongs to another run.
+            AlreadyDecided: A repeat found another decision than its own.
+            ClockOff, Corrupt, FormatError, StoreError: As for `start`.
+        """
+        from continuations.engine.forking import ForkChanges
+        from continuations.engine.past_reading import check_version
+        from continuations.engine.run_description import check_requester
+        from continuations.ledger import layout
+
+        changes = ForkChanges.from_arguments(decisions, results, messages)
+        requester, source_id = check_requester(by), layout.check_run_id(run)
+        number = None if version is None else check_version(version, "version")
+        new_id = self._new_ulid() if run_id is None else layout.check_run_id(run_id)
+        await self._probe_once()
+        forker = self._worker_factory.make_forker(self._groups_function, requester)
+        return await forker.fork(source_id, number, changes, new_id, door)
 
     async def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
 from continuations.core.doors import PYTHON, Door
-from continuations.core.wait_rules import WAIT_KINDS
 from continuations.engine.async_catalog import AsyncCatalog
 from continuations.engine.async_events import AsyncEvents
 from continuations.engine.async_jobs import AsyncJobs
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.voting import GroupsOf
     from continuations.wire.continuation import Continuation
 
 # A process that only decides should start fast: it imports neither the engine nor the
@@ -101,18 +99,6 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             return await decide(wait_id)
         return await self._for_newest_wait(wait_id, decide)
 
-    @property
-    def _groups_function(self) -> GroupsOf | None:
-        return self._groups_of if self._ports.groups else None
-
-    async def _groups_of(self, name: str) -> tuple[str, ...]:
-        """Return the groups of a person, from the application's function."""
-        from continuations.authoring import callables
-        from continuations.ledger.voting import checked_groups
-
-        assert self._ports.groups is not None  # noqa: S101 - asked before
-        return checked_groups(await callables.call(self._ports.groups, name))
-
     def waiting(
         self,
         *,
@@ -153,7 +139,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             StoreError: The store failed; raised during the iteration.
         """
         clock = StoreClock(self._ports.clock)
-        chosen = wait_kinds(kinds)
+        chosen = waits.wait_kinds(kinds)
         if approver is None:
             return Flattened(waits.list_open(self._objects, clock, after, chosen))
         from continuations.ledger.decidable_waits import Approver, list_decidable
@@ -186,7 +172,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             StoreError: The store failed; raised during the iteration.
             Corrupt: A wait is damaged; `waiting` and `wait` show the others.
         """
-        return waits.read_open(self._objects, after, wait_kinds(kinds))
+        return waits.read_open(self._objects, after, waits.wait_kinds(kinds))
 
     async def wait(self, wait_id: str) -> Wait:
         """Return an open wait, with everything that a decider needs.
@@ -347,18 +333,3 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             return await commands.cancel_call(call, reason=reason, by=by, door=door)
         requests = self._run_requests(run_id)
         return await requests.cancel(by=by, reason=reason, door=door)
-
-
-def wait_kinds(kinds: object) -> frozenset[str]:
-    """Return the kinds of waits to list; raises `InvalidInput`."""
-    if kinds is None:
-        return waits.PEOPLES_KINDS
-    if isinstance(kinds, list | tuple | set | frozenset):
-        chosen = frozenset(cast("Collection[object]", kinds))
-        if chosen <= WAIT_KINDS:
-            return cast("frozenset[str]", chosen)
-    msg = (
-        f"kinds must be a list of kinds of waits ({', '.join(sorted(WAIT_KINDS))}), "
-        f"got {kinds!r}."
-    )
-    raise InvalidInput(msg)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+    from continuations.ledger.voting import GroupsOf
 
 # A process that only decides should start fast: it imports neither the engine nor the
 # agents.
@@ -125,6 +126,18 @@ class RunnerParts:
             options=self._options,
             run_id=run_id,
         )
+
+    @property
+    def _groups_function(self) -> GroupsOf | None:
+        return self._groups_of if self._ports.groups else None
+
+    async def _groups_of(self, name: str) -> tuple[str, ...]:
+        """Return the groups of a person, from the application's function."""
+        from continuations.authoring import callables
+        from continuations.ledger.voting import checked_groups
+
+        assert self._ports.groups is not None  # noqa: S101 - asked before
+        return checked_groups(await callables.call(self._ports.groups, name))
 
     async def _probe_once(self) -> None:
         if not self._probed:

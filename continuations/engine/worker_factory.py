@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.adopter import Adopter
+    from continuations.engine.drift import DriftCheck
+    from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+    from continuations.ledger.voting import GroupsOf
 
 
 class WorkerFactory:
@@ -159,6 +162,44 @@ class WorkerFactory:
             agent_registry=self._agent_registry,
             ports=self._ports,
             lease=self._options.lease,
+        )
+
+    def make_forker(self, groups_of: GroupsOf | None, requester: str | None) -> Forker:
+        """Return the part that stores forks of runs."""
+        from continuations.engine.forking import Forker  # noqa: PLC0415 - rarely needed
+
+        return Forker(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            ports=self._ports,
+            lease=self._options.lease,
+            groups_of=groups_of,
+            requester=requester,
+        )
+
+    def make_drift_check(
+        self, run_options: RunOptions, *, checks_context: bool
+    ) -> DriftCheck:
+        """Return the part that predicts what `resume` would do; raises `InvalidInput`.
+
+        A runner without agents predicts nothing.
+        """
+        from continuations.engine.drift import DriftCheck  # noqa: PLC0415 - rarely needed
+
+        if not self._root_agents:
+            msg = (
+                "drift compares stored runs with agents, and this runner has none. "
+                "Pass Runner([agent], ...) with the new code."
+            )
+            raise InvalidInput(msg)
+        return DriftCheck(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            model_registry=self._model_registry,
+            ports=self._ports,
+            run_options=run_options,
+            options=self._options,
+            checks_context=checks_context,
         )
 
     def root_agent(self, name: str | None) -> Agent:

@@ -100,7 +100,7 @@ async def _decidable(
         for summary, body in zip(group, bodies, strict=True)
         if body is not None
     ]
-    after = await gather(*(_with_votes(objects, wait) for _, wait in stored))
+    after = await gather(*(with_votes(objects, wait) for _, wait in stored))
     return [
         summary
         for (summary, _), wait in zip(stored, after, strict=True)
@@ -108,7 +108,8 @@ async def _decidable(
     ]
 
 
-async def _with_votes(objects: Objects, wait: Wait) -> Wait | Decision:
-    if not wait.takes_votes:
+async def with_votes(objects: Objects, wait: Wait | Decision) -> Wait | Decision:
+    """Return a wait with its votes, or its decision."""
+    if isinstance(wait, Decision) or not wait.takes_votes:
         return wait
     return await wait_slots.follow_by_number(objects, wait)

@@ -178,10 +178,15 @@ class Objects:
 
     async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
         """Iterate over the keys of a prefix that sort after `after`, page by page."""
-        while True:
-            page = await self.keys(prefix, after, self.listing_size)
+        async for page in self.all_pages(prefix, after):
             for key in page:
                 yield key
+
+    async def all_pages(self, prefix: str, after: str = "") -> AsyncIterator[list[str]]:
+        """Iterate over the pages of keys of a prefix."""
+        while True:
+            page = await self.keys(prefix, after, self.listing_size)
+            yield page
             if is_last_page(page, self.listing_size):
                 return
             after = page[-1]

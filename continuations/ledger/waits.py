@@ -7,13 +7,13 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 from __future__ import annotations
 
 from bisect import bisect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from continuations.core.event_matching import waits_for_events
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import WaitSummary
 from continuations.core.withheld_waits import withheld
-from continuations.errors import Corrupt
+from continuations.errors import Corrupt, InvalidInput
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import (
     AlreadyExists,
@@ -25,7 +25,7 @@ from continuations.wire.records import decode_wait, encode_wait
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
@@ -35,6 +35,21 @@ if TYPE_CHECKING:
 PEOPLES_KINDS = frozenset(kind for kind in WAIT_RULES if WAIT_RULES[kind].asks_person)
 _PREFIX_LENGTH = len(layout.WAITS_PREFIX)
 _PARALLEL_READS = 50
+
+
+def wait_kinds(kinds: object) -> frozenset[str]:
+    """Return the kinds of waits to list; raises `InvalidInput`."""
+    if kinds is None:
+        return PEOPLES_KINDS
+    if isinstance(kinds, list | tuple | set | frozenset):
+        chosen = frozenset(cast("Collection[object]", kinds))
+        if chosen <= WAIT_KINDS:
+            return cast("frozenset[str]", chosen)
+    msg = (
+        f"kinds must be a list of kinds of waits ({', '.join(sorted(WAIT_KINDS))}), "
+        f"got {kinds!r}."
+    )
+    raise InvalidInput(msg)
 
 
 async def create(objects: Objects, waits: Iterable[Wait]) -> None:
@@ -158,6 +173,7 @@ async def _list_ids(
 ) -> AsyncIterator[list[str]]:
     limit = objects.listing_size
     wanted = tuple(f"{kind}-" for kind in sorted(kinds))
+    after = max(after, *wanted[:1])
     while True:
         page = await objects.keys(
             layout.WAITS_PREFIX, layout.WAITS_PREFIX + after, limit

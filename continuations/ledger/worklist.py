@@ -8,16 +8,19 @@ read, at the same time.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from heapq import nsmallest
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.waits import Wait
 from continuations.errors import InvalidInput
-from continuations.ledger import layout, wait_slots, waits
+from continuations.ledger import decidable_waits, layout, wait_slots, waits
 from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Decision
+    from continuations.ledger.decidable_waits import Approver
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
@@ -26,6 +29,7 @@ MAX_PAGE = 1000
 # the time when it was opened, and its id.
 _CURSOR = re.compile(r"([0-9]{1,16})/([0-9]{1,16})/([0-9]{1,16})/([^/]{1,300})\Z")
 _NO_DEADLINE = 10**15
+_Place: TypeAlias = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,36 +60,70 @@ class Worklist:
 
 
 async def read_worklist(
-    objects: Objects, clock: StoreClock, *, after: object, limit: object
+    objects: Objects,
+    clock: StoreClock,
+    *,
+    after: object,
+    limit: object,
+    kinds: frozenset[str] = waits.PEOPLES_KINDS,
+    approver: Approver | None = None,
 ) -> Worklist:
-    """Return one page of the worklist; raises `InvalidInput`."""
+    """Return one page of the worklist; raises `InvalidInput`.
+
+    The keys are read page by page, and only the places of this page are kept. So a long
+    list takes no more memory than a short one.
+    """
     if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
         msg = f"limit must be a number from 1 to {MAX_PAGE}, got {limit!r:.60}."
         raise InvalidInput(f"{msg} Pass for example limit=100.")
     horizon, last = _parse_cursor(after)
     deadlines, horizon = await _next_deadlines(objects, clock, horizon)
-    places: list[tuple[int, int, str]] = []
-    for kind in sorted(waits.PEOPLES_KINDS):
-        prefix = f"{layout.WAITS_PREFIX}{kind}-"
-        ids = layout.listed_wait_ids([key async for key in objects.all_keys(prefix)])
-        for wait_id in ids:
-            due = deadlines.get(wait_id.partition("-")[2], _NO_DEADLINE)
-            places.append((due, layout.parse_wait_id(wait_id).opened_ms, wait_id))
-    places = [place for place in sorted(places) if last is None or place > last]
-    shown = places[:limit]
+    shown = await _next_places(objects, kinds, deadlines, last, limit + 1)
+    has_more = len(shown) > limit
+    del shown[limit:]
     now_ms = to_milliseconds(clock.now())
     bodies = await objects.read_many([layout.wait_key(each[2]) for each in shown])
     rows: list[ListedWait] = []
     for (due, _, wait_id), body in zip(shown, bodies, strict=True):
         if body is not None:
             wait = await _followed(objects, clock, waits.decode_open(wait_id, body))
+            is_expired = due < now_ms
+            if approver is not None:
+                wait = await decidable_waits.with_votes(objects, wait)
+                if is_expired or not await approver.may_decide(wait):
+                    continue
             if isinstance(wait, Wait):
-                rows.append(ListedWait(wait=wait, expired=due < now_ms))
+                rows.append(ListedWait(wait=wait, expired=is_expired))
     following = None
-    if len(places) > limit:
+    if has_more:
         due, opened, wait_id = shown[-1]
         following = f"{horizon}/{due}/{opened}/{wait_id}"
     return Worklist(waits=tuple(rows), next=following)
+
+
+async def _next_places(
+    objects: Objects,
+    kinds: frozenset[str],
+    deadlines: dict[str, int],
+    last: _Place | None,
+    count: int,
+) -> list[_Place]:
+    """Return the next waits after a place: their deadlines, times and ids, sorted."""
+    places: list[_Place] = []
+    for kind in sorted(kinds & waits.PEOPLES_KINDS):
+        prefix = f"{layout.WAITS_PREFIX}{kind}-"
+        async for keys in objects.all_pages(prefix):
+            found: list[_Place] = [
+                (
+                    deadlines.get(wait_id.partition("-")[2], _NO_DEADLINE),
+                    layout.parse_wait_id(wait_id).opened_ms,
+                    wait_id,
+                )
+                for wait_id in layout.listed_wait_ids(keys)
+            ]
+            following = (place for place in found if last is None or place > last)
+            places = nsmallest(count, chain(places, following))
+    return places
 
 
 async def _followed(objects: Objects, clock: StoreClock, wait: Wait) -> Wait | Decision:

@@ -15,6 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.present import audit_schemas, event_schemas, wait_schemas
+from continuations.present.drift_forms import drift_definitions
 from continuations.present.past_schemas import past_definitions
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
@@ -352,14 +353,15 @@ def definitions() -> dict[str, Any]:
         **decisions,
         **audit_schemas.audit_definitions(),
         **event_schemas.event_definitions(),
-        **past_definitions(),
         **audit_schemas.grant_definitions(),
-        **audit_schemas.batch_definitions(decisions["verdict"]),
+        **(batch := audit_schemas.batch_definitions(decisions["verdict"])),
+        **past_definitions(batch["decision_batch"]["properties"]["decisions"]),
         **_run_definitions(),
         **thread_definitions(_RUN, _RUN["failure"]),
         **_stack_definitions(),
         **_report_definitions(),
         **index_definitions(),
+        **drift_definitions(),
         **_request_definitions(),
         **_signal_definitions(),
         **_callback_definitions(),

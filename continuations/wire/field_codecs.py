@@ -290,6 +290,9 @@ DENIAL_COUNTS = Codec(
     lambda fields, name: tuple(fields.list_of(name, _read_denials)),
 )
 PARTS = Codec(late("file_parts", "write"), late("file_parts", "read"))
+HELD_REPLY = Codec(
+    late("held_reply_fields", "write"), late("held_reply_fields", "read")
+)
 TRIPS = Codec(late("trip_fields", "write"), late("trip_fields", "read"))
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 GRANTS = Codec(

@@ -46,6 +46,7 @@ from continuations.wire.field_codecs import (
     FLAG,
     GIVEN_GRANT,
     GRANTS,
+    HELD_REPLY,
     HISTORY,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
@@ -155,6 +156,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", NUMBER),
         NewField(3, "trips", TRIPS),
         NewField(3, "history", HISTORY),
+        NewField(3, "accepted_input", TEXT),
+        NewField(3, "held_reply", HELD_REPLY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -181,6 +184,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             attribute="settings_json",
             constant=True,
         ),
+        NewField(3, "forked_from", TEXT, constant=True),
+        NewField(3, "rewind_to", NUMBER),
+        NewField(3, "doubtful_tools", TEXTS),
     ),
     "log": (NewField(3, "metadata", METADATA),),
     "usage": (
@@ -244,7 +250,16 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_NEW_KINDS = ("event", "external", "question", "timer", "model", "operator")
+_NEW_KINDS = (
+    "event",
+    "external",
+    "question",
+    "timer",
+    "model",
+    "operator",
+    "input",
+    "output",
+)
 
 
 def _has_new_kind(wait: Mapping[str, object]) -> bool:

@@ -70,14 +70,14 @@ if chromium.is_installed():
         link = scenes.link(wait)
         tab.goto(link)
         tab.get_by_role("button", name="Approve").click()
-        assert "Your vote is recorded" == tab.locator("h1").inner_text()
+        assert "Your vote is recorded." in tab.get_by_role("status").inner_text()
 
         # When the person comes back later
         tab.goto(link)
-        assert ["Deny"] == tab.get_by_role("button").all_inner_texts()
+        assert ["Deny: nothing runs"] == tab.get_by_role("button").all_inner_texts()
         assert "Your vote cannot be changed." in tab.locator("main").inner_text()
         assert [] == chromium.violations(tab)
-        tab.get_by_label("Reason (optional)").fill("The account is wrong.")
+        tab.get_by_label("Reason: tell the agent why").fill("The account is wrong.")
         tab.get_by_role("button", name="Deny").click()
 
         # Then the wait has ended
@@ -96,7 +96,7 @@ if chromium.is_installed():
         tab.goto(scenes.link(wait))
         tab.get_by_label("Model").fill("T14")
         tab.get_by_role("button", name="Answer").press("Enter")
-        assert "Answer a question of choose_laptop" == tab.locator("h1").inner_text()
+        assert "Which laptop does Jane get?" == tab.locator("h1").inner_text()
 
         tab.get_by_label("Model").press("Tab")
         for text in ("32", "Main 1", "Oslo"):

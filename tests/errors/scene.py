@@ -514,7 +514,8 @@ def raise_if_problem(status: int, body: str) -> None:
     if status < 400:
         return
     if body.startswith("<"):
-        text = re.sub(r"<(style|title)>.*?</\1>", "", body).replace("</h1>", ": ")
+        [text] = re.findall(r"<main[^>]*>(.*?)</main>", body, re.DOTALL)
+        text = text.replace("</h1>", ": ")
         text = " ".join(unescape(re.sub(r"<[^>]+>", "\n", text)).split())
         raise Shown(f"page {status}", text)
     problem = json.loads(body)

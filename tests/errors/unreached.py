@@ -20,6 +20,7 @@ _HOOK_PROBLEM = "it is a part of another text; see test_hooks.py"
 
 _PART = "it is a part of another text; see tests/hostile/test_forged_attachments.py"
 
+_FORGED_FORM = "a form that no page has; see test_wait_pages.py"
 _CUT_STREAM = "a server cuts its stream, or stalls; see test_chat_deltas.py"
 
 UNREACHED: dict[str, str] = {
@@ -27,6 +28,10 @@ UNREACHED: dict[str, str] = {
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
+    "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
+    "continuations/engine/hook_changes.py": _HOOK_PROBLEM,
+    "continuations/core/judged_texts.py": _FAULT_OF_OURS,
+    "continuations/wire/held_reply_fields.py": _BYTES,
     "continuations/wire/trip_fields.py": _BYTES,
     "continuations/wire/file_parts.py": _BYTES,
     "continuations/wire/file_records.py": _BYTES,
@@ -34,6 +39,14 @@ UNREACHED: dict[str, str] = {
     "continuations/core/messages.py:_has_attachments": _PART,
     "continuations/authoring/file_results.py": (
         "it is a part of the text that the model reads; see test_attachments.py"
+    ),
+    "continuations/serve/console/wait_edits.py": _FORGED_FORM,
+    "continuations/serve/console/wait_grants.py": _FORGED_FORM,
+    "continuations/serve/pages/environment.py": (
+        "a fault of a view of ours; see test_environment.py"
+    ),
+    "continuations/serve/pages/asset_files.py": (
+        "the console answers with a page; see test_console_app.py"
     ),
     "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
     "continuations/models/responses_batch.py": (

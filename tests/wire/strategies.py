@@ -23,7 +23,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import DenialCount, FrameRow, HistoryRecord
-from continuations.core.messages import tool_message, user_message
+from continuations.core.messages import Message, tool_message, user_message
 from continuations.core.run import (
     RUN_STATUSES,
     Budget,
@@ -80,6 +80,13 @@ CALL = st.builds(
 CALL_WITH_RAW_ARGUMENTS = CALL.map(
     lambda row: replace(row, raw_arguments=row.arguments or row.raw_arguments)
 )
+
+
+def assistant_message(text: str) -> Message:
+    """Return a reply."""
+    return Message.from_mapping({"role": "assistant", "content": text})
+
+
 FRAME = st.builds(
     FrameRow,
     id=TEXT,
@@ -111,6 +118,8 @@ FRAME = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    accepted_input=TEXT,
+    held_reply=st.none() | st.builds(assistant_message, TEXT),
     history=st.none() | st.builds(HistoryRecord, COUNT, COUNT, COUNT, COUNT),
 )
 WAIT_OF_CALL = st.builds(
@@ -172,6 +181,9 @@ RUN = st.builds(
     ),
     max_depth=st.none() | st.integers(1, 9),
     settings_json=st.sampled_from([None, "{}", '{"a":1}']),
+    forked_from=st.sampled_from([None, "jane-1@4"]),
+    rewind_to=st.integers(0, 9),
+    doubtful_tools=st.lists(TEXT, max_size=2).map(tuple),
     output=OPTIONAL_TEXT,
     history_lost=st.booleans(),
     failure=st.none() | st.builds(Failure, code=TEXT, message=TEXT),

@@ -10,6 +10,6 @@
 from __future__ import annotations
 
 from continuations.serve.console.console_app import app
-from continuations.serve.console.identities import LocalIdentity, local
+from continuations.serve.console.identities import local, proxy_header, proxy_jwt
 
-__all__ = ["LocalIdentity", "app", "local"]
+__all__ = ["app", "local", "proxy_header", "proxy_jwt"]

@@ -11,5 +11,14 @@ A function of your own does as well: it takes a `Request` and returns a name, an
 from __future__ import annotations
 
 from continuations.serve.console.local_identity import LocalIdentity, local
+from continuations.serve.console.proxy_header import ProxyHeader, proxy_header
+from continuations.serve.console.proxy_jwt import ProxyJwt, proxy_jwt
 
-__all__ = ["LocalIdentity", "local"]
+__all__ = [
+    "LocalIdentity",
+    "ProxyHeader",
+    "ProxyJwt",
+    "local",
+    "proxy_header",
+    "proxy_jwt",
+]

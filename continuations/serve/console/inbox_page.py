@@ -1,13 +1,97 @@
-"""The page of what waits for people."""
+"""The inbox: what waits for this person, and for everybody.
+
+A page costs one listing of the keys of waits and one page of markers, and a read for
+each row. A filter that leaves most waits out reads a few pages at most, and then offers
+to go on. The number of waits never changes the memory of a page.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
+from continuations.core.wait_rules import WAIT_RULES
+from continuations.errors import InvalidInput
+from continuations.ledger.waits import PEOPLES_KINDS
 from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.http import problems
+from continuations.serve.pages import inbox_view
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.ledger.worklist import ListedWait
     from continuations.serve.http.request_response import Response
+
+PAGE_ROWS = 50
+_MAX_PAGES_READ = 4
+_MAX_COUNTED = 100
+_AWAITED: dict[str, str] = {
+    kind: rules.awaited for kind, rules in WAIT_RULES.items() if not rules.asks_person
+}
+_LISTED_KINDS = {"event": "events", "external": "outside jobs"}
+_FIRST_USE = """\
+from continuations import Agent, Runner, tool
+@tool(approval=True)
+def pay(cents: int, to: str) -> str:
+    return f"paid {cents} to {to}"
+agent = Agent("clerk", tools=[pay], model="gpt-5-mini")
+Runner(agent, store="file:.runs").start("Pay Jane 5 euros", run_id="jane-1")"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One entry of the tabs of the inbox."""
+
+    words: str
+    path: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    icon: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The choice of waits that a person makes.
+
+    Attributes:
+        whose: `me` for the waits that the person may decide, or `all`.
+        kind: One kind, or an empty text.
+        q: Words that a row must have.
+    """
+
+    whose: str
+    kind: str
+    q: str
+
+    @classmethod
+    def of_query(cls, query: Mapping[str, str]) -> Filter:
+        """Return the filter of a query; an unknown value is refused."""
+        whose, kind = query.get("for", "me"), query.get("kind", "")
+        if whose not in ("me", "all") or kind not in {"", *PEOPLES_KINDS}:
+            kinds = ", ".join(sorted(PEOPLES_KINDS))
+            msg = f'"for" must be "me" or "all", and "kind" one of {kinds}.'
+            raise problems.malformed(msg)
+        return cls(whose, kind, query.get("q", "").strip()[:200])
+
+    def query_text(self, **more: str) -> str:
+        """Return the filter as a query with a question mark; empty for the default."""
+        own = {"for": self.whose, "kind": self.kind, "q": self.q, **more}
+        chosen = {k: v for k, v in own.items() if v and (k, v) != ("for", "me")}
+        return f"?{urlencode(chosen)}" if chosen else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWaits:
+    """The rows of one page, and where the next one begins."""
+
+    rows: list[ListedWait]
+    next: str | None
 
 
 async def home(page: Page) -> Response:
@@ -16,15 +100,149 @@ async def home(page: Page) -> Response:
 
 
 async def show(page: Page) -> Response:
-    """Show what waits."""
-    found = await page.runner.worklist(limit=50)
-    links = {
-        page.url(f"/waits/{row.wait.id}"): row.wait.title or row.wait.tool
-        for row in found.waits
+    """Show what waits, and change nothing."""
+    return page.html("inbox.html", await inbox_context(page))
+
+
+async def inbox_context(page: Page) -> dict[str, object]:
+    """Return everything that the templates of the inbox name."""
+    chosen = Filter.of_query(page.query)
+    after = page.query.get("after", "")
+    found = await find_waits(page, chosen, after)
+    rest = await _count_others(page)
+    more = None if found.next is None else chosen.query_text(after=found.next)
+    title = _title(chosen, len(found.rows), is_all=not after and more is None)
+    is_empty = not found.rows and more is None and not after
+    is_unfiltered = not (chosen.kind or chosen.q)
+    first_use = ""
+    if is_empty and is_unfiltered and not rest and await _is_new(page):
+        first_use = _FIRST_USE
+    now = page.clock.now()
+    return {
+        "title": title,
+        "tabs": tabs(chosen.whose),
+        "rows": [inbox_view.inbox_row(row, now) for row in found.rows],
+        "empty": _empty(chosen, bool(rest)) if is_empty else "No more waits.",
+        "first_use": first_use,
+        "more": None if more is None else f"/inbox{more}",
+        "rest": rest,
+        "filter": chosen.query_text(),
+        "here": f"/inbox{chosen.query_text(**({'after': after} if after else {}))}",
+        "whose": chosen.whose,
+        "kind": chosen.kind,
+        "q": chosen.q,
+        "kinds": {kind: inbox_view.KINDS[kind].word for kind in sorted(PEOPLES_KINDS)},
+        "notice": "",
     }
-    return page.render(
-        "message.html", title="Inbox", text="", facts={}, values={}, links=links
+
+
+async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
+    """Return the next rows that a filter leaves, from a few pages at most."""
+    words = chosen.q.split()
+    rows: list[ListedWait] = []
+    cursor: str | None = after
+    for _ in range(_MAX_PAGES_READ):
+        try:
+            listed = await page.runner.worklist(
+                after=cursor or "",
+                limit=PAGE_ROWS,
+                kinds=[chosen.kind] if chosen.kind else None,
+                approver=page.identity if chosen.whose == "me" else None,
+            )
+        except InvalidInput as error:
+            if cursor == after != "":
+                msg = "The address of this page is not complete. Open the inbox again."
+                raise problems.malformed(msg) from error
+            raise
+        rows += [
+            row
+            for row in listed.waits
+            if inbox_view.matches(row.wait, words)
+            and await page.can("view", row.wait.run_id)
+        ]
+        cursor = listed.next
+        if cursor is None or len(rows) >= PAGE_ROWS:
+            break
+    return FoundWaits(rows, cursor)
+
+
+def tabs(current: str) -> list[Tab]:
+    """Return the tabs of the inbox."""
+    return [
+        Tab("For you", "/inbox", current == "me"),
+        Tab("Everybody", "/inbox?for=all", current == "all"),
+        Tab("Decided", "/inbox/decided", current == "decided"),
+    ]
+
+
+def _title(chosen: Filter, count: int, *, is_all: bool) -> str:
+    person = "you" if chosen.whose == "me" else "people"
+    if not is_all:
+        return f"Decisions that wait for {person}"
+    if not count:
+        return "Nothing waits for you" if chosen.whose == "me" else "Nothing waits"
+    if count == 1:
+        return f"1 decision waits for {person}"
+    return f"{count} decisions wait for {person}"
+
+
+def _empty(chosen: Filter, has_others: bool) -> str:
+    if chosen.kind or chosen.q:
+        return "No wait fits this filter."
+    return (
+        "Some waits need no person: they are below."
+        if has_others
+        else "A run that needs a decision appears here."
     )
 
 
-ROUTES = (PageRoute("/", home), PageRoute("/inbox", show))
+async def _is_new(page: Page) -> bool:
+    async for _ in page.runner.runs():
+        return False
+    return True
+
+
+async def _count_others(page: Page) -> list[_Rest]:
+    """Return how many waits need no person, from keys; timers have no key of theirs."""
+    rest: list[_Rest] = []
+    for kind, words in _LISTED_KINDS.items():
+        count = 0
+        async for summary in page.runner.waiting(kinds=[kind]):
+            count += await page.can("view", summary.run_id)
+            if count == _MAX_COUNTED:
+                break
+        if count:
+            shown = f"{count}+" if count == _MAX_COUNTED else str(count)
+            noun = words[:-1] if count == 1 else words
+            rest.append(_Rest(inbox_view.KINDS[kind].icon, f"{shown} {noun}"))
+    return rest
+
+
+async def show_others(page: Page) -> Response:
+    """List the waits that need no person; timers are read from their runs."""
+    rows: dict[str, str] = {}
+    more = ""
+    async for summary in page.runner.waiting(kinds=list(_AWAITED)):
+        if not await page.can("view", summary.run_id):
+            continue
+        if len(rows) == _MAX_COUNTED:
+            more = "There are more of them. The pages of their runs show each."
+            break
+        awaited = _AWAITED[summary.kind]
+        path = page.url(f"/runs/{summary.run_id}")
+        rows[path] = f"{summary.run_id} waits for {awaited}"
+    return page.render(
+        "message.html",
+        title="Waits that need no person",
+        text=more or ("" if rows else "There are none."),
+        facts={},
+        values={},
+        links=rows,
+    )
+
+
+ROUTES = (
+    PageRoute("/", home),
+    PageRoute("/inbox", show),
+    PageRoute("/inbox/others", show_others),
+)

@@ -104,6 +104,12 @@ class Page:
         Returns:
             The response.
         """
+        return self.html(template, context, status=status)
+
+    def html(
+        self, template: str, context: Mapping[str, object], *, status: int = 200
+    ) -> Response:
+        """Return a page, as `render` does, with a mapping of views."""
         return html_page(template, {"shell": self.shell, **context}, status=status)
 
     def see_other(self, path: str) -> Response:
@@ -111,6 +117,10 @@ class Page:
         headers = {**NO_STORE_HEADERS, "location": self.url(path)}
         return Response(status=303, headers=headers)
 
+
+# With "no-referrer", browsers replace the `Origin` of a form by "null". No other site
+# gets a referrer either way.
+_REFERRER = {"referrer-policy": "same-origin"}
 
 PageHandler: TypeAlias = Callable[[Page], Awaitable[Response]]
 
@@ -154,7 +164,7 @@ def html_page(
     """Return an HTML page; the context has everything that its template names."""
     from continuations.serve.pages.environment import render  # noqa: PLC0415 - HTML only
 
-    own = {"content-type": "text/html; charset=utf-8", **(headers or {})}
+    own = {"content-type": "text/html; charset=utf-8", **_REFERRER, **(headers or {})}
     text = render(template, **context)
     return Response(status=status, headers={**NO_STORE_HEADERS, **own}, body=text)
 

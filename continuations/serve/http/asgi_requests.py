@@ -58,6 +58,7 @@ def plain_request(
         client=_client(request.scope),
         is_tls=request.scope.get("scheme") == "https",
         repeated=frozenset(name for name in counts if counts[name] > 1),
+        can_stream=True,
     )
 
 
@@ -87,6 +88,10 @@ async def read_body(request: requests.Request, max_bytes: int) -> bytes | None:
 
 def to_starlette(response: Response, method: str) -> responses.Response:
     """Return a response of Starlette."""
+    if response.chunks is not None:
+        return responses.StreamingResponse(
+            response.chunks, response.status, dict(response.headers)
+        )
     is_head = method == "HEAD"
     outgoing = responses.Response(
         "" if is_head else response.body, response.status, dict(response.headers)

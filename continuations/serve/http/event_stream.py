@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import thread_keys
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "text/event-stream"
 MAX_WAIT_SECONDS = 20
 # The time after which a browser asks again, in milliseconds.
-_RETRY = 1000
+RETRY_LINE = "retry: 1000\n\n"
 # Seconds between two looks for events.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
@@ -40,7 +40,7 @@ def is_wanted(request: Request) -> bool:
 async def of_run(context: RequestContext, run_id: str) -> Response:
     """Return the next events of a run, or 204 if the run has ended: ask no more."""
     wait_seconds(context.request)
-    after = _last_id(context.request) or context.request.query.get("after", "")
+    after = last_id(context.request) or context.request.query.get("after", "")
     events = await _read_events(context, run_id, after)
     if not events:
         if (await context.runner.look(run_id)).status in ENDED_STATUSES:
@@ -55,10 +55,7 @@ async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
     run = await context.runner.thread(agent, key=key).look()
     if run is None:
         raise problems.no_such_message()
-    earlier, _, cursor = _last_id(context.request).rpartition("/")
-    if earlier and not thread_keys.is_generation(earlier, agent, key):
-        msg = '"Last-Event-ID" is not the id of an event of this thread.'
-        raise problems.malformed(msg)
+    earlier, cursor = last_place(context.request, agent, key)
     if earlier and earlier != run.run_id:
         # The thread was closed and opened again since: first the rest of the other run.
         events = await _read_events(context, earlier, cursor)
@@ -69,7 +66,17 @@ async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
     return _response(events, f"{run.run_id}/")
 
 
-def _last_id(request: Request) -> str:
+def last_place(request: Request, agent: str, key: str) -> tuple[str, str]:
+    """Return the run and the cursor that the last event of a thread had."""
+    run_id, _, cursor = last_id(request).rpartition("/")
+    if run_id and not thread_keys.is_generation(run_id, agent, key):
+        msg = '"Last-Event-ID" is not the id of an event of this thread.'
+        raise problems.malformed(msg)
+    return run_id, cursor
+
+
+def last_id(request: Request) -> str:
+    """Return the id of the last event that a client has, "" for none."""
     return request.headers.get("last-event-id", "")
 
 
@@ -111,14 +118,19 @@ def wait_seconds(request: Request) -> int:
     return int(text)
 
 
+def data_line(value: Any) -> str:
+    """Return the end of a server-sent event whose data is a JSON value."""
+    # One line, in ASCII: no character of a text ends the field.
+    return f"data: {json.dumps(value, ensure_ascii=True, allow_nan=False)}\n\n"
+
+
 def _response(events: list[StreamEvent], prefix: str) -> Response:
-    lines = [f"retry: {_RETRY}\n\n"]
-    for event in events:
-        # One line, in ASCII: no character of a text ends the field.
-        data = json.dumps(event_json(event), ensure_ascii=True, allow_nan=False)
-        lines.append(f"id: {prefix}{event.cursor}\ndata: {data}\n\n")
+    lines = (
+        f"id: {prefix}{event.cursor}\n{data_line(event_json(event))}"
+        for event in events
+    )
     return Response(
         status=200,
         headers={"content-type": MEDIA_TYPE, **NO_STORE_HEADERS},
-        body="".join(lines),
+        body=RETRY_LINE + "".join(lines),
     )

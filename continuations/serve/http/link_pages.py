@@ -14,7 +14,6 @@ from continuations.core.decisions import (
     Decision,
 )
 from continuations.core.doors import Door
-from continuations.core.slots import ENDING_ALONE
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -56,30 +55,17 @@ async def show(context: RequestContext) -> Response:
         return pages.already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return pages.wait_ended(*_EXPIRED_TEXT)
-    return _open_page(subject, link)
+    return _open_page(context, subject, link)
 
 
-def _open_page(wait: Wait, link: LinkPayload) -> Response:
+def _open_page(context: RequestContext, wait: Wait, link: LinkPayload) -> Response:
     """Return the page of an open wait, with what this person may still do."""
-    kinds: list[VerdictKind] = [k for k in wait.rules.verdicts if k in link.allowed]
-    own = next((vote for vote in wait.votes if vote.by == link.actor), None)
-    if own is not None:
-        # The first vote of a person counts, and a denial still ends the wait.
-        left: list[VerdictKind] = [k for k in kinds if k in ENDING_ALONE]
-        return pages.vote_recorded(own, wait, left)
-    objection = _objection(wait, link.actor or UNNAMED_LINK_HOLDER)
-    if objection is not None:
-        return pages.decision_form(wait, [], objection)
-    return pages.decision_form(wait, kinds)
+    from continuations.serve.http.wait_page import wait_page  # noqa: PLC0415 - loads Jinja2
+    from continuations.serve.pages.decision_view import decider_of  # noqa: PLC0415 - likewise
 
-
-def _objection(wait: Wait, person: str) -> str | None:
-    """Return why a person may not decide, if that is known without a look-up."""
-    quorum = wait.quorum
-    if quorum is None or quorum.needs_groups_of(person):
-        return None
-    found = quorum.objection(person, ())
-    return None if found is None else f"You cannot decide this: {found.why}."
+    person = link.actor or UNNAMED_LINK_HOLDER
+    decider = decider_of(wait, person, link.allowed)
+    return wait_page(wait, decider, context.clock.now())
 
 
 async def decide(context: RequestContext) -> Response:
@@ -123,7 +109,7 @@ async def _vote_page(
         return pages.vote_recorded(vote)
     if isinstance(subject, Decision):
         return pages.vote_recorded(vote)
-    return _open_page(subject, link)
+    return _open_page(context, subject, link)
 
 
 def _read_link(context: RequestContext) -> LinkPayload:

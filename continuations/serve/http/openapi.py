@@ -12,6 +12,7 @@ from typing import Any
 from continuations import __version__
 from continuations.present import schemas
 from continuations.serve.http.openapi_callbacks import callback_paths, webhook_paths
+from continuations.serve.http.openapi_drift import drift_paths
 from continuations.serve.http.openapi_forms import LINK_FORM
 from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
@@ -32,6 +33,7 @@ from continuations.serve.http.openapi_parts import (
     page_response,
     problem_response,
     request_body,
+    streamed,
 )
 from continuations.serve.http.openapi_past import past_paths
 from continuations.serve.http.openapi_threads import thread_paths
@@ -112,12 +114,14 @@ def _run_list_paths(started: Json) -> Json:
                 body=request_body("application/json", "start_request"),
             ),
         },
+        **drift_paths(),
     }
 
 
 def _run_paths() -> Json:
     run = {"200": json_response("run", "The run.")}
-    outcome = {"200": json_response("outcome", "The run, after its last step.")}
+    last_step = json_response("outcome", "The run, after its last step.")
+    outcome = {"200": streamed(last_step, "outcome")}
     stored = {"202": json_response("outcome", "The run is stored, and no more.")}
     woken = {"202": json_response("wake_response", "The dispatcher resumes the run.")}
     return {

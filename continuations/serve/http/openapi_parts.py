@@ -128,6 +128,24 @@ EVENT_STREAM: Json = {
         }
     }
 }
+
+
+def streamed(response: Json, last: str) -> Json:
+    """Return a response that may also be the events of the work, and its result."""
+    stream: Json = {
+        "schema": {
+            "type": "string",
+            "description": "With `Accept: text/event-stream`: server-sent events while "
+            "this process works. The data of each is an `event` with an id, or a "
+            f"`live_event` without one. The last one is named `{last}` and has what "
+            "the JSON response has, or `error` and has a `problem`. A server that "
+            "cannot stream responds with JSON.",
+        }
+    }
+    content: Json = {**response["content"], "text/event-stream": stream}
+    return {**response, "content": content}
+
+
 EVENT_RESPONSES: Json = {
     "200": {
         "description": "One page of events.",

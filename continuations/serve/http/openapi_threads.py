@@ -12,6 +12,7 @@ from continuations.serve.http.openapi_parts import (
     operation,
     query_parameter,
     request_body,
+    streamed,
 )
 
 
@@ -58,6 +59,7 @@ def thread_paths() -> Json:
         "200": json_response("thread_reply", "The reply, or why it failed."),
         "202": json_response("thread_reply", "The reply is missing."),
     }
+    worked = {**reply, "200": streamed(reply["200"], "reply")}
     changed = {"200": json_response("changed_thread", "The request is recorded.")}
     return {
         path: {
@@ -73,7 +75,7 @@ def thread_paths() -> Json:
             "post": operation(
                 "postMessage",
                 "Post a message, and work on the thread until it has its reply",
-                reply,
+                worked,
                 *(400, 409, 410, 415, 502, 503),
                 parameters=_THREAD,
                 body=request_body("application/json", "message_request"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
 # The `client` of a request that came over a unix socket.
 UNIX_SOCKET = "unix"
@@ -36,6 +36,7 @@ class Request:
             peer is on a unix socket. `None`: not known.
         is_tls: Whether the request came over TLS, as the server says.
         repeated: Names of headers that the request has more than once.
+        can_stream: Whether the framework can send `Response.chunks`.
     """
 
     method: str
@@ -47,6 +48,13 @@ class Request:
     client: str | None = None
     is_tls: bool = False
     repeated: frozenset[str] = frozenset()
+    can_stream: bool = False
+
+    @property
+    def wants_live_events(self) -> bool:
+        """Whether the client wants server-sent events while this process works."""
+        accepted = self.headers.get("accept", "")
+        return self.can_stream and "text/event-stream" in accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +65,14 @@ class Response:
         status: The status code.
         headers: The headers with names in lower case.
         body: The text of the body, sent as UTF-8.
+        chunks: The parts of a body that is not complete yet, instead of `body`. Only
+            the response to a request with `can_stream` has them.
     """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: str = field(default="", repr=False)
+    chunks: AsyncIterator[str] | None = field(default=None, repr=False)
 
 
 # A response for one person must not be cached or read as another media type.

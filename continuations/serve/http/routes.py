@@ -6,6 +6,7 @@ cheap in a cold process, so pages and the OpenAPI document are imported when nee
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,7 +17,9 @@ from continuations.present import json_forms
 from continuations.serve.http import (
     approval_routes,
     decision_bodies,
+    drift_route,
     event_routes,
+    operator_routes,
     past_routes,
     problems,
     thread_routes,
@@ -27,7 +30,6 @@ from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.http.route import Route
 from continuations.serve.run_responses import (
     outcome_response,
-    run_response,
     sweep_response,
 )
 
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_response import Request
-    from continuations.wire.continuation import Continuation
 
 # The key of a thread is any text, so these paths are split before they are decoded.
 THREADS = "/threads/"
@@ -132,10 +133,9 @@ async def start(context: RequestContext) -> Response:
     if not text or run_id is None:
         raise problems.malformed('The body needs "run_id" and a non-empty "input".')
     agent = decision_bodies.optional_text(fields, "agent")
-    from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
-
     work = decision_bodies.optional_flag(fields, "work", default=True)
-    outcome = await context.runner.start(
+    begin = partial(
+        context.runner.start,
         text,
         run_id=run_id,
         agent=agent,
@@ -145,6 +145,13 @@ async def start(context: RequestContext) -> Response:
         by=context.identity_name,
         settings=fields.get("settings"),
     )
+    if work and context.request.wants_live_events:
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
+
+        return await work_stream.of_run(context, begin, is_new=True)
+    from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
+
+    outcome = await begin()
     is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
     return await _outcome_response(context, outcome, 202 if is_stored_only else 200)
 
@@ -176,7 +183,7 @@ async def list_runs(context: RequestContext) -> Response:
 async def show_run(context: RequestContext) -> Response:
     """Show a run."""
     run = await context.runner.look(context.path_params["run_id"])
-    return await _run_response(context, run)
+    return await operator_routes.run_reply(context, run)
 
 
 async def erase(context: RequestContext) -> Response:
@@ -191,62 +198,12 @@ async def resume(context: RequestContext) -> Response:
     if context.dispatcher is not None:
         await context.dispatcher.wake(run_id)
         return json_response({"run_id": run_id, "woken": True}, 202)
-    outcome = await context.runner.resume(run_id)
-    return await _outcome_response(context, outcome)
+    begin = partial(context.runner.resume, run_id)
+    if context.request.wants_live_events:
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
 
-
-async def cancel(context: RequestContext) -> Response:
-    """Cancel a run; give it to the dispatcher if another process must end it."""
-    # A JSON body is required: a form of another site cannot send one.
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason", "call"}))
-    reason = decision_bodies.optional_text(fields, "reason")
-    run = await context.runner.cancel(
-        context.path_params["run_id"],
-        call=decision_bodies.optional_text(fields, "call"),
-        reason=reason,
-        by=context.identity_name,
-        door=HTTP,
-    )
-    if run.status == "suspended":
-        await context.wake(run.run_id)
-    return await _run_response(context, run)
-
-
-async def pause(context: RequestContext) -> Response:
-    """Pause a run; give it to the dispatcher if another process must do that."""
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
-    run = await context.runner.pause(
-        context.path_params["run_id"],
-        reason=decision_bodies.optional_text(fields, "reason"),
-        by=context.identity_name,
-        door=HTTP,
-    )
-    return await _run_response(context, run)
-
-
-async def unpause(context: RequestContext) -> Response:
-    """End a pause and the waits of conditions, then give the run to the dispatcher."""
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset())
-    run = await context.runner.unpause(
-        context.path_params["run_id"], by=context.identity_name, door=HTTP
-    )
-    if run.status == "suspended":
-        await context.wake(run.run_id)
-    return await _run_response(context, run)
-
-
-async def wake(context: RequestContext) -> Response:
-    """End the waits of a run for its models, then give it to the dispatcher."""
-    # A JSON body is required: a form of another site cannot send one.
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset())
-    run_id = context.path_params["run_id"]
-    count = await context.runner.wake(run_id, by=context.identity_name, door=HTTP)
-    woken = await context.wake(run_id) if count else False
-    return json_response({"run_id": run_id, "waits": count, "woken": woken})
+        return await work_stream.of_run(context, begin, is_new=False)
+    return await _outcome_response(context, await begin())
 
 
 async def sweep(context: RequestContext) -> Response:
@@ -296,10 +253,6 @@ async def _outcome_response(
     return json_response(form, status)
 
 
-async def _run_response(context: RequestContext, run: Continuation) -> Response:
-    return json_response(await run_response(context.runner.store, context.clock, run))
-
-
 def _parse_approver(context: RequestContext) -> str | Identity | None:
     """Return the person of the query; the sender's identity brings its groups."""
     name = context.request.query.get("approver")
@@ -326,12 +279,14 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
+    Route(path="/drift", handlers={"GET": drift_route.drift}),
     Route(path="/runs/{run_id}/versions", handlers={"GET": past_routes.list_versions}),
     Route(
         path="/runs/{run_id}/versions/{number}",
         handlers={"GET": past_routes.show_version},
     ),
     Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
+    Route(path="/runs/{run_id}/fork", handlers={"POST": past_routes.fork}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(
@@ -339,10 +294,10 @@ ROUTES = (
         handlers={"POST": approval_routes.revoke},
     ),
     Route(path="/runs/{run_id}/resume", handlers={"POST": resume}),
-    Route(path="/runs/{run_id}/cancel", handlers={"POST": cancel}),
-    Route(path="/runs/{run_id}/pause", handlers={"POST": pause}),
-    Route(path="/runs/{run_id}/unpause", handlers={"POST": unpause}),
-    Route(path="/runs/{run_id}/wake", handlers={"POST": wake}),
+    Route(path="/runs/{run_id}/cancel", handlers={"POST": operator_routes.cancel}),
+    Route(path="/runs/{run_id}/pause", handlers={"POST": operator_routes.pause}),
+    Route(path="/runs/{run_id}/unpause", handlers={"POST": operator_routes.unpause}),
+    Route(path="/runs/{run_id}/wake", handlers={"POST": operator_routes.wake}),
     Route(path="/signals", handlers={"POST": event_routes.signal}),
     Route(path="/events", handlers={"POST": event_routes.publish}),
     Route(path=THREAD_PATH, handlers={"GET": thread_routes.show}),

@@ -5,6 +5,7 @@ The sender is the identity of the request, as for decisions; no body names it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.present import json_forms
@@ -27,7 +28,10 @@ def _thread(context: RequestContext) -> AsyncThread[Any]:
 
 
 async def post_message(context: RequestContext) -> Response:
-    """Post a message, then work until it has its reply; `"wait": false` only posts."""
+    """Post a message, then work until it has its reply; `"wait": false` only posts.
+
+    A client that asks for server-sent events gets the words while they are written.
+    """
     fields = decision_bodies.parse_json_object(context.request)
     names = frozenset({"text", "id", "when_busy", "wait"})
     decision_bodies.refuse_unknown_fields(fields, names)
@@ -40,24 +44,43 @@ async def post_message(context: RequestContext) -> Response:
     wait = decision_bodies.optional_flag(fields, "wait", default=True)
     own: Any = {"when_busy": decision_bodies.optional_text(fields, "when_busy")}
     options = {name: value for name, value in own.items() if value is not None}
-    thread = _thread(context)
-    ticket = await thread.post(
+    place = ("", "")
+    streams = wait and context.request.wants_live_events
+    if streams:
+        from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
+
+        params = context.path_params
+        place = event_stream.last_place(context.request, params["agent"], params["key"])
+    ticket = await _thread(context).post(
         text,
         by=context.identity,
         id=decision_bodies.optional_text(fields, "id"),
         door=HTTP,
         **options,
     )
-    if wait:
-        result = await ticket.reply()
-        # The time was up, for example in AWS Lambda.
-        woken = getattr(result, "paused", False) and await context.wake(ticket.run_id)
-        return await _reply_response(context, ticket, result, woken=woken)
     form = json_forms.reply_json(
         None, run_id=ticket.run_id, number=ticket.number, now=context.clock.now()
     )
+    if streams:
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
+
+        return await work_stream.of_message(
+            context, ticket, place, form, partial(_worked_form, context, ticket)
+        )
+    if wait:
+        return _reply_response(
+            await _worked_form(context, ticket, await ticket.reply())
+        )
     woken = await context.wake(ticket.run_id)
     return json_response({**form, "woken": woken}, 202)
+
+
+async def _worked_form(
+    context: RequestContext, ticket: AsyncTicket[Any], result: SendResult[Any]
+) -> dict[str, Any]:
+    # The time may be up, for example in AWS Lambda.
+    woken = getattr(result, "paused", False) and await context.wake(ticket.run_id)
+    return {**await _reply_form(context, ticket, result), "woken": woken}
 
 
 async def show_message(context: RequestContext) -> Response:
@@ -71,20 +94,19 @@ async def show_message(context: RequestContext) -> Response:
     result = None if ticket is None else await ticket.look()
     if ticket is None or result is None:
         raise problems.no_such_message()
-    return await _reply_response(context, ticket, result)
+    return _reply_response(await _reply_form(context, ticket, result))
 
 
-async def _reply_response(
-    context: RequestContext,
-    ticket: AsyncTicket[Any],
-    result: SendResult[Any],
-    **more: bool,
-) -> Response:
-    form = await reply_response(
-        context.runner.store, context.clock, result, ticket.number
-    )
+async def _reply_form(
+    context: RequestContext, ticket: AsyncTicket[Any], result: SendResult[Any]
+) -> dict[str, Any]:
+    store, clock = context.runner.store, context.clock
+    return await reply_response(store, clock, result, ticket.number)
+
+
+def _reply_response(form: dict[str, Any]) -> Response:
     is_missing = form["status"] in ("queued", "suspended")
-    return json_response({**form, **more}, 202 if is_missing else 200)
+    return json_response(form, 202 if is_missing else 200)
 
 
 async def show(context: RequestContext) -> Response:

@@ -31,11 +31,12 @@ def render(template: str, **context: object) -> str:
     Returns:
         The HTML text.
     """
-    return _environment().get_template(template).render(**context)
+    return environment().get_template(template).render(**context)
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the environment of the templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - HTML only
     from markupsafe import Markup  # noqa: PLC0415 - a part of Jinja2
 
@@ -60,7 +61,7 @@ def _environment() -> Environment:
         """Return the text of a file of this package, for a page that contains it."""
         return Markup(read_asset(name).decode())  # noqa: S704 - nobody else wrote it
 
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -69,6 +70,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters["lines"] = lines
-    environment.filters["asset_text"] = asset_text
-    return environment
+    made.filters["lines"] = lines
+    made.filters["asset_text"] = asset_text
+    return made

@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from continuations import Agent, Answer, AsyncRunner, Finished, ToolWait, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.http import answer_forms
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.decision_bodies import decision_from_form
 from continuations.serve.http.links import Links
 from continuations.serve.http.problems import RequestRefused
 from tests.serve.http.api_fixture import BASE_URL, SECRET
 from tests.serve.http.test_link_pages import ParsedPage
+from tests.serve.pages.wait_html import fields_html
 
 FORM_TYPE = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -136,7 +136,7 @@ def test_nested_question_is_answered_field_by_field() -> None:
 def test_each_type_has_a_field(
     answer_type: Any, name: str, text: str, value: Any
 ) -> None:
-    html = answer_forms.fields_html(TypeAdapter(answer_type).json_schema(), "Answer")
+    html = fields_html(TypeAdapter(answer_type).json_schema(), "Answer")
 
     assert f'name="{name}"' in html.replace("&quot;", '"')
     assert value == value_of({name: text})
@@ -150,7 +150,7 @@ def test_names_with_slashes_and_recursive_types_keep_their_places() -> None:
     }
     schema = {"$ref": "#/$defs/t", "$defs": {"t": tree}}
 
-    html = answer_forms.fields_html(schema, "Answer")
+    html = fields_html(schema, "Answer")
 
     assert 'name="value:text:/below/a~1b~0c"' in html
     assert html.count("<fieldset>") < 10
@@ -165,7 +165,7 @@ def test_schema_cannot_forge_the_page() -> None:
     properties = {'"><script>': part, "b": choice}
     schema = {"type": "object", "properties": properties}
 
-    html = answer_forms.fields_html(schema, hostile)
+    html = fields_html(schema, hostile)
 
     assert "<script" not in html
     assert "\u202e" not in html

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,12 @@ class ParsedPage(HTMLParser):
 def heading(response: Response) -> str:
     """Return the heading of a page."""
     return response.body.partition("<h1>")[2].partition("</h1>")[0]
+
+
+def bar(response: Response) -> list[str]:
+    """Return the sentences of the bar, which says what was just recorded."""
+    html = response.body.partition('<div class="notice" role="status">')[2]
+    return re.findall("<p>(.*?)</p>", html.partition("</div>")[0])
 
 
 def test_opening_a_link_changes_nothing() -> None:

@@ -17,7 +17,7 @@ from tests.serve.http.api_fixture import (
     json_body,
     problem_slug,
 )
-from tests.serve.http.test_link_pages import ParsedPage, heading
+from tests.serve.http.test_link_pages import ParsedPage, bar, heading
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -154,14 +154,16 @@ def test_links_of_several_persons() -> None:
         again = await fixture.open_link(kim)
         other = await fixture.open_link(lee)
 
-        assert (200, "Your vote is recorded") == (first.status, heading(first))
+        assert (200, ["Your vote is recorded."]) == (first.status, bar(first)[:1])
         assert "1 of 2 votes" in first.body
         assert first.body == again.body
         assert "Your vote cannot be changed." in first.body
         [deny] = ParsedPage(again).forms
         assert ("deny", wait.digest) == (deny["decision"], deny["shown"])
         assert 3 == len(ParsedPage(other).forms)
-        assert "kim: approve; 2 needed" in other.body
+        assert [] == bar(other)
+        assert "<b>kim</b> approved" in other.body
+        assert "Yours is the last vote: if you approve, it runs." in other.body
         assert "kim, lee" in other.body
         second = await fixture.submit_form(lee, decision="approve")
         assert "Your decision is recorded" == heading(second)

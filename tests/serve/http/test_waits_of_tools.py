@@ -97,7 +97,7 @@ def test_question_is_answered_with_text_by_a_link() -> None:
         assert "Which seat in A1?" in page.body
         answer, deny = ParsedPage(page).forms
         assert {"decision", "reason", "shown", "value"} == set(answer)
-        assert "<label>Answer<textarea" in page.body
+        assert '<label for="answer-value">Answer</label>' in page.body
         assert "deny" == deny["decision"]
 
         assert 200 == (await desk.submit(wait, decision="answer", value="12")).status

@@ -1,0 +1,233 @@
+"""Identities that a login proxy names in a signed assertion, checked with PyJWT.
+
+    jwks="https://TEAM.cloudflareaccess.com/cdn-cgi/access/certs"     Cloudflare Access
+    jwks="https://agents.example/.well-known/pomerium/jwks.json"      Pomerium
+    jwks="https://login.example/keys"                                 an ID token (OIDC)
+    jwks="https://public-keys.auth.elb.REGION.amazonaws.com/{kid}"    AWS ALB
+
+The ALB publishes each key by itself, and names itself as `signer` in the header of the
+token instead of an audience. So an address with `{kid}` compares that.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from continuations.authoring import callables
+from continuations.core import jsontext
+from continuations.core.identity import Identity
+from continuations.errors import InvalidInput
+from continuations.serve.option_checks import check_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.serve.http.request_response import Request
+
+_log = logging.getLogger("continuations")
+# Only signatures that a verifier cannot make itself: no shared secrets, no "none".
+_ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+_PLACE = "{kid}"
+_TIMEOUT_SECONDS = 5
+_LEEWAY_SECONDS = 30
+_MAX_KEY_BYTES = 10_000
+
+
+class ProxyJwt:
+    """Knows a person by a signed token of the login proxy; made by `proxy_jwt`."""
+
+    authentication = "proxy jwt"
+
+    def __init__(
+        self,
+        jwks: str | Mapping[str, Any],
+        issuer: str,
+        audience: str,
+        header: str,
+        claims: tuple[str, str],
+    ) -> None:
+        import jwt  # noqa: PLC0415 - only these identities need it
+
+        self._issuer, self._audience, self._header = issuer, audience, header
+        self._name_claim, self._groups_claim = claims
+        self._key_url = jwks if isinstance(jwks, str) and _PLACE in jwks else None
+        self._single_keys: dict[str, Any] = {}
+        self._client: Any = None
+        self._key_set: Any = None
+        if self._key_url is None and isinstance(jwks, str):
+            self._client = jwt.PyJWKClient(jwks, timeout=_TIMEOUT_SECONDS)
+        elif not isinstance(jwks, str):
+            self._key_set = jwt.PyJWKSet.from_dict({**jwks})
+
+    def __repr__(self) -> str:
+        """Show the header and the issuer."""
+        return f"<identity of the signed header {self._header} of {self._issuer}>"
+
+    async def __call__(self, request: Request) -> Identity | None:
+        """Return the person of a request with a valid token, or `None`.
+
+        Raises:
+            jwt.PyJWKClientConnectionError: The keys cannot be fetched.
+        """
+        if self._header in request.repeated:
+            return None
+        token = request.headers.get(self._header, "").strip()
+        if self._header == "authorization":
+            token = token.removeprefix("Bearer ").strip()
+        if not token:
+            return None
+        # The keys may have to be fetched, so this may block.
+        found: Identity | None = await callables.run_in_thread(
+            lambda: self._identity(token)
+        )
+        return found
+
+    def _identity(self, token: str) -> Identity | None:
+        import jwt  # noqa: PLC0415 - see above
+
+        try:
+            claims = self._checked_claims(token)
+            if self._name_claim == "email" and claims.get("email_verified") is False:
+                return None
+            return Identity(claims[self._name_claim], self._groups(claims))
+        except jwt.PyJWKClientConnectionError:
+            raise
+        except (jwt.PyJWTError, InvalidInput, KeyError, ValueError) as error:
+            _log.info("a token of the login proxy is not valid: %s", type(error))
+            return None
+
+    def _checked_claims(self, token: str) -> dict[str, Any]:
+        import jwt  # noqa: PLC0415 - see above
+
+        unchecked = jwt.get_unverified_header(token)
+        if unchecked.get("alg") not in _ALGORITHMS:
+            msg = "the algorithm is not allowed"
+            raise jwt.InvalidAlgorithmError(msg)
+        is_alb = self._key_url is not None
+        if is_alb and unchecked.get("signer") != self._audience:
+            msg = "the signer is another load balancer"
+            raise jwt.InvalidAudienceError(msg)
+        return jwt.decode(
+            token,
+            self._key_of(unchecked),
+            algorithms=[unchecked["alg"]],
+            issuer=self._issuer,
+            audience=None if is_alb else self._audience,
+            leeway=_LEEWAY_SECONDS,
+            options={"require": ["exp", "iss"] if is_alb else ["exp", "iss", "aud"]},
+        )
+
+    def _key_of(self, unchecked: Mapping[str, Any]) -> Any:
+        import jwt  # noqa: PLC0415 - see above
+
+        key_id = unchecked.get("kid")
+        if not isinstance(key_id, str):
+            msg = "the token names no key"
+            raise jwt.InvalidKeyError(msg)
+        if self._client is not None:
+            return self._client.get_signing_key(key_id)
+        if self._key_set is not None:
+            return self._key_set[key_id]
+        return self._single_key(key_id)
+
+    def _single_key(self, key_id: str) -> Any:
+        from urllib.error import HTTPError  # noqa: PLC0415 - only the ALB needs it
+        from urllib.request import urlopen  # noqa: PLC0415 - see above
+
+        import jwt  # noqa: PLC0415 - see above
+
+        if not _KEY_ID.match(key_id):
+            msg = "the id of the key is not valid"
+            raise jwt.InvalidKeyError(msg)
+        if key_id not in self._single_keys:
+            assert self._key_url is not None  # noqa: S101 - asked before
+            url = self._key_url.replace(_PLACE, key_id)
+            try:
+                with urlopen(url, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - the scheme is checked
+                    key = reply.read(_MAX_KEY_BYTES)
+            except OSError as error:
+                if isinstance(error, HTTPError):
+                    error.close()
+                msg = "the key of the load balancer cannot be fetched"
+                raise jwt.PyJWKClientConnectionError(msg) from error
+            self._single_keys = {key_id: key}  # keys change rarely, one after the other
+        return self._single_keys[key_id]
+
+    def _groups(self, claims: Mapping[str, Any]) -> list[str]:
+        given = jsontext.as_array(claims.get(self._groups_claim))
+        return [each for each in given or () if isinstance(each, str)]
+
+
+def proxy_jwt(
+    jwks: str | Mapping[str, Any],
+    *,
+    issuer: str,
+    audience: str,
+    header: str,
+    claim: str = "email",
+    groups_claim: str = "groups",
+) -> ProxyJwt:
+    """Return the identities of a login proxy's tokens, for `console.app(verify=...)`.
+
+    A token counts if a key of the proxy signed it, for this audience, and it has not
+    ended. Signatures with a shared secret are refused.
+
+    Args:
+        jwks: The address of the proxy's keys (JSON Web Key Set), or the keys
+            themselves. With `{kid}` in the address: that of one key, as AWS ALB has it.
+        issuer: The `iss` of the tokens.
+        audience: The `aud` of the tokens; for AWS ALB the ARN of the load balancer.
+        header: The header with the token, such as `cf-access-jwt-assertion`,
+            `x-pomerium-jwt-assertion`, `x-amzn-oidc-data`, or `authorization`.
+        claim: The claim with the person's name. An `email` that the provider has not
+            verified is refused.
+        groups_claim: The claim with the list of the person's groups.
+
+    Returns:
+        The identities, as a verifier.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    texts = {"issuer": issuer, "audience": audience, "header": header, "claim": claim}
+    for name, value in {**texts, "groups_claim": groups_claim}.items():
+        check_type(name, value, str, "a text")
+        if not value:
+            msg = f"{name} must not be empty. Pass what the proxy's tokens have."
+            raise InvalidInput(msg)
+    if isinstance(jwks, str) and not _is_safe(jwks):
+        msg = (
+            f"jwks must be an https address or a key set, got {jwks!r:.80}. Pass the "
+            "address under which the proxy publishes its keys."
+        )
+        raise InvalidInput(msg)
+    try:
+        import jwt  # noqa: PLC0415 - only these identities need it
+    except ModuleNotFoundError as error:
+        msg = (
+            "proxy_jwt needs the package PyJWT, which is not installed. Run: pip "
+            "install 'continuations[console]'."
+        )
+        raise InvalidInput(msg) from error
+    try:
+        return ProxyJwt(jwks, issuer, audience, header.lower(), (claim, groups_claim))
+    except (jwt.PyJWTError, AttributeError, TypeError):
+        msg = (
+            "jwks is not a JSON Web Key Set with usable keys. Pass the address under "
+            "which the proxy publishes its keys."
+        )
+        raise InvalidInput(msg) from None
+
+
+def _is_safe(address: str) -> bool:
+    """Return whether an address has TLS, or names this machine."""
+    parts = urlsplit(address)
+    is_here = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    return parts.scheme == "https" or (parts.scheme == "http" and is_here)

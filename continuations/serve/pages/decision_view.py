@@ -1,0 +1,326 @@
+"""The decision of a wait: deadline, votes, and the forms that one person may post."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.slots import ENDING_ALONE
+from continuations.core.waits import TEXT_SCHEMA
+from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
+from continuations.present.wait_text import DECISION_WORDS
+from continuations.serve.pages import wait_words
+from continuations.serve.pages.field_view import FieldView, field_errors_of
+from continuations.serve.pages.form_view import FormFields
+from continuations.serve.pages.times import TimeView, duration_text, time_view
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from continuations.core.decisions import VerdictKind
+    from continuations.core.quorum import Vote
+    from continuations.core.waits import Wait
+
+# A longer effect does not fit a button; the title has it whole.
+_MAX_LABEL_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """The person who reads the page of a wait, and what this person may do.
+
+    Attributes:
+        verdicts: The verdicts that the person may give.
+        objection: Why there is no form, or an empty text.
+        own_vote: The vote of this person that counts already, or `None`.
+        texts: The posted texts of a form that was refused, by field names.
+        posted: The verdict of that form.
+        errors: Why its values were refused, by pointers into the value.
+    """
+
+    verdicts: tuple[VerdictKind, ...] = ()
+    objection: str = ""
+    own_vote: Vote | None = None
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    posted: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def decider_of(
+    wait: Wait,
+    person: str,
+    allowed: Collection[VerdictKind] | None = None,
+    groups: Collection[str] | None = None,
+) -> Decider:
+    """Return what a person may do with an open wait.
+
+    Args:
+        wait: The wait, with its votes.
+        person: The name of the person.
+        allowed: The verdicts that the door of the person allows; `None`: all.
+        groups: The groups of the person; `None`: they are looked up when the person
+            decides, so nothing is said about them before.
+    """
+    offered = wait.rules.verdicts
+    kinds: list[VerdictKind] = [k for k in offered if allowed is None or k in allowed]
+    own = next((vote for vote in wait.votes if vote.by == person), None)
+    if own is not None:
+        # The first vote of a person counts, and a denial still ends the wait.
+        left: list[VerdictKind] = [kind for kind in kinds if kind in ENDING_ALONE]
+        return Decider(verdicts=tuple(left), own_vote=own)
+    objection = _objection(wait, person, groups)
+    if objection:
+        return Decider(objection=objection)
+    return Decider(verdicts=tuple(kinds))
+
+
+def _objection(wait: Wait, person: str, groups: Collection[str] | None) -> str:
+    """Return why a person may not decide, or an empty text."""
+    quorum = wait.quorum
+    if quorum is None or (groups is None and quorum.needs_groups_of(person)):
+        return ""
+    found = quorum.objection(person, groups or ())
+    return "" if found is None else f"You cannot decide this: {found.why}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteView:
+    """One vote that counts.
+
+    Attributes:
+        by: The person.
+        word: `Approved`, `Denied` or `Answered`.
+        at: When.
+        reason: The reason, or an empty text.
+        title: The effect of the edit, or an empty text.
+        values: The edit, answer or form that the vote is for, as JSON by its label.
+    """
+
+    by: str
+    word: str
+    at: TimeView
+    reason: str
+    title: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormView:
+    """One form, which gives one verdict.
+
+    Attributes:
+        verdict: The verdict that it posts.
+        claim: The statement of the person, and its consequence.
+        label: The words of the button.
+        tone: The class of the button: `primary`, `danger` or an empty text.
+        reason: The label of the field for the reason.
+        reason_text: The reason that was posted.
+        is_reason_folded: Whether the field for the reason is folded.
+        is_typed: Whether the fields have names with types.
+        fields: The fields of the value.
+        errors: Why the posted values were refused, with the ids of their fields.
+    """
+
+    verdict: str
+    claim: str
+    label: str
+    tone: str
+    reason: str
+    reason_text: str
+    is_reason_folded: bool
+    is_typed: bool
+    fields: tuple[FieldView, ...]
+    errors: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionView:
+    """The part of a page where a person decides.
+
+    Attributes:
+        label: The label of the deadline.
+        deadline: The deadline, or `None` for none.
+        left: The time until then; an empty text after it.
+        at_deadline: The consequence of the deadline.
+        waits_for: The votes that are missing, in words.
+        votes: The votes that count.
+        objection: Why there is no form, or an empty text.
+        forms: The forms in their order.
+        answer: The form behind "Answer instead", or `None`.
+    """
+
+    label: str
+    deadline: TimeView | None
+    left: str
+    at_deadline: str
+    waits_for: str
+    votes: tuple[VoteView, ...]
+    objection: str
+    forms: tuple[FormView, ...]
+    answer: FormView | None
+
+
+def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
+    """Return where and how a person decides a wait."""
+    offered = wait.rules.verdicts
+    kinds: list[VerdictKind] = [kind for kind in offered if kind in decider.verdicts]
+    is_folded = wait.kind == "approval" and "answer" in kinds
+    forms = tuple(
+        form_view(wait, kind, decider)
+        for kind in kinds
+        if not (is_folded and kind == "answer")
+    )
+    deadline = wait.deadline
+    left = "" if deadline is None or deadline <= now else duration_text(deadline - now)
+    return DecisionView(
+        label=wait.rules.deadline_label,
+        deadline=None if deadline is None else time_view(deadline),
+        left=left,
+        at_deadline="" if deadline is None else wait_words.at_deadline(wait),
+        waits_for=_waits_for(wait, decider),
+        votes=tuple(vote_view(wait, vote) for vote in wait.votes),
+        objection=decider.objection,
+        forms=forms,
+        answer=form_view(wait, "answer", decider) if is_folded else None,
+    )
+
+
+def vote_view(wait: Wait, vote: Vote) -> VoteView:
+    """Return a vote, with everything that it is for."""
+    values = {
+        "Edited arguments": vote.arguments,
+        "Answer": vote.value,
+        "Form": vote.form,
+    }
+    title = None
+    if vote.arguments is not None and wait.display is not None:
+        title = wait.display.title_of(jsontext.parse(vote.arguments))
+    return VoteView(
+        by=vote.by,
+        word=DECISION_WORDS[vote.kind].lower(),
+        at=time_view(vote.at),
+        reason=vote.reason or "",
+        title=title or "",
+        values={
+            label: indented_json(text)
+            for label, text in values.items()
+            if text is not None
+        },
+    )
+
+
+def form_view(wait: Wait, verdict: VerdictKind, decider: Decider) -> FormView:
+    """Return the form of one verdict."""
+    words = wait.rules.verdicts[verdict]
+    is_posted = decider.posted == verdict
+    nothing: Mapping[str, str] = {}
+    texts = decider.texts if is_posted else nothing
+    errors = decider.errors if is_posted else nothing
+    fields, is_typed = _fields(wait, verdict, words.value_label, texts, errors)
+    claim = words.meaning
+    if verdict == "deny" and wait.denial_stops:
+        claim = wait_words.at_denial(wait)
+    if verdict == "approve" and wait.approve_after is not None:
+        moment = time_view(wait.approve_after).text
+        claim += f" Possible after {moment}, when the first call is over."
+    return FormView(
+        verdict=verdict,
+        claim=claim,
+        label=_label(wait, verdict),
+        tone=_tone(wait, verdict),
+        reason=_REASONS.get(verdict, "Reason (optional)"),
+        reason_text=texts.get("reason", ""),
+        is_reason_folded=verdict != "deny",
+        is_typed=is_typed,
+        fields=fields,
+        errors=field_errors_of(fields, errors),
+    )
+
+
+def _fields(
+    wait: Wait,
+    verdict: VerdictKind,
+    label: str,
+    texts: Mapping[str, str],
+    errors: Mapping[str, str],
+) -> tuple[tuple[FieldView, ...], bool]:
+    """Return the fields of the value, and whether their names have types."""
+    schema = None
+    if verdict == "approve":
+        schema, label = wait.form_schema, "Form"
+    elif verdict == "answer" and wait.answer_schema_json != TEXT_SCHEMA:
+        schema = wait.answer_schema
+    if schema is not None:
+        form = FormFields(schema=schema, id=verdict, texts=texts, errors=errors)
+        return form.fields(label), True
+    name = {"answer": "value", "fail": "error"}.get(verdict)
+    if name is None:
+        return (), False
+    plain = FieldView(
+        kind="text",
+        id=f"{verdict}-{name}",
+        name=name,
+        label="Error" if name == "error" else label,
+        value=texts.get(name, ""),
+        max_chars=MAX_TEXT_CHARS,
+        error=errors.get("", ""),
+    )
+    return (plain,), False
+
+
+def labelled(form: FormView, label: str) -> FormView:
+    """Return a form with another button."""
+    fits = len(label) <= _MAX_LABEL_CHARS + len("Approve: ")
+    return replace(form, label=label if fits else form.label)
+
+
+def _label(wait: Wait, verdict: VerdictKind) -> str:
+    """Return the words of a button; that of an approval says the effect."""
+    label = wait.rules.verdicts[verdict].label
+    if wait.kind != "approval":
+        return label
+    if verdict == "approve":
+        effect = wait.title or ""
+        fits = 0 < len(effect) <= _MAX_LABEL_CHARS
+        return f"{label}: {effect if fits else f'run {wait.tool}'}"
+    if verdict == "deny":
+        return f"{label}: {'the run stops' if wait.denial_stops else 'nothing runs'}"
+    return f"{label}: nothing runs"
+
+
+def _tone(wait: Wait, verdict: VerdictKind) -> str:
+    if wait.rules.may_have_run:
+        return ""  # a color must not recommend one of three claims
+    if verdict in ("deny", "fail"):
+        return "danger"
+    return "primary" if verdict == next(iter(wait.rules.verdicts)) else ""
+
+
+_REASONS: Mapping[str, str] = {
+    "deny": "Reason: tell the agent why (optional)",
+}
+
+
+def _waits_for(wait: Wait, decider: Decider) -> str:
+    """Return whose decision is missing, or an empty text for a single decider."""
+    if wait.votes_needed == 1:
+        return ""
+    if wait.kind != "approval":
+        return f"{wait.votes_needed} equal votes are needed."
+    as_shown = [
+        vote
+        for vote in wait.votes
+        if (vote.kind, vote.arguments, vote.form) == ("approve", None, None)
+    ]
+    count = wait.votes_needed - len(as_shown)
+    if decider.own_vote is not None or decider.objection or not decider.verdicts:
+        return f"{_votes(count)} needed for the call as shown."
+    if count == 1:
+        return "Yours is the last vote: if you approve, it runs."
+    return f"{_votes(count)} needed for the call as shown, yours is one of them."
+
+
+def _votes(count: int) -> str:
+    return "1 more vote is" if count == 1 else f"{count} more votes are"

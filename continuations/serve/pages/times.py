@@ -1,0 +1,67 @@
+"""Times as people read them. A page cannot know the time zone of its reader: UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeView:
+    """One moment.
+
+    Attributes:
+        iso: The moment for programs.
+        text: The moment for people: `Tue 24 Nov 2026, 09:00 UTC`.
+    """
+
+    iso: str
+    text: str
+
+
+def time_view(moment: datetime) -> TimeView:
+    """Return the view of a moment in UTC."""
+    # Not `strftime("%a")`, which follows the locale of the process.
+    day = _DAYS[moment.weekday()]
+    month = _MONTHS[moment.month - 1]
+    return TimeView(
+        iso=moment.isoformat(),
+        text=f"{day} {moment.day} {month} {moment.year}, {moment:%H:%M} UTC",
+    )
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return a length of time in its two largest units: `2 d 11 h`."""
+    seconds = int(duration.total_seconds())
+    if seconds < _MINUTE:
+        return "less than a minute"
+    days, rest = divmod(seconds, _DAY)
+    hours, rest = divmod(rest, _HOUR)
+    parts = [(days, "d"), (hours, "h"), (rest // _MINUTE, "min")]
+    while not parts[0][0]:
+        del parts[0]
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count)
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)

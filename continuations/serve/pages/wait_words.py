@@ -1,0 +1,146 @@
+"""The words of the page of a wait, one table for its kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from continuations.core import jsontext
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Answer, Deny, Fail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.waits import Wait
+
+
+class KindWords(NamedTuple):
+    """How one kind of wait is named: an icon and a word, never a color alone.
+
+    Attributes:
+        icon: The name of the icon.
+        word: The word of the kind.
+        tone: The class of the color, or an empty text.
+        arguments: The words before the name of the tool, above the arguments.
+    """
+
+    icon: str
+    word: str
+    tone: str
+    arguments: str
+
+
+KIND_WORDS: Mapping[str, KindWords] = {
+    "approval": KindWords("shield", "Approval", "is-wait", "What will run:"),
+    "unknown": KindWords("warn", "Did it happen?", "is-odd", "What was started:"),
+    "question": KindWords("ask", "Question", "", "The call that asks:"),
+    "event": KindWords("ring", "Event", "", "The call that waits:"),
+    "timer": KindWords("clock", "Timer", "", "The call that waits:"),
+    "external": KindWords("ring", "Outside job", "", "The call that waits:"),
+    "model": KindWords("clock", "Model", "", "The agent that waits:"),
+    "operator": KindWords("lock", "Paused", "", "The agent that waits:"),
+    "input": KindWords("shield", "Input", "is-wait", "What this agent will read:"),
+    "output": KindWords("shield", "Output", "is-wait", "What this agent will return:"),
+}
+NOTE_ICONS = {
+    "approval": "lock",
+    "unknown": "warn",
+    "question": "ask",
+    "input": "lock",
+    "output": "lock",
+}
+
+
+def title(wait: Wait) -> str:
+    """Return the effect in one sentence: the title of the page."""
+    if wait.rules.may_have_run:
+        return f"{wait.title or f'Run {wait.tool}'}: did it happen?"
+    if wait.kind == "question" and wait.question:
+        return wait.question
+    if wait.title is not None:
+        return wait.title
+    if wait.kind == "approval":
+        return f"Run {wait.tool}"
+    return wait.rules.question.format(tool=wait.tool)
+
+
+def lead(wait: Wait) -> str:
+    """Return a further sentence below the title, or an empty text."""
+    if wait.kind == "question":
+        return wait.title or ""
+    return wait.question or ""
+
+
+def truth(wait: Wait) -> str:
+    """Return whether the call can run more than once, below the title."""
+    if wait.rules.may_have_run:
+        return (
+            "The call was started once, and its outcome is unknown. Check whether it "
+            "took effect before you decide. If it did, running it again repeats it."
+        )
+    if wait.kind != "approval":
+        return wait.rules.explanation
+    if wait.votes_needed == 1:
+        return "Runs once, exactly as shown."
+    return f"Runs once, exactly as shown, after {wait.votes_needed} votes."
+
+
+def reversal(wait: Wait) -> str:
+    """Return whether the effect can be undone, or an empty text for other kinds."""
+    if wait.reversible is not None:
+        can = "can" if wait.reversible else "cannot"
+        return f"The effect {can} be undone."
+    if wait.kind != "approval":
+        return ""
+    return "The tool does not say that it can be undone: treat it as final."
+
+
+def at_deadline(wait: Wait) -> str:
+    """Return the consequence of the deadline, after the word "then"."""
+    if wait.expiry_stops:
+        return "the run stops"
+    match wait.on_deadline or wait.rules.on_deadline:
+        case Answer(value=value):
+            text = value if isinstance(value, str) else jsontext.dump(value)
+            return f"the answer is {text}"
+        case Fail(error=error):
+            return f"the call fails: {error}"
+        case Deny():
+            refused = _EXPIRY.get(wait.kind, "") if wait.rules.judges_text else ""
+            return refused or "denied, nothing runs"
+        case Escalate(to=to):
+            return f"other people are asked: {', '.join(to)}"
+        case None:
+            return _EXPIRY.get(wait.kind, "the work goes on")
+
+
+_EXPIRY: Mapping[str, str] = {
+    "approval": "expired, nothing runs",
+    "unknown": "expired, nothing runs again",
+    "question": "expired, no answer",
+    "input": "the input is refused, and the agent ends with an error",
+    "output": "the output is withheld, and the agent ends with an error",
+}
+
+
+def at_denial(wait: Wait) -> str:
+    """Return the consequence of a denial, or an empty text."""
+    words = wait.rules.verdicts.get("deny")
+    if words is None or wait.rules.may_have_run:
+        return ""
+    if wait.denial_stops:
+        return "The call does not run, and the run stops."
+    return words.meaning
+
+
+def rule_text(wait: Wait) -> str:
+    """Return the rule that asks, without its name: who decides, and how many."""
+    quorum = wait.quorum
+    if quorum is None or not wait.rules.asks_person:
+        return ""
+    who = ", ".join(quorum.approvers) or "all who can open this page"
+    count = wait.votes_needed
+    text = f"one of {who}" if count == 1 else f"{count} of {who}"
+    if quorum.not_requester:
+        text += f", not the requester ({quorum.requester or 'unknown'})"
+    return f"{text}."

@@ -1,0 +1,251 @@
+"""The inbox: what waits, in which order, for whom, and at which cost."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+
+from continuations import Approve, AsyncRunner, Deny, Runner
+from continuations.ledger import waits
+from continuations.ledger.objects import Objects
+from continuations.serve.console.inbox_page import PAGE_ROWS
+from continuations.serve.pages.inbox_view import due_words
+from continuations.value_class import replace
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from tests.browser.link_scenes import DELETE, LinkScenes
+from tests.ledger.fake_clock import make_ulid
+from tests.ledger.runs import make_wait
+from tests.serve.console.console_client import ConsoleClient
+
+
+def make_scenes() -> LinkScenes:
+    """Return a store with five waits for people and two for other systems."""
+    scenes = LinkScenes("http://agents.example")
+    scenes.calling("delete", "delete_account", **DELETE)
+    scenes.calling("receipt", "receipt", claim="claim-7")
+    scenes.calling("render", "render", film="Metropolis")
+    scenes.transfer_wait("transfer")
+    scenes.calling("laptop", "choose_laptop", person="Jane")
+    scenes.calling("name", "ask_name", of="the cat")
+    scenes.calling("charge", "charge", cents=4200)
+    return scenes
+
+
+def client_of(scenes: LinkScenes, person: str = "kim", **options: Any) -> ConsoleClient:
+    """Return a client of a console on the store of the scenes."""
+    runner = AsyncRunner([], store=scenes.store, clock=scenes.clock)
+    own = {"clock": scenes.clock, **options}
+    return ConsoleClient(runner, options=own, person=person)
+
+
+def titles(html: str) -> list[str]:
+    """Return the titles of the rows."""
+    found = re.findall(r'<h3><a href="[^"]*">(.*?)</a></h3>', html)
+    return [unescape(each) for each in found]
+
+
+def page_of(client: ConsoleClient, path: str = "/inbox") -> str:
+    """Return the HTML of a page."""
+    response = asyncio.run(client.get(path))
+    assert 200 == response.status_code, response.text
+    return response.text
+
+
+def test_inbox_shows_effects_due_first_then_oldest() -> None:
+    html = page_of(client_of(make_scenes()))
+
+    assert [
+        "Run delete_account",
+        "Send €12,400.00 to Meridian Freight GmbH",
+        "Which laptop does Jane get?",
+        "What is the name of the cat?",
+        "Run charge: did it happen?",
+    ] == titles(html)
+    assert '<h1 id="inbox-title">5 decisions wait for you</h1>' in html
+    for fact in ("in 23 h", "then: denied", "2 votes needed", "asked by ines"):
+        assert fact in html
+    for fact in ("then: asks cfo", "no deadline", "run stands still"):
+        assert fact in html
+    for rest in ("1 event", "1 outside job", "Waits that need no person"):
+        assert rest in html
+
+
+def test_list_has_no_button_that_decides() -> None:
+    html = page_of(client_of(make_scenes()))
+    assert 'method="post"' not in html
+    assert ["Filter"] == re.findall(r"<button[^>]*>(.*?)</button>", html)
+
+
+def test_inbox_for_me_leaves_out_what_the_person_may_not_decide() -> None:
+    scenes = make_scenes()
+    transfer = "Send €12,400.00 to Meridian Freight GmbH"
+    for person, may in {"kim": True, "ines": False, "cfo": False}.items():
+        client = client_of(scenes, person)
+        assert may == (transfer in titles(page_of(client)))
+        assert transfer in titles(page_of(client, "/inbox?for=all"))
+
+    decider = Runner([], store=scenes.store, clock=scenes.clock)
+    [wait] = [w for w in decider.open_waits() if w.run_id == "transfer"]
+    decider.decide(wait.id, Approve(by="lee"))
+    assert transfer not in titles(page_of(client_of(scenes, "lee")))
+    html = page_of(client_of(scenes))
+    assert transfer in titles(html)
+    assert "1 of 2 votes" in html
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("kind=question", 2),
+        ("kind=unknown", 1),
+        ("q=meridian", 1),
+        ("q=MERIDIAN+send", 1),
+        ("q=nothing-like-this", 0),
+        ("q=clerk&kind=approval", 2),
+    ],
+)
+def test_filter_leaves_the_rows_that_fit(query: str, count: int) -> None:
+    html = page_of(client_of(make_scenes()), f"/inbox?{query}")
+    assert count == len(titles(html))
+    assert ("No wait fits this filter." in html) == (count == 0)
+
+
+@pytest.mark.parametrize("query", ["for=kim", "kind=timer", "after=x"])
+def test_unknown_filter_is_refused(query: str) -> None:
+    response = asyncio.run(client_of(make_scenes()).get(f"/inbox?{query}"))
+    assert 400 == response.status_code
+
+
+def test_rows_of_runs_without_the_right_are_left_out() -> None:
+    def can(_: object, act: str, run: str | None) -> bool:
+        return act == "view" and run in ("laptop", "render")
+
+    html = page_of(client_of(make_scenes(), can=can))
+    assert ["Which laptop does Jane get?"] == titles(html)
+    assert "1 event" not in html
+    assert "1 outside job" in html
+
+
+def test_empty_inbox_says_what_to_do() -> None:
+    scenes = LinkScenes("http://agents.example")
+    html = page_of(client_of(scenes))
+    assert "Nothing waits for you" in html
+    assert "Start a first run" in html
+    scenes.calling("receipt", "receipt", claim="claim-7")
+    html = page_of(client_of(scenes))
+    assert "Nothing waits for you" in html
+    assert "Some waits need no person" in html
+    assert "Start a first run" not in html
+
+
+def test_waits_that_need_no_person_are_listed_on_demand() -> None:
+    html = page_of(client_of(make_scenes()), "/inbox/others")
+    assert "receipt waits for an event" in html
+    assert "render waits for the result of another system" in html
+    assert "delete" not in html
+
+
+def test_hostile_texts_stay_texts() -> None:
+    scenes = LinkScenes("http://agents.example")
+    scenes.calling("x", "ask_name", of="<script>alert(1)</script>\u202e\x1b[2J")
+    html = page_of(client_of(scenes))
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    assert "\\u202e" in html
+
+
+def fill(count: int) -> MemoryStore:
+    """Return a store with waits, as workers leave them."""
+    store = MemoryStore()
+
+    async def create() -> None:
+        for number in range(1, count + 1):
+            wait = make_wait(number, run_id=f"r{number}")
+            await waits.create(Objects(store), [replace(wait)])
+
+    asyncio.run(create())
+    return store
+
+
+def test_ten_thousand_waits_cost_one_listing_and_the_rows_of_the_page() -> None:
+    """The page of a short list reads as many waits, and lists fewer keys."""
+    requests: dict[int, dict[str, int]] = {}
+    for count in (100, 10_000):
+        watched = FaultyStore(fill(count))
+        client = ConsoleClient(AsyncRunner([], store=watched))
+        html = page_of(client)
+        assert PAGE_ROWS == len(titles(html))
+        verbs = [operation.verb for operation in watched.operations]
+        requests[count] = {verb: verbs.count(verb) for verb in set(verbs)}
+
+    # Each 1,000 keys are one page of the listing.
+    assert requests[10_000]["keys"] <= requests[100]["keys"] + 10
+    assert PAGE_ROWS == requests[10_000]["read"] == requests[100]["read"]
+    assert {"keys", "read"} == requests[10_000].keys()
+
+
+def test_pages_follow_each_other_and_have_each_wait_once() -> None:
+    client = ConsoleClient(AsyncRunner([], store=fill(120)))
+    found: list[str] = []
+    path: str | None = "/inbox?for=all"
+    while path is not None:
+        html = page_of(client, path)
+        found += re.findall(r'data-wait="([^"]*)"', html)
+        more = re.search(r'<a class="btn" href="([^"]*)">Next waits', html)
+        path = None if more is None else unescape(more[1])
+
+    assert [f"approval-{make_ulid(n)}@r{n}" for n in range(1, 121)] == sorted(found)
+
+
+def test_decided_page_tells_who_decided_what_and_how() -> None:
+    scenes = make_scenes()
+    decider = Runner([], store=scenes.store, clock=scenes.clock)
+    by_run = {wait.run_id: wait for wait in decider.open_waits()}
+    decider.decide(by_run["delete"].id, Deny(by="lee", reason="Bob is on holiday."))
+    decider.decide(by_run["transfer"].id, Approve(by="kim"))
+    decider.cancel("laptop", by="ruth")
+
+    html = page_of(client_of(scenes), "/inbox/decided")
+
+    for text in ("Denied", "lee", "Bob is on holiday.", "python", "Vote to approve"):
+        assert text in html
+    assert f'href="/waits/{by_run["delete"].id}"' in html
+    assert "Cancelled" in html
+    assert "ruth" in html
+
+
+def test_decided_page_is_read_a_few_runs_at_a_time() -> None:
+    scenes = LinkScenes("http://agents.example")
+    for number in range(23):
+        wait = scenes.calling(f"r{number:02}", "ask_name", of="x")
+        runner = Runner([], store=scenes.store, clock=scenes.clock)
+        runner.decide(wait.id, Deny(by=f"person-{number}"))
+    client, found, path = client_of(scenes), set[str](), "/inbox/decided"
+    for expected in (20, 3):
+        html = page_of(client, path)
+        found |= set(re.findall(r"person-\d+", html))
+        assert expected == len(re.findall(r"<tr><td>", html))
+        more = re.search(r'<a class="btn" href="([^"]*)">More runs', html)
+        path = unescape(more[1]) if more else ""
+    assert (23, "") == (len(found), path)
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        (timedelta(days=2, hours=11, minutes=5), "in 2 d 11 h"),
+        (timedelta(days=4), "in 4 d"),
+        (timedelta(hours=2, minutes=40), "in 2 h 40 min"),
+        (timedelta(minutes=7), "in 7 min"),
+        (timedelta(seconds=59), "in less than a minute"),
+        (timedelta(seconds=-1), "the deadline has passed"),
+    ],
+)
+def test_time_that_is_left_is_said_in_two_units(left: timedelta, words: str) -> None:
+    assert words == due_words(left)

@@ -1,0 +1,50 @@
+"""The page of a wait for a person who may give some verdicts."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+from continuations.serve.http.wait_page import wait_page
+from continuations.serve.pages import environment
+from continuations.serve.pages.decision_view import Decider
+from continuations.serve.pages.form_view import FormFields
+from tests.ledger.fake_clock import MOMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations import Wait
+    from continuations.core.decisions import VerdictKind
+    from continuations.serve.http.request_response import Response
+
+
+def page_of(
+    wait: Wait, verdicts: Iterable[VerdictKind], objection: str = ""
+) -> Response:
+    """Return the page."""
+    return wait_page(
+        wait, Decider(verdicts=tuple(verdicts), objection=objection), MOMENT
+    )
+
+
+def wait_html(wait: Wait, verdicts: Iterable[VerdictKind], objection: str = "") -> str:
+    """Return the HTML text of the page."""
+    return page_of(wait, verdicts, objection).body
+
+
+def shown_json(body: str, label: str = "All arguments as JSON") -> Any:
+    """Return the JSON that a page shows below a heading."""
+    block = f"<h[23]>{label}</h[23]>.*?<pre[^>]*>(.*?)</pre>"
+    [text] = re.findall(block, body, re.DOTALL)
+    return json.loads(unescape(text))
+
+
+def fields_html(schema: Mapping[str, Any], label: str, **given: Any) -> str:
+    """Return the fields of a form, filled with `value` if it is given."""
+    value = {name: given.pop(name) for name in ("value",) if name in given}
+    template: Any = environment.environment().get_template("fields.html")
+    fields = FormFields(schema=schema, **given).fields(label, **value)
+    return "".join(str(template.module.field(each)) for each in fields)
