@@ -109,7 +109,7 @@ def read_part(part: object) -> Attachment:
         msg = "a part that refers to an attachment is not valid"
         raise InvalidReference(msg)
     return Attachment(
-        kind=cast("AttachmentKind", kind),
+        kind=kind,
         media_type=cast("str", media_type),
         digest=cast("str", digest),
         size=cast("int", size),

@@ -42,7 +42,7 @@ class _Content:
 
     def __post_init__(self) -> None:
         """Check the fields; raises `InvalidInput`."""
-        data: object = self.data
+        data: Any = self.data
         if not isinstance(data, bytes) or not data:
             got = "no bytes" if data == b"" else type(data).__name__
             msg = f"data must be bytes with at least one byte, got {got}."

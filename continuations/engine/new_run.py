@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
 from continuations.core import jsontext
@@ -134,16 +134,7 @@ def _parse_message(index: int, value: object) -> Message:
 
 
 def parse_user_message(text: object) -> Message:
-    """Return a text, or texts and attachments, as a user message.
-
-    Raises `InvalidInput`.
-    """
-    if isinstance(text, list | tuple) and text:
-        from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
-
-        items = cast("Sequence[object]", text)
-        parts = input_parts.user_content(items, "text")
-        return Message.from_mapping({"role": "user", "content": parts})
+    """Return a text as a user message; raises `InvalidInput`."""
     if not isinstance(text, str) or not text:
         got = "an empty string" if text == "" else type(text).__name__
         msg = f"text must be a non-empty string, got {got}."
