@@ -19,6 +19,7 @@ from tests.simulation.mutants import (
     guard_mutants,
     index_mutants,
     job_mutants,
+    judging_mutants,
     marker_mutants,
     model_mutants,
     operator_mutants,
@@ -57,6 +58,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     state_mutants.MUTANTS,
     compaction_mutants.MUTANTS,
     guard_mutants.MUTANTS,
+    judging_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
