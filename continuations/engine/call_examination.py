@@ -10,6 +10,7 @@ from continuations.core.call_events import ApprovalRequested, CallAccepted, Call
 from continuations.core.decisions import Deny
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
+from continuations.engine.grant_coverage import with_grants_of_old_names
 from continuations.engine.model_turn import enabled_tools, is_enabled
 from continuations.engine.rule_approvals import ExaminedCall
 from continuations.errors import ModelError
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 _HISTORY_LOST_NOTE = (
     "Versions of this run were lost, and this call may have run in them. Find out "
     "before you approve it. If it ran, deny it and give that as the reason."
+)
+
+_LEFT_NOTE = (
+    "This run goes on from an earlier version, and calls of this tool were approved or "
+    "started after that version. Find out what they did before you approve this call."
 )
 
 
@@ -68,6 +74,8 @@ class CallExaminer:
             is_made = self.checks.is_made(check)
             return self.checks.take_result(check) if is_made else None
         tool = agent.get_tool(call.tool)
+        if tool is None:
+            tool = self.stack_binding.tool(state, call)  # it may have another name now
         if tool is None or not await is_enabled(tool, self.context):
             offered = await enabled_tools(agent, self.context)
             names = ", ".join(each.name for each in offered) or "none"
@@ -115,18 +123,24 @@ class CallExaminer:
         """Return the event of a valid call: it may run, waits or is denied."""
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
-        may_have_run = state.run.history_lost and has_effect
+        is_lost, is_left = state.run.history_lost, call.tool in state.run.doubtful_tools
+        may_have_run = has_effect and (is_lost or is_left)
         asks = may_have_run or trip is not None
         if verdict is False and not asks:
             self.admission.examined_ids.add(call.id)
             return CallAccepted(**examined)
-        note = _HISTORY_LOST_NOTE if may_have_run else None
+        note = None
+        if may_have_run:
+            note = _HISTORY_LOST_NOTE if is_lost else _LEFT_NOTE
         if trip is not None:
             note = _noted(trip, note)
         # A rule may deny the call, but it does not approve what a guardrail refuses.
         if not asks or (trip is not None and type(verdict) is Deny):
             now = self.ports.clock.now()
-            ruling = await self.rules.rule(state, call, tool, examined, verdict, now)
+            granted, renames = state, self.stack_binding.renames
+            if renames is not None:
+                granted = with_grants_of_old_names(state, call, tool, renames)
+            ruling = await self.rules.rule(granted, call, tool, examined, verdict, now)
             if not isinstance(ruling, str | None):
                 return ruling
             note = note or ruling

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.adopter import Adopter
     from continuations.engine.drift import DriftCheck
+    from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+    from continuations.ledger.voting import GroupsOf
 
 
 class WorkerFactory:
@@ -39,7 +41,7 @@ class WorkerFactory:
         options: WorkerOptions,
     ) -> None:
         self._root_agents = _agent_list(agents)
-        self._agent_registry = AgentRegistry(self._root_agents)
+        self._agent_registry = AgentRegistry(self._root_agents, options.renamed)
         self._model_registry = ModelRegistry(
             options.model_retry_time,
             ports.clock,
@@ -162,6 +164,19 @@ class WorkerFactory:
             lease=self._options.lease,
         )
 
+    def make_forker(self, groups_of: GroupsOf | None, requester: str | None) -> Forker:
+        """Return the part that stores forks of runs."""
+        from continuations.engine.forking import Forker  # noqa: PLC0415 - rarely needed
+
+        return Forker(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            ports=self._ports,
+            lease=self._options.lease,
+            groups_of=groups_of,
+            requester=requester,
+        )
+
     def make_drift_check(
         self, run_options: RunOptions, *, checks_context: bool
     ) -> DriftCheck:
@@ -197,6 +212,12 @@ class WorkerFactory:
             for agent in self._root_agents:
                 if agent.name == name:
                     return agent
+            found = self._agent_registry.find_root_agent(name)
+            for agent in self._root_agents:
+                if agent is found:
+                    from continuations.authoring.renames import with_old_name  # noqa: PLC0415 - rarely needed
+
+                    return with_old_name(agent, name)
             msg = f"agent={name!r} is not a root agent. The root agents are: {names}."
             raise InvalidInput(msg)
         if len(self._root_agents) != 1:

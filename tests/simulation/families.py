@@ -25,6 +25,7 @@ from tests.simulation.fault_schedule import CodeChange, PolicyChange
 from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.operators import OPERATED_TREES, draw_operators
 from tests.simulation.policy import draw_policy_actors
+from tests.simulation.readers import STREAMED_TREES, draw_readers
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
 
@@ -118,6 +119,8 @@ GUARDS = Family(
 JUDGES = Family(
     number=14, trees=tuple(JUDGED_TREES), roles=_no_roles, deployment_rate=0.0
 )
+# Processes stream run `r0` to one screen.
+STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
 
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
@@ -134,6 +137,7 @@ FAMILIES: dict[str, Family] = {
     "compactions": COMPACTIONS,
     "guards": GUARDS,
     "judges": JUDGES,
+    "streams": STREAMS,
 }
 
 

@@ -26,6 +26,7 @@ from tests.simulation.mutants import (
     policy_mutants,
     publishing_mutants,
     state_mutants,
+    stream_mutants,
     thread_mutants,
     version_mutants,
     vote_mutants,
@@ -59,6 +60,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     compaction_mutants.MUTANTS,
     guard_mutants.MUTANTS,
     judging_mutants.MUTANTS,
+    stream_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.
