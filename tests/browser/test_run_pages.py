@@ -44,7 +44,7 @@ def add_runs(run: InvoiceRun) -> None:
     Runner(agent, **options).start("go", run_id="deep")
     huge = ScriptedModel([ToolCall("act", {"what": HOSTILE * 5000})])
     hostile = Agent("boss", tools=[act], model=huge)
-    Runner(hostile, **options).start(HOSTILE, run_id="hostile", by=HOSTILE)
+    Runner(hostile, **options).start(HOSTILE, run_id="hostile", by="<b>kim</b>")
     chat = Agent("support", model=ScriptedModel(["Line 1\nLine 2", HOSTILE]))
     thread = Runner(chat, **options).thread("support", key="customer 42")
     thread.send("Where is my parcel?", by="customer-42")
@@ -146,7 +146,7 @@ def test_chat_is_accessible_and_keeps_the_lines_of_a_reply(
 def test_run_page_has_the_order_and_the_tokens_of_its_design(
     browser: Any, address: str
 ) -> None:
-    """Facts, banner, table and log follow each other; the call stands beside the log."""
+    """Banner, table and log follow each other; the call stands beside the log."""
     with chromium.open_tab(browser) as tab:
         tab.goto(address + PAGES["run"])
 

@@ -183,7 +183,7 @@ def test_forms_pause_and_cancel_the_run_with_the_name_of_the_person() -> None:
     assert "cancelled" == run.runner.look(RUN).status
     [page] = show(client, f"/runs/{RUN}")
     assert "wrong month" in page
-    assert {"kim"} == {line.by for line in run.runner.audit(RUN) if not line.wait_id}
+    assert {"kim"} == {line.by for line in run.runner.audit(RUN) if line.wait is None}
 
 
 def test_message_reaches_the_run() -> None:
