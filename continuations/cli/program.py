@@ -28,6 +28,7 @@ from continuations.cli.request_commands import (
 )
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
+from continuations.cli.ui_command import ui
 from continuations.cli.watch_command import watch
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     adopt,
     sweep,
     serve,
+    ui,
     erase,
     prune,
     doctor,
