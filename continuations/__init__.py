@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.drift_rows import DriftReason, DriftRow
     from continuations.engine.outcomes import (
         Failed,
         Finished,
@@ -207,6 +208,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.engine.async_runner": ["AsyncRunner"],
     "continuations.engine.async_thread": ["AsyncThread"],
     "continuations.engine.async_ticket": ["AsyncTicket"],
+    "continuations.engine.drift_rows": ["DriftReason", "DriftRow"],
     "continuations.engine.run_streams": ["AsyncRunStream", "RunStream"],
     "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
     "continuations.engine.sweeping": ["SweepResult"],
@@ -288,6 +290,8 @@ __all__ = [
     "DecisionRefused",
     "Deny",
     "Door",
+    "DriftReason",
+    "DriftRow",
     "Fail",
     "Failed",
     "FailedCall",

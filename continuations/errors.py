@@ -276,7 +276,26 @@ class AgentChanged(ContinuationsError):
 
     Nothing ran and nothing was written. Resume with compatible code, decide the wait
     with `Deny`, or cancel the run.
+
+    Attributes:
+        change: `removed` (an agent, tool or function is missing), `contract` (the tool
+            has another contract), `state` or `output` (the stored value does not fit
+            the type).
+        path: The names from the root agent down to the agent or tool that changed.
     """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run_id: str | None = None,
+        wait_id: str | None = None,
+        change: str = "removed",
+        path: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, run_id=run_id, wait_id=wait_id)
+        self.change = change
+        self.path = path
 
 
 class TranscriptInvalid(ContinuationsError):

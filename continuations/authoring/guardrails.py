@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from continuations.authoring.agent_options import takes_positional
 from continuations.errors import InvalidInput
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import TypeAlias
 
+    from continuations.authoring.approval import ApprovalPolicy
     from continuations.core.model_protocol import Model
     from continuations.core.trips import GuardrailStage
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CheckingAgent(Protocol):
-    """An agent that checks an input or an output; every `Agent` is one."""
+    """An agent that checks inputs, outputs or calls; every `Agent` is one."""
 
     @property
     def name(self) -> str:
@@ -50,8 +52,8 @@ class CheckingAgent(Protocol):
 OnTrip = Literal["fail", "retry", "refuse", "ask"]
 # The consequences that guardrails of each stage may have, the default first.
 ON_TRIP: dict[GuardrailStage, tuple[OnTrip, ...]] = {
-    "input": ("fail",),
-    "output": ("fail", "retry"),
+    "input": ("fail", "ask"),
+    "output": ("fail", "retry", "ask"),
     "tool": ("refuse", "ask", "fail"),
 }
 
@@ -74,14 +76,20 @@ class Guardrail:
     Attributes:
         check: A plain or async function that returns `None` or `Tripped(reason)`. Or an
             agent without tools, whose `output_type` has the fields `tripped` (a bool)
-            and `reason` (a text). It reads the text of the input or of the output.
+            and `reason` (a text). It reads the text of the input or of the output, or
+            the tool and the arguments of the call as JSON.
         name: The name. Default: the name of the function or of the agent.
         on_trip: The consequence. `"fail"`: the agent ends with the error `guardrail`;
             for a call, the whole run fails. `"retry"` (output): the model is asked
             again, at most `output_retries` times, then the agent ends. `"refuse"`
-            (tools): the call does not run, and the model reads the reason. `"ask"`
-            (tools): a person decides, and reads the reason. Default: `"refuse"` for
-            tools, else `"fail"`.
+            (tools): the call does not run, and the model reads the reason. `"ask"`: a
+            person decides, and reads the reason. An input or output that no person
+            accepts has the consequence `"fail"`. Default: `"refuse"` for tools, else
+            `"fail"`.
+        approval: The people who accept an input or output, and until when: an
+            `ApprovalPolicy` with `approvers`, `votes`, `not_requester`, `within`,
+            `on_deadline` and `remind_after` only. It needs `on_trip="ask"`. A call
+            follows the policy of its tool. Default: every person, without a deadline.
 
     Raises:
         InvalidInput: An option is invalid.
@@ -90,9 +98,12 @@ class Guardrail:
     check: Check | CheckingAgent
     name: str | None = None
     on_trip: OnTrip | None = None
+    approval: ApprovalPolicy | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
+        if self.approval is not None:
+            _check_policy(self)
         check: object = self.check
         if is_agent(check):
             _check_agent(cast("CheckingAgent", check))
@@ -127,15 +138,15 @@ class Guardrails:
     """Checks of the input, of the output and of the calls of an agent.
 
     Each item is a function, an agent, or a `Guardrail` with options. They are asked in
-    their order, and the first one that trips counts; of those for calls, the first one
-    that refuses. A guardrail may be asked again after a crash or an approval.
+    their order, and the first one that trips counts. One that refuses counts also
+    behind one that asks. A guardrail may be asked again after a crash or an approval.
 
     Attributes:
         input: Asked with a `TurnInfo` before the first request after a message of a
             user, or after the call of another agent.
         output: Asked with a `ReplyInfo` before a reply becomes the output.
         tools: Asked with a `CallInfo` after the hook `before_tool`, before the approval
-            policy. Functions only.
+            policy.
 
     Raises:
         InvalidInput: An item is no guardrail of its stage.
@@ -144,6 +155,10 @@ class Guardrails:
     input: Sequence[GuardrailLike] = ()
     output: Sequence[GuardrailLike] = ()
     tools: Sequence[GuardrailLike] = ()
+    # Whether agents check calls: that needs requests to their models.
+    asks_agents_about_calls: bool = field(
+        default=False, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Check the items, and give each its options."""
@@ -155,6 +170,8 @@ class Guardrails:
         for option, stage in stages:
             made = _checked(option, stage, getattr(self, option))
             object.__setattr__(self, option, made)
+        asks = any(each.agent is not None for each in self.of_stage("tool"))
+        object.__setattr__(self, "asks_agents_about_calls", asks)
 
     def of_stage(self, stage: GuardrailStage) -> tuple[Guardrail, ...]:
         """Return the guardrails of a stage, in their order.
@@ -190,18 +207,65 @@ def _with_default(option: str, stage: GuardrailStage, item: Any) -> Guardrail:
             f"{made.on_trip!r}. Pass one of them."
         )
         raise InvalidInput(msg)
-    if stage == "tool" and made.agent is not None:
+    if stage == "tool" and made.approval is not None:
         msg = (
-            f"Guardrails: tools has the agent {made.name}, and only functions check "
-            "calls. Pass a function."
+            f"Guardrails: tools: approval of {made.name} would not count, because a "
+            "call follows the policy of its tool. Leave approval= out."
         )
         raise InvalidInput(msg)
-    return Guardrail(check=made.check, name=made.name, on_trip=on_trip)
+    return replace(made, on_trip=on_trip)
 
 
 def is_agent(value: object) -> bool:
     """Return whether a check is an agent."""
     return hasattr(value, "make_instructions") and hasattr(value, "tools_by_name")
+
+
+# The options of a policy that say who decides, and until when.
+_POLICY_OPTIONS = frozenset(
+    {
+        "approvers",
+        "votes",
+        "not_requester",
+        "within",
+        "expires_after",
+        "on_deadline",
+        "on_expiry",
+        "remind_after",
+    }
+)
+
+
+def _check_policy(guardrail: Guardrail) -> None:
+    """Check who accepts a text; raises `InvalidInput`."""
+    from continuations.authoring.approval import ApprovalPolicy  # noqa: PLC0415 - rarely given
+    from continuations.core.decisions import Answer  # noqa: PLC0415
+
+    policy: object = guardrail.approval
+    if not isinstance(policy, ApprovalPolicy):
+        msg = (
+            "Guardrail: approval must be an ApprovalPolicy, got "
+            f"{type(policy).__name__}. Pass ApprovalPolicy(...)."
+        )
+        raise InvalidInput(msg)
+    if guardrail.on_trip != "ask":
+        msg = 'Guardrail: approval= needs on_trip="ask". Pass both, or neither.'
+        raise InvalidInput(msg)
+    plain = ApprovalPolicy()
+    for option in ApprovalPolicy.__dataclass_fields__:
+        is_given = getattr(policy, option) != getattr(plain, option)
+        if is_given and option not in _POLICY_OPTIONS:
+            msg = (
+                f"Guardrail: the policy has {option}, which is about calls. Leave "
+                f"{option}= out."
+            )
+            raise InvalidInput(msg)
+    if isinstance(policy.on_deadline or policy.on_expiry, Answer):
+        msg = (
+            "Guardrail: on_deadline of the policy is an Answer, and no answer replaces "
+            "a text. Pass a Deny, or escalate(...)."
+        )
+        raise InvalidInput(msg)
 
 
 def _check_agent(agent: CheckingAgent) -> None:

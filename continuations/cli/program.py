@@ -12,6 +12,7 @@ from continuations.cli.batch_command import decide
 from continuations.cli.chat_command import chat
 from continuations.cli.completion import completion
 from continuations.cli.decide_commands import answer, approve, deny, fail
+from continuations.cli.drift_command import drift
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
@@ -47,7 +48,8 @@ Example:
 Exit codes:
   0    the run finished or is suspended, or the decision, message, signal, event
        or cancel request is recorded
-  1    the run failed, or the doctor found damage
+  1    the run failed, the doctor found damage, or `drift` found a run that the code
+       does not accept
   2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
   5    any other error
@@ -121,6 +123,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     unpause,
     cancel,
     adopt,
+    drift,
     sweep,
     serve,
     ui,

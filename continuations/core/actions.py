@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 from continuations.value_class import dataclass
 
@@ -45,4 +45,23 @@ class VerifyOutcome:
     call_id: str
 
 
-Action: TypeAlias = AskModel | ExamineCall | RecordStart | RunTool | VerifyOutcome
+@final
+@dataclass(frozen=True, slots=True)
+class CheckCall:
+    """Let agents that are guardrails check a call; no plan has this action.
+
+    It comes before `ExamineCall`, or with `before_start` before `RecordStart`.
+    """
+
+    frame_id: str
+    call_id: str
+    before_start: bool = False
+
+
+Action: TypeAlias = (
+    AskModel | ExamineCall | RecordStart | RunTool | VerifyOutcome | CheckCall
+)
+# The actions that have a task of their own.
+Launched: TypeAlias = AskModel | RunTool | VerifyOutcome | CheckCall
+# The actions that request replies of models.
+REQUESTS = (AskModel, CheckCall)

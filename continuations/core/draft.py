@@ -164,7 +164,10 @@ class Draft:
             return
         self._suspending.remove(row.frame_id)
         if row.frame_id:
-            self.put_frame(self.frame(row.frame_id))
+            frame = self.frame(row.frame_id)
+            if frame.held_reply is not None:  # no person can accept it now
+                frame = replace(frame, held_reply=None)
+            self.put_frame(frame)
 
     @property
     def suspending(self) -> Mapping[str, Wait]:

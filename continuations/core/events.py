@@ -38,6 +38,9 @@ class ModelReplied:
     of a user that follows the reply instead of the end. `trip` is the guardrail that
     refused the output.
 
+    `wait` is that of a guardrail that lets a person accept the output. Then the reply
+    is held: it is no message and no output before that.
+
     `context_tokens` are those of the request and the reply, or 0: nothing counts them.
     """
 
@@ -52,6 +55,7 @@ class ModelReplied:
     error_code: str = "output"
     next_message: Message | None = None
     trip: Trip | None = None
+    wait: Wait | None = None
     context_tokens: int = 0
 
 
@@ -69,6 +73,44 @@ class TurnRefused:
     message: Message
     usage: Usage
     trip: Trip | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputHeld:
+    """A guardrail lets a person accept the input of a frame; `wait` suspends it.
+
+    `usage` is the cost of guardrails that are agents.
+    """
+
+    wait: Wait
+    usage: Usage
+    trip: Trip
+
+
+@dataclass(frozen=True, slots=True)
+class TextAccepted:
+    """A person accepted the input or the output of a frame, by this wait."""
+
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRefused:
+    """No person accepted the input or the output of a frame, so the frame ends.
+
+    `content` says why. `message` stands in the transcript instead of a reply.
+    """
+
+    wait_id: str
+    content: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPaid:
+    """An agent that checks a call was asked; `usage` is the cost."""
+
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +304,10 @@ Event: TypeAlias = (
     | ModelFailed
     | ModelDelayed
     | TurnRefused
+    | InputHeld
+    | TextAccepted
+    | TextRefused
+    | CheckPaid
     | HistoryCompacted
     | SummaryFailed
     | ReplyConfirmed

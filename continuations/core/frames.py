@@ -102,6 +102,10 @@ class FrameRow:
             last.
         history: How large the messages are, and what compactions did to them, or
             `None`. Only frames of agents with a compaction have it.
+        accepted_input: Digest of the input that a person accepted, about which a
+            guardrail had asked; empty for none. See `judged_texts`.
+        held_reply: The reply whose use as the output a person must accept, or `None`.
+            It is no message of the frame yet. It goes with its wait.
         state_json: The state of the agent as the text of a JSON object, with the fields
             that tools have changed. Empty before the first change. A delta stores it
             apart from the row.
@@ -126,6 +130,8 @@ class FrameRow:
     continues: int = 0
     trips: tuple[Trip, ...] = ()
     history: HistoryRecord | None = None
+    accepted_input: str = ""
+    held_reply: Message | None = None
     state_json: str = ""
 
     def count_of(self, condition: str) -> ConditionCount | None:
@@ -145,7 +151,8 @@ class FrameRow:
     @property
     def reads_messages(self) -> bool:
         """Whether a message may be added: no call and no reply is outstanding."""
-        return not self.open_call_ids and self.pending_reply is None
+        has_reply = self.pending_reply is not None or self.held_reply is not None
+        return not self.open_call_ids and not has_reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,8 +176,9 @@ def after_reply(frame: FrameRow, event: ModelReplied, log: MessageLog) -> FrameR
 
     `log` has the messages before the reply.
     """
-    # An empty reply may be left out.
-    counted = len(log.messages) + (not is_empty_reply(event.message))
+    # An empty reply may be left out, and a held one is no message yet.
+    is_added = event.wait is None and not is_empty_reply(event.message)
+    counted = len(log.messages) + is_added
     record = replace(
         frame.history or HistoryRecord(),
         tokens=event.context_tokens,

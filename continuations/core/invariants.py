@@ -38,6 +38,7 @@ def _violations(state: RunState) -> Iterator[str]:
         return
     for frame in state.frames.values():
         yield from _frame_violations(state, frame)
+        yield from _held_reply_violations(state, frame)
         record = frame.history
         if record is not None and (
             max(record.counted, record.summary_number)
@@ -118,6 +119,17 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
     if not nested and state.run.status not in ENDED_STATUSES:
         yield f"frame {frame.id} is not the frame of its parent call"
+
+
+def _held_reply_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
+    wait = state.suspending.get(frame.id)
+    if frame.held_reply is None and (wait is None or wait.kind != "output"):
+        return
+    from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed
+
+    violation = judged_texts.violation(frame, wait)
+    if violation is not None:
+        yield violation
 
 
 def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:

@@ -50,11 +50,14 @@ from continuations.core.draft import Draft
 from continuations.core.events import (
     AgentCancelled,
     FrameAbandoned,
+    InputHeld,
     ModelDelayed,
     ModelFailed,
     ModelReplied,
     ReplyConfirmed,
     RunStopped,
+    TextAccepted,
+    TextRefused,
     TurnRefused,
 )
 from continuations.core.frames import FrameRow, final_reply
@@ -89,8 +92,10 @@ def advance(state: RunState, event: Event) -> RunState:
             _add_model_reply(draft, event)
         case ModelFailed() | ModelDelayed():
             run_events.go_without_reply(draft, event)
-        case TurnRefused():
-            _refuse_turn(draft, event)
+        case TurnRefused() | InputHeld() | TextAccepted() | TextRefused():
+            from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed
+
+            _end_if(draft, judged_texts.apply(draft, event))
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case AgentCancelled():
@@ -121,6 +126,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         polls=0,
         model_error=None,
         trips=(),
+        accepted_input="",
     )
     if event.context_tokens or frame.history:
         from continuations.core import history  # noqa: PLC0415 - few agents count
@@ -128,6 +134,11 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         frame = history.after_reply(frame, event, draft.log(frame.id))
     if event.message.tool_call_ids:
         _add_calls(draft, frame, event)
+        return
+    if event.wait is not None:
+        from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed
+
+        judged_texts.hold_reply(draft, frame, event, event.wait)
         return
     asks_again = tool_messages.asks_again(frame, event)
     follows = None if asks_again else event.next_message
@@ -155,15 +166,8 @@ def _go_on(draft: Draft, frame: FrameRow, message: Message) -> None:
         _end_frame(draft, frame.id, tool_messages.max_turns_error(frame))
 
 
-def _refuse_turn(draft: Draft, event: TurnRefused) -> None:
-    run_events.add_usage(draft, event.usage)
-    _keep_trip(draft, event)
-    draft.append(event.frame_id, event.message)
-    _abandon_frame(draft, event)
-
-
 def _keep_trip(
-    draft: Draft, event: ModelReplied | TurnRefused | ApprovalRequested | CallInvalid
+    draft: Draft, event: ModelReplied | ApprovalRequested | CallInvalid
 ) -> None:
     if event.trip is not None:
         from continuations.core import trip_rows  # noqa: PLC0415 - rarely needed
@@ -203,11 +207,16 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
     _end_frame(draft, ROOT_FRAME_ID, Returned(reply.content))
 
 
-def _abandon_frame(draft: Draft, event: FrameAbandoned | TurnRefused) -> None:
+def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     frame = draft.frame(event.frame_id)
     if frame.open_call_ids:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     _end_frame(draft, frame.id, Errored(event.code, event.content))
+
+
+def _end_if(draft: Draft, end: tuple[str, Returned | Errored] | None) -> None:
+    if end is not None:
+        _end_frame(draft, *end)
 
 
 def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
@@ -334,9 +343,7 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         draft.put_wait(event.wait)
     draft.put_call(replace(row, state=state))
     if isinstance(state, CLOSED_STATES):
-        end = _close_turn(draft, row.frame_id)
-        if end is not None:
-            _end_frame(draft, *end)
+        _end_if(draft, _close_turn(draft, row.frame_id))
         return
     cancelled = cancelled_agents.reason(draft, row.frame_id)
     if cancelled is not None:

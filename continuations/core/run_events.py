@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from continuations.core import threads
 from continuations.core.event_matching import with_event
 from continuations.core.events import (
+    CheckPaid,
     EventTaken,
     FrameWatched,
     GrantGiven,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     RunEvent: TypeAlias = (
         UserMessageAdded
+        | CheckPaid
         | SignalsKept
         | EventTaken
         | FrameWatched
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 RUN_EVENTS = (
     UserMessageAdded,
+    CheckPaid,
     SignalsKept,
     EventTaken,
     FrameWatched,
@@ -80,6 +83,8 @@ def apply(draft: Draft, event: RunEvent) -> None:  # noqa: C901 - one case for e
             history.apply(draft, event)
         case SignalsKept():
             _keep_signals(draft, event)
+        case CheckPaid():
+            add_usage(draft, event.usage)
         case EventTaken():
             run = draft.run
             taken = with_event(run.events_taken, event.event_id)
@@ -135,7 +140,10 @@ def _suspend(draft: Draft, event: SuspensionBegan) -> None:
     wait = event.wait
     if wait.subject not in wait.rules.subjects or wait.call_id:
         raise illegal_transition(f"wait {wait.id} has another subject", event)
-    if wait.frame_id in draft.suspending:
+    other = draft.suspending.get(wait.frame_id)
+    # A wait about a text may be replaced by itself, with other approvers.
+    is_same = other is not None and other.id == wait.id and wait.rules.judges_text
+    if other is not None and not is_same:
         raise illegal_transition("another wait suspends the frame or run", event)
     if wait.frame_id and draft.frame(wait.frame_id).open_call_ids:
         raise illegal_transition(f"frame {wait.frame_id} has open calls", event)

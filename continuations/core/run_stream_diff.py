@@ -19,7 +19,6 @@ from continuations.core import (
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
-from continuations.core.state import frame_path
 from continuations.core.sub_agent_names import sub_agent_name
 from continuations.core.trip_rows import trips_between
 from continuations.core.withheld_waits import withheld
@@ -181,9 +180,19 @@ class _VersionDiff:
     # Frames -------------------------------------------------------------------
 
     def _path(self, frame_id: str, state: RunState) -> tuple[str, ...]:
-        path = self._paths.get(frame_id)
-        if path is None:
-            path = self._paths[frame_id] = frame_path(state, frame_id)
+        """Return the path of a frame; the paths of those above it are kept."""
+        known, below = self._paths, list[tuple[str, str]]()
+        while frame_id not in known:
+            frame = state.frames[frame_id]
+            if frame.parent_call_id is None:
+                known[frame_id] = (frame.agent,)
+                break
+            call = state.calls[frame.parent_call_id]
+            below.append((frame_id, call.tool))
+            frame_id = call.frame_id
+        path = known[frame_id]
+        for frame_id, tool in reversed(below):
+            path = known[frame_id] = (*path, tool)
         return path
 
     def _add_gone_frame(self, row: FrameRow) -> None:

@@ -72,9 +72,9 @@ def _marked(state: RunState, request: OperatorRequest, reason: str) -> RunState:
         return advance(state, TurnStopping(reason=reason))
     state = advance(state, TurnInterrupted(number=request.message_number))
     wait = state.suspending.get(ROOT_FRAME_ID)
-    if wait is None or not wait.rules.may_wake:
+    if wait is None or not (wait.rules.may_wake or wait.rules.judges_text):
         return state
-    # The model's limit or pending reply belongs to the turn that ends.
+    # The model's limit, its reply, or the judged text belongs to the turn that ends.
     return advance(state, SuspensionEnded(wait_id=wait.id))
 
 

@@ -69,8 +69,8 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
 
 def _with_new_counts(root: FrameRow) -> FrameRow:
     """Return the root frame, whose counts begin again with a message of a user."""
-    if root.denials or root.retries or root.continues:
-        return replace(root, denials=(), retries=0, continues=0)
+    if root.denials or root.retries or root.continues or root.accepted_input:
+        return replace(root, denials=(), retries=0, continues=0, accepted_input="")
     return root
 
 

@@ -21,6 +21,8 @@ WaitKind = Literal[
     "external",
     "model",
     "operator",
+    "input",
+    "output",
 ]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 # The subject of a wait: a call, a frame (no turn of its model begins), or the run
@@ -74,6 +76,9 @@ class WaitRules:
         awaited: The words after "the run waits for".
         question_label: The label of the tool's question, or of its job.
         deadline_label: The label of the deadline.
+        policy_label: The label of the policy, condition or guardrail that asks.
+        judges_text: Whether a person judges the input or the output of an agent. Only
+            `Approve` lets the agent use it. The digest covers the text.
     """
 
     subjects: tuple[SubjectKind, ...] = ("call",)
@@ -96,6 +101,8 @@ class WaitRules:
     awaited: str
     question_label: str = "Question"
     deadline_label: str = "Decide by"
+    policy_label: str = "Policy"
+    judges_text: bool = False
 
 
 # The one place that tells kinds of waits apart: other code asks `Wait.rules`.
@@ -224,6 +231,41 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="{tool} waits for an operator",
         explanation="An operator, or a condition of the agent, paused the work.",
         awaited="an operator",
+        policy_label="Reason",
+    ),
+    "input": WaitRules(
+        subjects=("frame",),
+        verdicts={
+            "approve": VerdictWords(
+                "Use it", "The agent reads the input exactly as shown."
+            ),
+            "deny": VerdictWords(
+                "Refuse it",
+                "The agent does not read the input, and ends with an error.",
+            ),
+        },
+        question="May {tool} use this input?",
+        explanation="A guardrail asks a person whether an agent may use its input.",
+        awaited="a decision about its input",
+        policy_label="Guardrail",
+        judges_text=True,
+    ),
+    "output": WaitRules(
+        subjects=("frame",),
+        verdicts={
+            "approve": VerdictWords(
+                "Return it", "The output is returned exactly as shown."
+            ),
+            "deny": VerdictWords(
+                "Withhold it",
+                "The output is not returned, and the agent ends with an error.",
+            ),
+        },
+        question="May {tool} return this output?",
+        explanation="A guardrail asks a person whether an agent may return its output.",
+        awaited="a decision about its output",
+        policy_label="Guardrail",
+        judges_text=True,
     ),
 }
 

@@ -64,11 +64,13 @@ class Admission:
 
     Attributes:
         examined_ids: The calls that this process examined. Their policies were asked.
+        rechecks: Whether the `recheck` functions of policies are called.
     """
 
     stack_binding: StackBinding
     ports: Ports
     examined_ids: set[str] = field(default_factory=set[str])
+    rechecks: bool = True
 
     async def hold(
         self, state: RunState, call: CallRow
@@ -89,7 +91,8 @@ class Admission:
                 until=call.approved_until,
                 form=call.form,
             )
-            note = note or await self._recheck(state, call)
+            if note is None and self.rechecks:
+                note = await self._recheck(state, call)
             return None if note is None else self.ask_again(state, call, note)
         tool = self.stack_binding.unchanged_tool(state, call)
         # The function that gets an answer belongs to a call that was admitted before.
@@ -120,6 +123,7 @@ class Admission:
         until: datetime | None,
         form: str | None,
         wait: Wait | None = None,
+        form_is_known: bool = True,
     ) -> str | None:
         """Return why an approval does not let a call begin, `None` if it does.
 
@@ -131,6 +135,7 @@ class Admission:
             until: The time until which the approval is valid, `None` for no limit.
             form: The form that the approver filled in, as JSON text, `None` for none.
             wait: The wait of the approval, if it is still in the run.
+            form_is_known: With False, the form is not checked.
         """
         tool = self.stack_binding.tool(state, call)
         if tool is None:
@@ -154,7 +159,7 @@ class Admission:
             return notes.get(digest, other)
         if until is not None and self.ports.clock.now() > until:
             return f"The approval was valid until {readable_time(until)}."
-        return _why_form_is_void(tool, form)
+        return _why_form_is_void(tool, form) if form_is_known else None
 
     def _contract_note(
         self, state: RunState, call: CallRow, tool: ToolProtocol, wait: Wait | None

@@ -198,7 +198,13 @@ class _Adoption:
         digest = frame_digest(
             run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=wait.frame_id
         )
-        return replace(wait, id=wait_id, run_id=state.run.id, digest=digest)
+        moved = replace(wait, id=wait_id, run_id=state.run.id, digest=digest)
+        if not wait.rules.judges_text:
+            return moved
+        from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed
+
+        quorum = _moved_quorum(state, wait.quorum)
+        return judged_texts.with_digest(state.run, replace(moved, quorum=quorum))
 
     def _moved_digest(self, state: RunState, call: CallRow, wait: Wait) -> str:
         contracts = [call.contract_digest or ""]

@@ -110,7 +110,7 @@ class ArrivalReducer:
         self, state: RunState, wait: Wait, decision: Decision
     ) -> Iterable[Event]:
         if wait.subject != "call":
-            return (SuspensionEnded(wait_id=wait.id),)
+            return (_end_of_suspension(wait, decision),)
         call = state.calls[wait.call_id]
         if isinstance(call.state, Parked):
             parked = ParkedCalls(self.stack_binding, self.ports)
@@ -131,30 +131,13 @@ class ArrivalReducer:
         self, state: RunState, call: CallRow, wait: Wait, decision: Decision
     ) -> Iterable[Event]:
         until = _approval_valid_until(wait, decision)
-        admission = Admission(self.stack_binding, self.ports)
-        note = admission.why_void(
-            state,
-            call,
-            arguments=wait.arguments_json,
-            digest=wait.digest,
-            until=until,
-            # An approval of an unknown outcome repeats the call with its first form.
-            form=call.form if wait.rules.may_have_run else decision.form,
-            wait=wait,
-        )
+        note = self.why_reopened(state, wait, decision)
+        if note is not None:
+            admission = Admission(self.stack_binding, self.ports)
+            return (admission.ask_again(state, call, note, wait),)
         tool = self.stack_binding.tool(state, call)
-        if note is not None:
-            if wait.rules.may_have_run:
-                note += _NOT_AGAIN_NOTE
-            return (admission.ask_again(state, call, note, wait),)
         assert tool is not None  # noqa: S101 - a missing tool makes an approval void
-        note = _why_edit_is_forbidden(wait, decision)
         decision = _with_secrets(wait, decision)
-        note = note or _why_arguments_do_not_fit(tool, call, decision)
-        if note is not None:
-            note = scrubbed(note, decision.arguments or "{}", wait.secrets)
-            note = f"{note} {_PLAIN_APPROVAL_NOTE}"
-            return (admission.ask_again(state, call, note, wait),)
         arguments = decision.arguments and tool.effective_arguments(decision.arguments)
         if arguments == wait.arguments_json:
             arguments = None
@@ -173,6 +156,46 @@ class ArrivalReducer:
             return (*given, approved)
         # The wait showed the present contract, and the edit fits it.
         return (*given, examined_under(tool, call, wait), approved)
+
+    def why_reopened(
+        self,
+        state: RunState,
+        wait: Wait,
+        decision: Decision,
+        *,
+        form_is_known: bool = True,
+    ) -> str | None:
+        """Return why an approval opens its wait again; `None`: its call may begin.
+
+        Args:
+            state: The run.
+            wait: The wait of a call.
+            decision: The approval.
+            form_is_known: With False, the approver fills in the form later.
+        """
+        call = state.calls[wait.call_id]
+        note = Admission(self.stack_binding, self.ports).why_void(
+            state,
+            call,
+            arguments=wait.arguments_json,
+            digest=wait.digest,
+            until=_approval_valid_until(wait, decision),
+            # An approval of an unknown outcome repeats the call with its first form.
+            form=call.form if wait.rules.may_have_run else decision.form,
+            wait=wait,
+            form_is_known=form_is_known or wait.rules.may_have_run,
+        )
+        if note is not None:
+            return note + _NOT_AGAIN_NOTE if wait.rules.may_have_run else note
+        tool = self.stack_binding.tool(state, call)
+        assert tool is not None  # noqa: S101 - a missing tool makes an approval void
+        note = _why_edit_is_forbidden(wait, decision)
+        decision = _with_secrets(wait, decision)
+        note = note or _why_arguments_do_not_fit(tool, call, decision)
+        if note is None:
+            return None
+        note = scrubbed(note, decision.arguments or "{}", wait.secrets)
+        return f"{note} {_PLAIN_APPROVAL_NOTE}"
 
     def _without_missing_frames(self, state: RunState) -> RunState:
         """Return the run without frames that can only end, since their agents are gone.
@@ -255,6 +278,14 @@ class ArrivalReducer:
         if tool is not None:
             wait = replace(wait, continues=tool.continues, cancels=tool.cancels)
         return CallParked(call_id=call.id, wait=wait)
+
+
+def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
+    if not wait.rules.judges_text:
+        return SuspensionEnded(wait_id=wait.id)
+    from continuations.engine.text_waits import event_of_decision  # noqa: PLC0415 - rarely needed
+
+    return event_of_decision(wait, decision)
 
 
 def _expiry_event(call: CallRow, wait: Wait, decision: Decision) -> CallEvent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
+    from continuations.engine.drift_rows import DriftRow
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # A process that only decides should start fast. The methods import what they need.
 # ruff: noqa: PLC0415
+
+NOT_GIVEN: Any = object()
 
 
 class AsyncCatalog(RunnerParts):
@@ -108,6 +111,46 @@ class AsyncCatalog(RunnerParts):
             agent=agent, status=status, label=label, after=after
         )
         return Flattened(list_runs(self._objects, chosen))
+
+    def drift(
+        self, *, context: Any = NOT_GIVEN, after: str = ""
+    ) -> AsyncIterator[DriftRow]:
+        """Iterate over all live runs, with what this code would do with each of them.
+
+        Nothing is written, and no model and no tool is called. The rules are those of
+        `resume`. A row names each approved call that would wait again, and each error
+        that `resume` would raise. Call it before a deployment, with the new code and
+        the store of the old code.
+
+        Functions of approval policies are called for calls that were accepted and have
+        not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
+        run that ended is left out, and so is a run that an older release started and
+        that is not in the index of runs.
+
+        Each row costs a listing and the reads of one resume. At most 20 runs are in
+        memory at a time.
+
+        Args:
+            context: Your object for the tools, as for `resume`. Its type is checked if
+                it is given.
+            after: Return only runs whose id sorts after this one.
+
+        Returns:
+            An asynchronous iterator over a row of each run, by run id.
+
+        Raises:
+            InvalidInput: The runner has no agents, or an argument is invalid.
+            InvalidId: `after` is not a run id.
+            StoreError: The store failed; raised during the iteration.
+        """
+        from continuations.ledger import layout
+
+        run_id = layout.check_run_id(after) if after != "" else ""
+        check = self._worker_factory.make_drift_check(
+            self._run_options(None if context is NOT_GIVEN else context, None),
+            checks_context=context is not NOT_GIVEN,
+        )
+        return Flattened(check.rows(run_id))
 
     def history(self, run_id: str, *, after: int = 0) -> AsyncIterator[RunVersion]:
         """Iterate over the versions of a run, the oldest first.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
+from continuations.core.actions import CheckCall
 from continuations.core.call_events import ApprovalRequested, CallAccepted, CallInvalid
 from continuations.core.decisions import Deny
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
 from continuations.engine.model_turn import enabled_tools, is_enabled
 from continuations.engine.rule_approvals import ExaminedCall
-from continuations.value_class import dataclass
+from continuations.errors import ModelError
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
     from continuations.engine.admission import Admission
+    from continuations.engine.call_checks import CallChecks
     from continuations.engine.guarded_calls import GuardedCall
+    from continuations.engine.guardrail_agents import GuardrailAgents
     from continuations.engine.ports import Ports
     from continuations.engine.rule_approvals import RuleApprovals
     from continuations.engine.stack_binding import StackBinding
@@ -42,9 +46,15 @@ class CallExaminer:
     rules: RuleApprovals
     context: Any
     max_depth: int | None
+    checks: CallChecks
 
-    async def examine(self, state: RunState, call_id: str) -> Event:
+    async def examine(
+        self, state: RunState, call_id: str, agents: GuardrailAgents | None = None
+    ) -> Event | None:
         """Find a proposed call's tool, validate its arguments and ask its policy.
+
+        With `agents`, the agents that check the call are asked; raises their
+        `ModelError`. Otherwise their check must have been made: `None` if it was not.
 
         The hook and the guardrails of the agent come before the policy: what is
         approved is what runs. A call does not run if its tool's validation, its policy,
@@ -52,6 +62,11 @@ class CallExaminer:
         """
         call = state.calls[call_id]
         agent = self.stack_binding.agent(state, call.frame_id)
+        guardrails = agent.guardrails
+        if agents is None and guardrails and guardrails.asks_agents_about_calls:
+            check = CheckCall(call.frame_id, call_id)
+            is_made = self.checks.is_made(check)
+            return self.checks.take_result(check) if is_made else None
         tool = agent.get_tool(call.tool)
         if tool is None or not await is_enabled(tool, self.context):
             offered = await enabled_tools(agent, self.context)
@@ -66,14 +81,14 @@ class CallExaminer:
         try:
             arguments = tool.effective_arguments(call.raw_arguments)
             if agent.hooks is not None or agent.guardrails is not None:
-                guarded = self.guarded(state, call, agent)
+                guarded = self.guarded(state, call, agent, agents)
                 checked = await guarded.checked(tool, arguments)
                 if isinstance(checked, CallInvalid):
                     return checked
                 arguments, trip = checked.arguments, checked.trip
             verdict = await tool.needs_approval(arguments)
         except BaseException as error:
-            if callables.is_task_cancellation(error):
+            if callables.is_task_cancellation(error) or isinstance(error, ModelError):
                 raise
             call_failures.log_error(state, call, "was not executed", error)
             return call_failures.rejection_for_error(call, error)
@@ -147,32 +162,48 @@ class CallExaminer:
     # Guardrails ---------------------------------------------------------------
 
     def guarded(
-        self, state: RunState, call: CallRow, agent: AgentProtocol
+        self,
+        state: RunState,
+        call: CallRow,
+        agent: AgentProtocol,
+        agents: GuardrailAgents | None = None,
     ) -> GuardedCall:
         """Return the hooks and guardrails of an agent for one of its calls."""
         from continuations.engine.guarded_calls import GuardedCall  # noqa: PLC0415 - few agents have one
 
-        return GuardedCall(state, call, agent, self.context)
+        return GuardedCall(state, call, agent, self.context, agents)
 
     async def guarded_again(
-        self, state: RunState, call: CallRow
-    ) -> ApprovalRequested | CallInvalid | None:
+        self, state: RunState, call: CallRow, agents: GuardrailAgents | None = None
+    ) -> Event | CheckCall | None:
         """Ask the guardrails about a ready call that another process accepted.
 
         Its code may have had no guardrail, or a person edited the arguments. A person
         who approves answers a guardrail that asks, and not one that refuses. A call
-        that began before is not asked about again.
+        that began before is not asked about again. `agents` is as in `examine`, with a
+        `CheckCall` for a check that was not made.
         """
         is_approved = call.approved_digest is not None
-        if call.attempts or call.stage or call.id in self.admission.examined_ids:
+        was_asked = (
+            call.id in self.admission.examined_ids or call.id in self.checks.guarded_ids
+        )
+        if call.attempts or call.stage or was_asked:
             return None
         agent = self.stack_binding.agent(state, call.frame_id)
         if agent.guardrails is None or not agent.guardrails.tools:
             return None
-        if not is_approved:  # else a later approval may bring other arguments
-            self.admission.examined_ids.add(call.id)
+        if agents is None and agent.guardrails.asks_agents_about_calls:
+            check = CheckCall(call.frame_id, call.id, before_start=True)
+            is_made = self.checks.is_made(check)
+            return self.checks.take_result(check) if is_made else check
+        if not is_approved and agents is None:
+            # Not for an approved call: a later approval may bring other arguments.
+            self.checks.guarded_ids.add(call.id)
         arguments = call.arguments or "{}"
-        checked = await self.guarded(state, call, agent).guarded(arguments)
+        guarded = replace(
+            self.guarded(state, call, agent, agents), is_answered=is_approved
+        )
+        checked = await guarded.guarded(arguments)
         if isinstance(checked, CallInvalid):
             return checked
         if checked.trip is None or is_approved:

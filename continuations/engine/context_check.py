@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.prices import Prices
     from continuations.core.run import RunRow
-    from continuations.engine.run_options import RunOptions
-    from continuations.engine.worker_options import WorkerOptions
-
-
-def check_can_continue(
-    run: RunRow, root: AgentProtocol, run_options: RunOptions, options: WorkerOptions
-) -> None:
-    """Raise `InvalidInput` if this process cannot continue a run.
-
-    The application's object has another type, or the run has a budget in money, and a
-    price is missing (`PriceUnknown`).
-    """
-    check_context(run_options.context, root, options.context_type, run.id)
-    check_run_prices(run, options.prices, root)
 
 
 def check_run_prices(run: RunRow, prices: Prices | None, root: AgentProtocol) -> None:

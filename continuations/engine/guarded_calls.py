@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.guardrails import Tripped
@@ -17,6 +17,7 @@ from continuations.core import jsontext
 from continuations.core.call_events import CallInvalid, CallRaised, CallReturned
 from continuations.core.denials import TRIPPED_CODE
 from continuations.core.run import Failure
+from continuations.core.secret_arguments import masked_json
 from continuations.core.state import frame_path
 from continuations.engine import call_failures
 from continuations.engine.hook_calls import HookProblem, call_hook
@@ -24,10 +25,12 @@ from continuations.engine.trip_texts import failure_text, new_trip
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from continuations.authoring.guardrails import Guardrail
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
+    from continuations.engine.guardrail_agents import GuardrailAgents
 
 # The code of a call that a hook held back.
 HOOK_CODE = "hook"
@@ -54,6 +57,10 @@ class GuardedCall:
     call: CallRow
     agent: AgentProtocol
     context: Any
+    # Asks the guardrails that are agents; `None` if all are functions.
+    agents: GuardrailAgents | None = None
+    # Whether a person answered the guardrails that ask.
+    is_answered: bool = False
 
     async def checked(
         self, tool: ToolProtocol, arguments: str
@@ -81,11 +88,10 @@ class GuardedCall:
         asking: Trip | None = None
         for guardrail in guardrails.of_stage("tool") if guardrails is not None else ():
             name = guardrail.name or ""
+            if guardrail.on_trip == "ask" and (self.is_answered or asking is not None):
+                continue
             try:
-                check: Any = guardrail.check
-                tripped: Tripped | None = await call_hook(
-                    check, self._info(arguments), (Tripped,), who=self._who(name)
-                )
+                tripped = await self._asked(guardrail, arguments)
             except HookProblem as problem:
                 reason = f"the guardrail {name} {problem}."
                 return call_failures.rejection(self.call, HOOK_CODE, reason)
@@ -94,8 +100,25 @@ class GuardedCall:
             trip = new_trip(self._path, self.call.frame_id, name, "tool", tripped)
             if guardrail.on_trip != "ask":
                 return self._refused(trip, fails=guardrail.on_trip == "fail")
-            asking = asking or trip
+            asking = trip
         return CheckedCall(arguments=arguments, trip=asking)
+
+    async def _asked(self, guardrail: Guardrail, arguments: str) -> Tripped | None:
+        """Ask one guardrail; raises `HookProblem`, and `ModelError` for an agent."""
+        who = self._who(guardrail.name or "")
+        if guardrail.agent is None:
+            check: Any = guardrail.check
+            tripped: Tripped | None = await call_hook(
+                check, self._info(arguments), (Tripped,), who=who
+            )
+            return tripped
+        assert self.agents is not None  # noqa: S101 - the examination waits for it
+        tool = self.agent.get_tool(self.call.tool)
+        secrets = () if tool is None else tool.secrets
+        shown = jsontext.parse(masked_json(arguments, secrets))
+        text = jsontext.canonical({"tool": self.call.tool, "arguments": shown})
+        asked = cast("AgentProtocol", guardrail.agent)
+        return await self.agents.ask(asked, text, who)
 
     def _refused(self, trip: Trip, *, fails: bool) -> CallInvalid:
         failure = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.authoring.agent_options import copy_settings
-from continuations.authoring.errors import OutputInvalid
 from continuations.authoring.guardrails import Guardrail, Tripped
 from continuations.authoring.hooks import (
     ChangeReply,
@@ -16,17 +14,26 @@ from continuations.authoring.hooks import (
     ReplyInfo,
     TurnInfo,
 )
-from continuations.core import jsontext, output_retries
+from continuations.core import output_retries
 from continuations.core.denials import TRIPPED_CODE
-from continuations.core.events import TurnRefused
-from continuations.core.messages import MalformedMessage, Message, user_message
-from continuations.core.model_protocol import ModelReply, ModelRequest
+from continuations.core.events import InputHeld, TurnRefused
+from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, input_digest
+from continuations.core.messages import Message, user_message
 from continuations.core.state import frame_path
+from continuations.core.tool_messages import is_incomplete
 from continuations.core.usage import Usage
+from continuations.engine.guardrail_agents import GuardrailAgents
 from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
-from continuations.engine.new_run import with_instructions
+from continuations.engine.hook_changes import (
+    OF_HOOK,
+    added_messages,
+    changed_settings,
+    check_reply_change,
+    with_text,
+)
+from continuations.engine.text_waits import new_text_wait
 from continuations.engine.trip_texts import failure_text, new_trip
-from continuations.errors import InvalidInput, ModelError
+from continuations.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +42,16 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.events import ModelDelayed, ModelReplied
     from continuations.core.frames import FrameRow
+    from continuations.core.model_protocol import ModelRequest
     from continuations.core.state import RunState
     from continuations.core.trips import GuardrailStage, Trip
+    from continuations.core.waits import Wait
     from continuations.engine.model_registry import ModelRegistry
+    from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
 
 # The code of an agent that ends because a hook refused its reply.
 REFUSED_CODE = "refused"
-# The metadata of messages that are not of a user: a compaction need not keep them.
-_OF_HOOK = '{"from":"hook"}'
-_ADDED_ROLES = ("user", "system", "developer")
 
 
 class GuardedTurn:
@@ -52,7 +59,6 @@ class GuardedTurn:
 
     Attributes:
         added: The messages that `before_model` added to the request.
-        usage: The cost of guardrails that are agents.
     """
 
     def __init__(
@@ -63,22 +69,30 @@ class GuardedTurn:
         model_registry: ModelRegistry,
         run_options: RunOptions,
         may_request: Callable[[], bool],
+        ports: Ports,
     ) -> None:
         self.added: tuple[Message, ...] = ()
-        self.usage = Usage()
         self._state = state
         self._frame = frame
         self._agent = agent
-        self._model_registry = model_registry
         self._run_options = run_options
-        self._may_request = may_request
+        self._ports = ports
+        self._agents = GuardrailAgents(
+            state.run.id, model_registry, run_options, may_request
+        )
         self._path = frame_path(state, frame.id)
+
+    @property
+    def usage(self) -> Usage:
+        """The cost of guardrails that are agents."""
+        return self._agents.usage
 
     # Before the request -------------------------------------------------------
 
-    async def refused_input(self) -> TurnRefused | None:
-        """Return the end of a frame whose new input a guardrail refuses, or `None`.
+    async def refused_input(self) -> TurnRefused | InputHeld | None:
+        """Return the end, or the wait, of a frame whose new input a guardrail refuses.
 
+        A guardrail that asks is not asked about an input that a person accepted.
         Raises `HookFailed`, and the `ModelError` of a guardrail that is an agent.
         """
         guardrails = self._agent.guardrails
@@ -87,16 +101,24 @@ class GuardedTurn:
         text = new_input(self._frame, self._state.logs[self._frame.id].messages)
         if text is None:
             return None
-        trip = await self._first_trip("input", self._turn_info(text), text)
-        if trip is None:
+        digest = input_digest(self._state.run, self._frame.id, text)
+        is_accepted = self._frame.accepted_input == digest
+        tripped = await self._first_trip(
+            "input", self._turn_info(text), text, asks=not is_accepted
+        )
+        if tripped is None:
             return None
+        guardrail, trip = tripped
+        if guardrail.on_trip == "ask":
+            wait = self._wait(guardrail, trip, text)
+            return InputHeld(wait=wait, usage=self.usage, trip=trip)
         return TurnRefused(
             frame_id=self._frame.id,
             code=TRIPPED_CODE,
-            content=failure_text(trip[1], "the input"),
-            message=_note("(This message was refused.)"),
+            content=failure_text(trip, "the input"),
+            message=REFUSED_INPUT,
             usage=self.usage,
-            trip=trip[1],
+            trip=trip,
         )
 
     async def changed(self, request: ModelRequest) -> ModelRequest:
@@ -115,11 +137,11 @@ class GuardedTurn:
             )
             if change is None:
                 return request
-            added = _added_messages(change)
+            added = added_messages(change)
             # They are stored already if a pending reply to them was lost.
             if messages[len(messages) - len(added) :] != added:
                 self.added = added
-            settings = _changed_settings(change)
+            settings = changed_settings(change)
         except HookProblem as problem:
             raise self._error("before_model", problem) from problem
         return replace(
@@ -180,17 +202,17 @@ class GuardedTurn:
                 (ChangeReply, RefuseReply, Continue),
                 who=self._who("after_model"),
             )
-            _check_reply_change(change, info)
+            check_reply_change(change, info)
         except HookProblem as problem:
             raise self._error("after_model", problem) from problem
         match change:
             case ChangeReply(text=text):
-                message = _with_text(event.message, text)
+                message = with_text(event.message, text)
                 return replace(event, message=message, output_error=check(message))
             case RefuseReply(reason=reason):
                 return self._refused(event, reason, REFUSED_CODE, retries=True)
             case Continue(text=text):
-                following = user_message(text).with_metadata(_OF_HOOK)
+                following = user_message(text).with_metadata(OF_HOOK)
                 return replace(event, output_error=None, next_message=following)
             case _:
                 return event
@@ -202,10 +224,15 @@ class GuardedTurn:
             return event
         text = event.message.content
         info = replace(self._reply_info(event), output=self._agent.parse_output(text))
-        tripped = await self._first_trip("output", info, text)
+        # A reply that was cut off is no output, whatever a person says.
+        asks = not is_incomplete(event)
+        tripped = await self._first_trip("output", info, text, asks=asks)
         if tripped is None:
             return event
         guardrail, trip = tripped
+        if guardrail.on_trip == "ask":
+            wait = self._wait(guardrail, trip, text)
+            return replace(event, trip=trip, wait=wait)
         refused = self._refused(
             event,
             failure_text(trip, "the output"),
@@ -222,7 +249,7 @@ class GuardedTurn:
         count = output_retries.count_retries(self._frame, messages)
         return replace(
             event,
-            message=_note("(This reply was withheld.)"),
+            message=WITHHELD_REPLY,
             finish_reason="stop",
             output_error=reason,
             error_code=code,
@@ -245,10 +272,23 @@ class GuardedTurn:
     # Guardrails ---------------------------------------------------------------
 
     async def _first_trip(
-        self, stage: GuardrailStage, info: TurnInfo | ReplyInfo, text: str
+        self,
+        stage: GuardrailStage,
+        info: TurnInfo | ReplyInfo,
+        text: str,
+        *,
+        asks: bool,
     ) -> tuple[Guardrail, Trip] | None:
+        """Return the first guardrail that refuses a text, or else that asks about it.
+
+        Without `asks`, the guardrails that ask are left out.
+        """
         guardrails = self._agent.guardrails
+        asking: tuple[Guardrail, Trip] | None = None
         for guardrail in guardrails.of_stage(stage) if guardrails is not None else ():
+            may_only_ask = guardrail.on_trip == "ask"
+            if may_only_ask and (asking is not None or not asks):
+                continue
             name = guardrail.name or ""
             try:
                 tripped = await self._asked(guardrail, info, text)
@@ -256,8 +296,15 @@ class GuardedTurn:
                 raise self._error(f"guardrail {name}", problem) from problem
             if tripped is not None:
                 trip = new_trip(self._path, self._frame.id, name, stage, tripped)
-                return guardrail, trip
-        return None
+                if not may_only_ask:
+                    return guardrail, trip
+                asking = guardrail, trip
+        return asking
+
+    def _wait(self, guardrail: Guardrail, trip: Trip, text: str) -> Wait:
+        return new_text_wait(
+            self._state, self._frame, guardrail.approval, trip, text, self._ports
+        )
 
     async def _asked(
         self, guardrail: Guardrail, info: TurnInfo | ReplyInfo, text: str
@@ -267,43 +314,8 @@ class GuardedTurn:
             who = self._who(guardrail.name or "")
             tripped: Tripped | None = await call_hook(check, info, (Tripped,), who=who)
             return tripped
-        return await self._asked_agent(cast("AgentProtocol", guardrail.agent), text)
-
-    async def _asked_agent(self, agent: AgentProtocol, text: str) -> Tripped | None:
-        """Let an agent check a text, with one request; raises `HookProblem`."""
-        context = self._run_options.context
-
-        async def instructions(_: object) -> str:
-            return await agent.make_instructions(text, context)
-
-        system = await call_hook(instructions, text, (str,), who=self._who(agent.name))
-        request = ModelRequest(
-            messages=with_instructions((user_message(text),), system or ""),
-            output_schema=agent.output_schema,
-            settings=agent.settings,
-            agent=agent.name,
-            run_id=self._state.run.id,
-            prices=self._model_registry.prices,
-        )
-        reply = await self._model_registry.get_reply(
-            agent,
-            request,
-            self._run_options.should_pause,
-            may_request=self._may_request,
-        )
-        self.usage += reply.usage
-        if not isinstance(reply, ModelReply):
-            msg = "gives its reply later, and a guardrail must reply at once"
-            raise HookProblem(msg)
-        try:
-            verdict: Any = agent.parse_output(reply.message.content)
-        except OutputInvalid:
-            msg = "replied with an output that does not fit its output_type"
-            raise HookProblem(msg) from None
-        fields = jsontext.as_object(verdict)
-        tripped = verdict.tripped if fields is None else fields["tripped"]
-        reason = verdict.reason if fields is None else fields["reason"]
-        return Tripped(str(reason)) if tripped else None
+        asked = cast("AgentProtocol", guardrail.agent)
+        return await self._agents.ask(asked, text, self._who(asked.name))
 
     # Errors -------------------------------------------------------------------
 
@@ -331,7 +343,7 @@ def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
         return None
     texts: list[str] = []
     for message in reversed(messages):
-        if message.metadata_json == _OF_HOOK:
+        if message.metadata_json == OF_HOOK:
             continue
         if message.role != "user":
             break
@@ -339,60 +351,3 @@ def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
     if not texts and frame.turns:
         return None
     return "\n\n".join(reversed(texts))
-
-
-def _added_messages(change: ChangeRequest) -> tuple[Message, ...]:
-    """Return the messages of a change; raises `HookProblem`."""
-    if type(change.messages) not in (list, tuple):
-        msg = "returned ChangeRequest with messages that are no list"
-        raise HookProblem(msg)
-    added: list[Message] = []
-    for item in change.messages:
-        try:
-            made = (
-                user_message(item)
-                if isinstance(item, str)
-                else Message.from_mapping(item)
-            )
-        except (MalformedMessage, jsontext.NotJson, TypeError, ValueError) as error:
-            msg = "returned a message that is no chat message"
-            raise HookProblem(msg) from error
-        if made.role not in _ADDED_ROLES:
-            msg = (
-                f"returned a message with the role {made.role}, and only user, system "
-                "and developer messages can be added"
-            )
-            raise HookProblem(msg)
-        added.append(made.with_metadata(_OF_HOOK))
-    return tuple(added)
-
-
-def _changed_settings(change: ChangeRequest) -> dict[str, Any]:
-    try:
-        return dict(copy_settings("", change.settings))
-    except InvalidInput as error:
-        msg = f"returned invalid settings ({str(error).removeprefix('agent : ')})"
-        raise HookProblem(msg) from error
-
-
-def _check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
-    """Raise `HookProblem` if a reply cannot be changed in this way."""
-    text: object = getattr(change, "text", getattr(change, "reason", ""))
-    if not isinstance(text, str):
-        msg = f"returned {type(change).__name__} without a text"
-        raise HookProblem(msg)
-    if isinstance(change, Continue) and not info.is_final:
-        msg = "returned Continue for a reply with calls"
-        raise HookProblem(msg)
-
-
-def _note(text: str) -> Message:
-    return Message.from_mapping({"role": "assistant", "content": text})
-
-
-def _with_text(message: Message, text: str) -> Message:
-    """Return a reply with another text and the same calls, without other fields."""
-    data: dict[str, Any] = {"role": "assistant", "content": text}
-    if message.tool_call_ids:
-        data["tool_calls"] = message.data["tool_calls"]
-    return Message.from_mapping(data)

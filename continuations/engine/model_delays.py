@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core.actions import AskModel
+from continuations.core.actions import AskModel, CheckCall
 from continuations.core.events import ModelDelayed, ModelFailed
 from continuations.core.run import Failure
 from continuations.core.state import frame_path
@@ -51,7 +51,7 @@ class ModelGaveUp(ModelError):
 
 def refused_turn(action: Action, error: ModelError) -> ModelFailed:
     """Return the event of a request whose error ends the work of this worker."""
-    assert isinstance(action, AskModel)  # noqa: S101 - no other action raises it
+    assert isinstance(action, AskModel | CheckCall)  # noqa: S101 - no other action raises it
     return ModelFailed(
         frame_id=action.frame_id,
         error=None if isinstance(error, ModelGaveUp) else _shortened(str(error)),

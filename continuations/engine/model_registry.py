@@ -180,15 +180,8 @@ class ModelRegistry:
     async def _request_once(
         self, agent: AskedAgent, request: ModelRequest, pending_reply: str | None
     ) -> ModelAnswer:
-        model: Any = self._model_of(agent, request)
+        model: Any = self.model_of(agent, request.run_id, pending_reply)
         can_poll = hasattr(model, "poll")
-        if pending_reply is not None and not can_poll:
-            msg = (
-                f"run {request.run_id}: agent {agent.name!r} waits for a pending reply,"
-                " and its model has no method poll(). Restore the model, then resume "
-                "the run."
-            )
-            raise ModelError(msg, run_id=request.run_id)
         try:
             answer = (
                 await model.reply(request)
@@ -217,20 +210,35 @@ class ModelRegistry:
         )
         raise ModelError(msg, run_id=request.run_id)
 
-    def _model_of(self, agent: AskedAgent, request: ModelRequest) -> Model:
-        if agent.model is None:
+    def model_of(
+        self, agent: AskedAgent, run_id: str, pending_reply: str | None
+    ) -> Model:
+        """Return the model that an agent asks; nothing is sent.
+
+        Raises `ModelError` if the agent has no model, or if the model cannot be asked
+        for the pending reply.
+        """
+        model = agent.model
+        if model is None:
             msg = (
-                f"run {request.run_id}: agent {agent.name!r} has no model. Pass "
+                f"run {run_id}: agent {agent.name!r} has no model. Pass "
                 'Agent(..., model="gpt-5-mini"), then resume the run.'
             )
-            raise ModelError(msg, run_id=request.run_id)
-        if not isinstance(agent.model, str):
-            return agent.model
-        if agent.model not in self._by_name:
-            from continuations.models.openai_chat import OpenAIChat  # noqa: PLC0415 - only when a model is asked
+            raise ModelError(msg, run_id=run_id)
+        if isinstance(model, str):
+            if model not in self._by_name:
+                from continuations.models.openai_chat import OpenAIChat  # noqa: PLC0415 - only when a model is asked
 
-            self._by_name[agent.model] = OpenAIChat(agent.model)
-        return self._by_name[agent.model]
+                self._by_name[model] = OpenAIChat(model)
+            model = self._by_name[model]
+        if pending_reply is not None and not hasattr(model, "poll"):
+            msg = (
+                f"run {run_id}: agent {agent.name!r} waits for a pending reply,"
+                " and its model has no method poll(). Restore the model, then resume "
+                "the run."
+            )
+            raise ModelError(msg, run_id=run_id)
+        return model
 
 
 async def _may_ask_again(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.events import ModelDelayed, TurnRefused
+    from continuations.core.events import InputHeld, ModelDelayed, TurnRefused
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.model_protocol import DeltaListener
@@ -54,7 +54,7 @@ class ModelTurn:
 
     async def ask(
         self, state: RunState, frame: FrameRow, agent: AgentProtocol, fence: int
-    ) -> ModelReplied | ModelDelayed | TurnRefused:
+    ) -> ModelReplied | ModelDelayed | TurnRefused | InputHeld:
         """Ask a frame's model, or poll its pending reply, behind the current gate.
 
         Raises `ModelError` and `TranscriptInvalid`.
@@ -90,6 +90,7 @@ class ModelTurn:
             self.model_registry,
             self.run_options,
             lambda: gate.is_open,
+            self.ports,
         )
 
     def _listener(
@@ -104,7 +105,7 @@ class ModelTurn:
         agent: AgentProtocol,
         guarded: GuardedTurn | None,
         fence: int,
-    ) -> ModelReplied | ModelDelayed | TurnRefused:
+    ) -> ModelReplied | ModelDelayed | TurnRefused | InputHeld:
         log = state.logs[frame.id]
         _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context)

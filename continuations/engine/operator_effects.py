@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.actions import AskModel, RunTool
+from continuations.core.actions import AskModel, CheckCall, RunTool
 from continuations.core.call_cancellation import open_calls_below
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started, Unknown
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.reducer import advance
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.engine.call_checks import is_possible
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -96,5 +97,7 @@ def _is_void(state: RunState, action: Action) -> bool:
         return action.frame_id not in state.frames or (
             action.frame_id == ROOT_FRAME_ID and state.run.holds_root
         )
+    if isinstance(action, CheckCall):
+        return not is_possible(state, action)
     call = state.calls.get(action.call_id)
     return call is None or not isinstance(call.state, Started | Unknown)

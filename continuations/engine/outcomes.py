@@ -134,7 +134,7 @@ def _parse_output(run_id: str, agent: AgentProtocol | None, text: str) -> Any:
             f"run {run_id} has an output, but that output does not fit the output_type "
             f"of agent {agent.name!r} any more. Read the text with look(run_id).output."
         )
-        raise AgentChanged(msg, run_id=run_id) from error
+        raise AgentChanged(msg, run_id=run_id, change="output") from error
 
 
 def reply_of(

@@ -17,6 +17,7 @@ from continuations.core.call_events import (
     Reopened,
 )
 from continuations.core.decisions import Answer, Deny, Fail
+from continuations.core.state import frame_path
 from continuations.core.waits import next_known_wait_ulid
 from continuations.engine.call_waits import (
     parked_wait,
@@ -123,14 +124,7 @@ class ParkedCalls:
             value = jsontext.parse(answer_json)
             text = value if isinstance(value, str) else answer_json
             return Answered(call_id=call.id, content=text)
-        tool = self.stack_binding.unchanged_tool(state, call)
-        if not tool.continues:
-            msg = (
-                f"run {state.run.id}: call {call.id} has its answer, and tool "
-                f"{call.tool!r} has no on_answer function any more. Nothing ran. "
-                "Resume with the code that the call was made for, or cancel the run."
-            )
-            raise AgentChanged(msg, run_id=state.run.id)
+        tool = self.answered_tool(state, call)
         try:
             tool.check_answer(answer_json)
         except ArgumentsInvalid as error:
@@ -138,6 +132,19 @@ class ParkedCalls:
             renewed = self._renewed(state, call, wait, note, keeps_times=was_sent)
             return Reopened(call_id=call.id, wait=renewed)
         return AnswerReceived(call_id=call.id, answer=answer_json)
+
+    def answered_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
+        """Return the tool whose function gets an answer; raises `AgentChanged`."""
+        tool = self.stack_binding.unchanged_tool(state, call)
+        if tool.continues:
+            return tool
+        msg = (
+            f"run {state.run.id}: call {call.id} has its answer, and tool "
+            f"{call.tool!r} has no on_answer function any more. Nothing ran. "
+            "Resume with the code that the call was made for, or cancel the run."
+        )
+        path = (*frame_path(state, call.frame_id), call.tool)
+        raise AgentChanged(msg, run_id=state.run.id, path=path)
 
     def _renewed(
         self,

@@ -12,7 +12,7 @@ from continuations.authoring.errors import (
     ResultNotSerializable,
 )
 from continuations.authoring.tool_waits import ToolWait
-from continuations.core.actions import AskModel, VerifyOutcome
+from continuations.core.actions import AskModel, CheckCall, VerifyOutcome
 from continuations.core.call_events import (
     Answered,
     CallParked,
@@ -23,9 +23,12 @@ from continuations.core.call_events import (
     Unverified,
 )
 from continuations.core.decisions import Approve
+from continuations.core.events import CheckPaid
 from continuations.core.messages import user_message
+from continuations.core.usage import Usage
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
+from continuations.engine.call_checks import CallChecks, is_possible
 from continuations.engine.call_examination import CallExaminer
 from continuations.engine.model_turn import ModelTurn
 from continuations.engine.new_run import with_instructions
@@ -36,7 +39,7 @@ from continuations.engine.rule_approvals import (
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import context_of_call
-from continuations.errors import AgentChanged
+from continuations.errors import AgentChanged, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.actions import RunTool
+    from continuations.core.actions import Launched
     from continuations.core.calls import CallRow
     from continuations.core.events import Event
     from continuations.core.state import RunState
@@ -80,6 +83,9 @@ class Performer:
     _admission: Admission = field(init=False)
     _examiner: CallExaminer = field(init=False)
 
+    # The calls that agents check.
+    checks: CallChecks = field(init=False, default_factory=CallChecks)
+
     def __post_init__(self) -> None:
         """Make the checks before every call and before every turn."""
         self.suspend_checks = SuspendChecks(self.stack_binding, self.ports)
@@ -91,23 +97,59 @@ class Performer:
             self.rules,
             self.run_options.context,
             self.max_depth,
+            self.checks,
         )
 
     # Local actions -----------------------------------------------------------
 
-    async def examine(self, state: RunState, call_id: str) -> Event:
-        """Return the event of a proposed call; see `CallExaminer`."""
+    async def examine(self, state: RunState, call_id: str) -> Event | None:
+        """Return the event of a proposed call; see `CallExaminer`.
+
+        `None`: agents must check the call first; see `checks`.
+        """
         return await self._examiner.examine(state, call_id)
 
-    async def start_event(self, state: RunState, call_id: str) -> Event:
+    async def _check_call(self, state: RunState, check: CheckCall) -> CheckPaid:
+        """Ask the agents that check a call; raises `ModelError`."""
+        if not is_possible(state, check):
+            self.checks.put_result(check, None)
+            return CheckPaid(Usage())
+        from continuations.engine.guarded_turn import add_cost  # noqa: PLC0415 - few agents have one
+        from continuations.engine.guardrail_agents import GuardrailAgents  # noqa: PLC0415
+
+        gate = current_gate()
+        agents = GuardrailAgents(
+            state.run.id,
+            self.model_registry,
+            self.run_options,
+            lambda: gate.is_open,
+        )
+        examiner, call = self._examiner, state.calls[check.call_id]
+        try:
+            event = (
+                await examiner.guarded_again(state, call, agents)
+                if check.before_start
+                else await examiner.examine(state, call.id, agents)
+            )
+        except ModelError as error:
+            add_cost(error, agents.usage)
+            raise
+        assert type(event) is not CheckCall  # noqa: S101 - the agents were asked
+        self.checks.put_result(check, event)
+        return CheckPaid(agents.usage)
+
+    async def start_event(self, state: RunState, call_id: str) -> Event | None:
         """Return the event that records the start of a ready call or its sub-agent.
 
-        If the call may not begin, it is the event that holds the call back. A sub-agent
-        whose instructions function raises does not start.
+        `None`: agents must check the call first; see `checks`. If the call may not
+        begin, it is the event that holds the call back. A sub-agent whose instructions
+        function raises does not start.
         """
         call = state.calls[call_id]
         try:
-            held: Event | None = await self._examiner.guarded_again(state, call)
+            held: Event | CheckCall | None = await self._examiner.guarded_again(
+                state, call
+            )
             held = held or await self._admission.hold(state, call)
         except AgentChanged:
             raise
@@ -120,7 +162,7 @@ class Performer:
             note = f"The approval policy raised {type(error).__name__}."
             held = self._admission.ask_again(state, call, note)
         if held is not None:
-            return held
+            return held if type(held) is not CheckCall else None
         tool = self.stack_binding.unchanged_tool(state, call)
         agent = tool.sub_agent
         if agent is None:
@@ -143,16 +185,16 @@ class Performer:
 
     # Actions on the outside world --------------------------------------------
 
-    async def perform(
-        self, action: AskModel | RunTool | VerifyOutcome, state: RunState, fence: int
-    ) -> Event:
-        """Ask a model, run a tool behind the current gate, or verify a call.
+    async def perform(self, action: Launched, state: RunState, fence: int) -> Event:
+        """Ask a model, run a tool behind the current gate, verify or check a call.
 
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
         is missing or has changed.
         """
         if isinstance(action, AskModel):
             return await self._ask_model(state, action.frame_id, fence)
+        if type(action) is CheckCall:
+            return await self._check_call(state, action)
         call = state.calls[action.call_id]
         if isinstance(action, VerifyOutcome):
             return await self._verify(state, call, fence)

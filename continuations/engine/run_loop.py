@@ -16,7 +16,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core.actions import AskModel, ExamineCall, RecordStart, RunTool
+from continuations.core.actions import (
+    REQUESTS,
+    AskModel,
+    ExamineCall,
+    RecordStart,
+    RunTool,
+)
 from continuations.core.call_events import (
     ApprovalRequested,
     CallAccepted,
@@ -49,7 +55,7 @@ from continuations.ledger.arrivals import Arrivals
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from continuations.core.actions import Action, VerifyOutcome
+    from continuations.core.actions import Action, Launched
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.journal_protocol import Journal
@@ -194,9 +200,11 @@ class RunLoop:
 
         An approval policy is awaited here; models and tools have tasks of their own.
         """
-        while True:
+        applied_any = True
+        while applied_any:
             applied_any = False
             for action in plan(self.state):
+                event: Event | None = None
                 if isinstance(action, ExamineCall) and self._last_refusal is None:
                     event = await self._performer.examine(self.state, action.call_id)
                 elif isinstance(action, RecordStart) and self._may_record_starts:
@@ -205,13 +213,9 @@ class RunLoop:
                     )
                 elif isinstance(action, AskModel) and not self._paused:
                     applied_any |= await self._check_turn(action)
-                    continue
-                else:
-                    continue
-                self._apply(event)
-                applied_any = True
-            if not applied_any:
-                break
+                if event is not None:
+                    self._apply(event)
+                    applied_any = True
         before = self.state
         if not before.run.rests:  # else its reply must be committed first
             self.state = with_inbox_messages(before, self._unread)
@@ -232,8 +236,10 @@ class RunLoop:
             self._apply(event)
         return action.frame_id not in self.state.frames
 
-    def _budget_ends(self, frame_id: str) -> bool:
-        """Return whether no model may be asked any more; then `failure` is set."""
+    def _may_not_ask(self, frame_id: str) -> bool:
+        """Return whether no model may be asked any more; the budget sets `failure`."""
+        if self.model_error or self.look_error:
+            return True
         if self.state.frames[frame_id].pending_reply is not None:
             return self.failure is not None  # it is paid for, so it may be polled
         run = self.state.run
@@ -252,12 +258,10 @@ class RunLoop:
     def _launch_actions(self) -> bool:
         """Launch the actions that may run; return whether one needs a commit first."""
         blocked = False
-        for action in plan(self.state):
+        for action in (*plan(self.state), *self._performer.checks.needed):
             if action in self._actions or isinstance(action, ExamineCall | RecordStart):
                 continue
-            if isinstance(action, AskModel) and (self.model_error or self.look_error):
-                continue
-            if isinstance(action, AskModel) and self._budget_ends(action.frame_id):
+            if isinstance(action, REQUESTS) and self._may_not_ask(action.frame_id):
                 continue
             # A call whose start is recorded must run: else its outcome is unknown.
             if self._paused and not isinstance(action, RunTool):
@@ -270,7 +274,7 @@ class RunLoop:
             self._actions.launch(action, self._perform(action))
         return blocked
 
-    async def _perform(self, action: AskModel | RunTool | VerifyOutcome) -> Event:
+    async def _perform(self, action: Launched) -> Event:
         """Perform an action; raises `CallNotBegun` if it comes too late for the claim.
 
         The claim is checked again here, in the task of the action, or for a tool at

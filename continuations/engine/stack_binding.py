@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import missing_tool_text
+from continuations.core.state import frame_path
 from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
 
@@ -98,7 +99,12 @@ class StackBinding:
             f"{call.tool!r} {change}. This call did not run. "
             "Resume with the code that the call was made for, or cancel the run."
         )
-        raise AgentChanged(msg, run_id=state.run.id)
+        raise AgentChanged(
+            msg,
+            run_id=state.run.id,
+            change="removed" if tool is None else "contract",
+            path=(*frame_path(state, call.frame_id), call.tool),
+        )
 
     def _tool_change(self, state: RunState, call: CallRow) -> str:
         names = [call.tool]
@@ -175,11 +181,13 @@ class StackBinding:
             f"run {state.run.id} was not resumed: {missing_tool_text(agent, tool)}. "
             f"Restore the agent under this name, or {advice}. Nothing was written."
         )
-        return AgentChanged(msg, run_id=state.run.id)
+        path = frame_path(state, frame_id)
+        return AgentChanged(msg, run_id=state.run.id, path=path)
 
     def _missing_root_error(self, state: RunState) -> AgentChanged:
         text = self._agent_registry.missing_root_text(state.run.agent)
-        return AgentChanged(f"run {state.run.id}: {text}", run_id=state.run.id)
+        run = state.run
+        return AgentChanged(f"run {run.id}: {text}", run_id=run.id, path=(run.agent,))
 
 
 def _parent_frame_id(state: RunState, frame_id: str) -> str | None:

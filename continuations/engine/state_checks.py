@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import StateInvalid
+from continuations.core.state import frame_path
 from continuations.errors import AgentChanged, InvalidInput
 
 if TYPE_CHECKING:
@@ -28,13 +29,20 @@ def check_states(state: RunState, find_agent: FindAgent) -> None:
             continue
         agent = find_agent(state, frame.id)
         if agent is not None and agent.state_spec is not None:
-            typed_state(agent, frame.state_json, state.run.id)
+            path = frame_path(state, frame.id)
+            typed_state(agent, frame.state_json, state.run.id, path=path)
 
 
 def typed_state(
-    agent: AgentProtocol, state_json: str, run_id: str | None = None
+    agent: AgentProtocol,
+    state_json: str,
+    run_id: str | None = None,
+    *,
+    path: tuple[str, ...] = (),
 ) -> Any:
     """Return a stored state as a value of the type that an agent declares.
+
+    `path` is the path of the agent's frame, for the error.
 
     Raises:
         InvalidInput: The agent declares no state.
@@ -57,4 +65,4 @@ def typed_state(
             f"type {spec.type_name} ({places}). Nothing ran, and nothing was written. "
             "Resume with a type that fits, or cancel the run."
         )
-        raise AgentChanged(msg, run_id=run_id) from None
+        raise AgentChanged(msg, run_id=run_id, change="state", path=path) from None

@@ -279,7 +279,9 @@ async def resume_async(
         made = {**decisions, **expiries}
         state = _with_decisions(state, made, ArrivalReducer(stack_binding, ports))
         if unpause:
-            state = with_confirmed_reply(without_operator_waits(state, now))
+            state = without_operator_waits(state, now)
+        if unpause or decisions:
+            state = with_confirmed_reply(state)
     if not plan(state):
         return outcome_of(Continuation(state, continuation.version), agent, changes)
     options = RunOptions(context=context)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from continuations.core.call_events import Reopened
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision, Verdict
+from continuations.core.events import SuspensionBegan
 from continuations.core.reducer import advance
 from continuations.core.slots import Slot, after_slot, objection_to
 from continuations.engine import deadlines
@@ -40,7 +41,10 @@ def with_escalated_waits(state: RunState, now: datetime) -> RunState:
         if not isinstance(after, Decision):
             # The row itself changes: there are no slots that say it.
             escalated = replace(after, last_slot=0, notice="opened")
-            state = advance(state, Reopened(call_id=wait.call_id, wait=escalated))
+            reopened = Reopened(call_id=wait.call_id, wait=escalated)
+            of_call = wait.subject == "call"
+            event = reopened if of_call else SuspensionBegan(wait=escalated)
+            state = advance(state, event)
     return state
 
 

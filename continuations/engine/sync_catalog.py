@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine import portal
+from continuations.engine.async_catalog import NOT_GIVEN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
     from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.drift_rows import DriftRow
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
@@ -94,6 +96,37 @@ class Catalog:
         return portal.iterate(
             self.async_runner.runs(agent=agent, status=status, label=label, after=after)
         )
+
+    def drift(self, *, context: Any = NOT_GIVEN, after: str = "") -> Iterator[DriftRow]:
+        """Iterate over all live runs, with what this code would do with each of them.
+
+        Nothing is written, and no model and no tool is called. The rules are those of
+        `resume`. A row names each approved call that would wait again, and each error
+        that `resume` would raise. Call it before a deployment, with the new code and
+        the store of the old code.
+
+        Functions of approval policies are called for calls that were accepted and have
+        not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
+        run that ended is left out, and so is a run that an older release started and
+        that is not in the index of runs.
+
+        Each row costs a listing and the reads of one resume. At most 20 runs are in
+        memory at a time.
+
+        Args:
+            context: Your object for the tools, as for `resume`. Its type is checked if
+                it is given.
+            after: Return only runs whose id sorts after this one.
+
+        Returns:
+            An iterator over a row of each run, by run id.
+
+        Raises:
+            InvalidInput: The runner has no agents, or an argument is invalid.
+            InvalidId: `after` is not a run id.
+            StoreError: The store failed; raised during the iteration.
+        """
+        return portal.iterate(self.async_runner.drift(context=context, after=after))
 
     def history(self, run_id: str, *, after: int = 0) -> Iterator[RunVersion]:
         """Iterate over the versions of a run, the oldest first.

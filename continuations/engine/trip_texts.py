@@ -34,6 +34,11 @@ def failure_text(trip: Trip, subject: str) -> str:
     return f"the guardrail {trip.guardrail} refused {subject}: {trip.reason}"
 
 
+def text_note(trip: Trip) -> str:
+    """Return the note for the person who decides about an input or an output."""
+    return f"The guardrail {trip.guardrail} asks about this {trip.stage}: {trip.reason}"
+
+
 def approval_note(trip: Trip) -> str:
     """Return the note for the person who decides about a call."""
     return f"The guardrail {trip.guardrail} asks for this approval: {trip.reason}"

@@ -7,20 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from continuations.core.operator_waits import with_operator_requests
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import deadlines, readiness, signal_delivery
+from continuations.engine import before_claim, deadlines, readiness, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
-from continuations.engine.context_check import check_can_continue
-from continuations.engine.grant_coverage import with_revocations
-from continuations.engine.inbox_messages import (
-    leaves_messages,
-    with_confirmed_reply,
-    with_next_messages,
-)
+from continuations.engine.inbox_messages import leaves_messages
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import Suspended, outcome_of
@@ -240,9 +232,9 @@ class Worker:
             await journal.ensure_guarded()
             return await ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
-        stack_binding.check_agents(state, arrived.decisions)
-        root = stack_binding.agent(state, ROOT_FRAME_ID)
-        check_can_continue(state.run, root, self.run_options, self.options)
+        before_claim.check_code(
+            state, arrived, stack_binding, self.run_options, self.options
+        )
         reducer = ArrivalReducer(stack_binding, self.ports, self.feed)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)
@@ -251,14 +243,9 @@ class Worker:
                 # waits, not one that finds the run's worker alive after all.
                 await journal.commit(state, progressed=False)
                 return await ender.end_after_attempts(state, attempt - 1)
-        after = reducer.with_interrupted_calls(state, arrived.decisions)
-        before, after = after, with_operator_requests(after, arrived.operator_requests)
-        cancels = before.waits.keys() - after.waits.keys()
-        after = signal_delivery.with_signals(after, arrived.signals)
-        after = reducer.with_decisions(after, arrived.decisions)
-        after = with_revocations(after, arrived.revocations)
-        after = with_next_messages(state, after, arrived.inbox_messages)
-        after = with_confirmed_reply(after)
+        taken_in = before_claim.take_in(state, arrived, reducer)
+        before, after = taken_in.interrupted, taken_in.state
+        cancels = before.waits.keys() - taken_in.operated.waits.keys()
         now = self._store_clock.now()
         ended, moved = await deadlines.pass_slot_deadlines(
             self.objects,

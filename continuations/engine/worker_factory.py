@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.adopter import Adopter
+    from continuations.engine.drift import DriftCheck
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
@@ -159,6 +160,31 @@ class WorkerFactory:
             agent_registry=self._agent_registry,
             ports=self._ports,
             lease=self._options.lease,
+        )
+
+    def make_drift_check(
+        self, run_options: RunOptions, *, checks_context: bool
+    ) -> DriftCheck:
+        """Return the part that predicts what `resume` would do; raises `InvalidInput`.
+
+        A runner without agents predicts nothing.
+        """
+        from continuations.engine.drift import DriftCheck  # noqa: PLC0415 - rarely needed
+
+        if not self._root_agents:
+            msg = (
+                "drift compares stored runs with agents, and this runner has none. "
+                "Pass Runner([agent], ...) with the new code."
+            )
+            raise InvalidInput(msg)
+        return DriftCheck(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            model_registry=self._model_registry,
+            ports=self._ports,
+            run_options=run_options,
+            options=self._options,
+            checks_context=checks_context,
         )
 
     def root_agent(self, name: str | None) -> Agent:

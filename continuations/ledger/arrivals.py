@@ -93,17 +93,20 @@ NO_ARRIVALS = Arrivals()
 
 
 async def read_arrivals(
-    objects: Objects, state: RunState, keys: tuple[str, ...] | None = None
+    objects: Objects,
+    state: RunState,
+    keys: tuple[str, ...] | None = None,
+    *,
+    records: bool = True,
 ) -> Arrivals:
     """Read the arrivals since a version.
-
-    If the slots of a wait end it, and its decision is missing after a crash, the
-    decision is recorded.
 
     Args:
         objects: The store.
         state: The state of that version.
         keys: The keys of all arrivals that may be new; by default they are listed.
+        records: Whether a decision that slots made, and that is missing after a crash,
+            is recorded.
 
     Raises:
         Corrupt: An arrival is damaged, missing, or a decision of another wait.
@@ -125,24 +128,21 @@ async def read_arrivals(
     undecided = state.waits.keys() - digests.keys()
     # The marker of a moved deadline is found by its slot only.
     movable = {key for key, wait in state.waits.items() if wait.rules.is_extendable}
-    slot_keys = _slot_keys(keys, run.id, undecided | movable)
+    slots = _slot_keys(keys, run.id, undecided | movable)
     reads: list[list[Coroutine[Any, Any, Any]]] = [
         list(_decision_reads(objects, state, digests)),
         [read_kept_signal(objects, run.id, number) for number in signal_numbers],
         [_read_listed_message(objects, run.id, number) for number in numbers],
         [read_listed_request(objects, run.id, number) for number in request_numbers],
         [read_cancel_request(objects, run.id)] if cancelled else [],
-        [
-            _follow(objects, state.waits[wait_id], keys_of_wait)
-            for wait_id, keys_of_wait in slot_keys.items()
-        ],
+        [_follow(objects, state.waits[w], keys, records) for w, keys in slots.items()],
     ]
     results = iter(await gather_all(chain.from_iterable(reads)))
     decisions, signals, messages, requests, cancel_requests, waits = (
         [*islice(results, len(group))] for group in reads
     )
     _check_quorums(state, decisions)
-    ended = [each for each in waits if _ends(each, undecided)]
+    ended = [d for d in waits if isinstance(d, Decision) and d.wait_id in undecided]
     return Arrivals(
         decisions={each.wait_id: each for each in (*decisions, *ended) if each},
         followed={each.id: each for each in waits if not isinstance(each, Decision)},
@@ -152,10 +152,6 @@ async def read_arrivals(
         operator_requests=tuple(requests),
         cancel_request=next(iter(cancel_requests), None),
     )
-
-
-def _ends(read: Wait | Decision, undecided: AbstractSet[str]) -> bool:
-    return isinstance(read, Decision) and read.wait_id in undecided
 
 
 async def _list_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
@@ -228,13 +224,13 @@ def _slot_keys(
 
 
 async def _follow(
-    objects: Objects, wait: Wait, slot_keys: list[str]
+    objects: Objects, wait: Wait, slot_keys: list[str], records: bool
 ) -> Wait | Decision:
     """Return a wait as its slots left it, or its decision, which is then recorded."""
     from continuations.ledger import wait_slots  # noqa: PLC0415 - rarely needed
 
     after = await wait_slots.follow_keys(objects, wait, slot_keys)
-    if not isinstance(after, Decision):
+    if not (records and isinstance(after, Decision)):
         return after
     try:
         return await create_decision(objects, after)

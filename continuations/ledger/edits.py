@@ -80,19 +80,10 @@ def find_value_problem(
     except UnicodeEncodeError:
         return f"{noun} must not contain a lone surrogate, which is not a character"
     try:
-        # Values are masked, because error messages are logged. A stored schema must not
-        # make this process fetch a URL.
-        validator = jsonschema_rs.validator_for(
-            dict(schema),
-            mask="the value",
-            retriever=jsontext.refuse_reference,
-            validate_formats=True,
-            formats=_FORMATS,
-        )
         problems = [
-            f"{'.'.join(map(str, error.instance_path)) or noun}: {error.message}"
-            for error in validator.iter_errors(jsontext.parse(text))
-            if tuple(error.instance_path) not in unchecked
+            f"{'.'.join(map(str, place)) or noun}: {message}"
+            for place, message in schema_problems(schema, jsontext.parse(text))
+            if place not in unchecked
         ]
     except (ValueError, RecursionError) as error:
         return f"{noun} cannot be validated ({type(error).__name__})"
@@ -101,6 +92,28 @@ def find_value_problem(
     listed = "; ".join(problems[:_MAX_PROBLEMS])
     match = "does" if noun.startswith("the ") else "do"
     return f"{noun} {match} not match the schema ({listed})"
+
+
+def schema_problems(
+    schema: Mapping[str, Any], value: object
+) -> list[tuple[_Place, str]]:
+    """Return each place where a value does not fit a schema, with the reason.
+
+    Raises `ValueError` or `RecursionError` if the schema or the value cannot be read.
+    """
+    # Values are masked, because error messages are logged. A stored schema must not
+    # make this process fetch a URL.
+    validator = jsonschema_rs.validator_for(
+        dict(schema),
+        mask="the value",
+        retriever=jsontext.refuse_reference,
+        validate_formats=True,
+        formats=_FORMATS,
+    )
+    return [
+        (tuple(error.instance_path), error.message)
+        for error in validator.iter_errors(value)
+    ]
 
 
 # Formats ----------------------------------------------------------------------

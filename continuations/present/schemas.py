@@ -15,6 +15,7 @@ from typing import Any
 from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.present import audit_schemas, event_schemas, wait_schemas
+from continuations.present.drift_forms import drift_definitions
 from continuations.present.past_schemas import past_definitions
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
@@ -360,6 +361,7 @@ def definitions() -> dict[str, Any]:
         **_stack_definitions(),
         **_report_definitions(),
         **index_definitions(),
+        **drift_definitions(),
         **_request_definitions(),
         **_signal_definitions(),
         **_callback_definitions(),

@@ -50,7 +50,7 @@ def origin_facts(wait: Wait) -> dict[str, str]:
             "Run": wait.run_id,
             "Wait": wait.id,
             "Note": wait.note,
-            "Reason" if wait.rules.ended_by_unpause else "Policy": wait.policy,
+            wait.rules.policy_label: wait.policy,
             "Opened": readable_time(wait.created_at),
         }
     )

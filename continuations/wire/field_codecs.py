@@ -289,6 +289,9 @@ DENIAL_COUNTS = Codec(
     lambda denials: [[each.tool, each.digest, each.count] for each in denials],
     lambda fields, name: tuple(fields.list_of(name, _read_denials)),
 )
+HELD_REPLY = Codec(
+    late("held_reply_fields", "write"), late("held_reply_fields", "read")
+)
 TRIPS = Codec(late("trip_fields", "write"), late("trip_fields", "read"))
 DEADLINE_ACTION = Codec(_unchanged, _read_deadline_action)
 GRANTS = Codec(

@@ -46,6 +46,7 @@ from continuations.wire.field_codecs import (
     FLAG,
     GIVEN_GRANT,
     GRANTS,
+    HELD_REPLY,
     HISTORY,
     JSON_OBJECT_TEXT,
     JSON_TEXT,
@@ -154,6 +155,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "continues", NUMBER),
         NewField(3, "trips", TRIPS),
         NewField(3, "history", HISTORY),
+        NewField(3, "accepted_input", TEXT),
+        NewField(3, "held_reply", HELD_REPLY),
     ),
     "run": (
         NewField(3, "title", TEXT, constant=True),
@@ -242,7 +245,16 @@ def _answers_an_approval(decision: Mapping[str, object]) -> bool:
 
 
 # The kinds of waits that format 3 introduced.
-_NEW_KINDS = ("event", "external", "question", "timer", "model", "operator")
+_NEW_KINDS = (
+    "event",
+    "external",
+    "question",
+    "timer",
+    "model",
+    "operator",
+    "input",
+    "output",
+)
 
 
 def _has_new_kind(wait: Mapping[str, object]) -> bool:

@@ -61,7 +61,7 @@ def test_arguments_and_schema_are_copies() -> None:
 
 def test_wait_kinds_match_the_type() -> None:
     tools = {"question", "event", "timer", "external"}
-    others = {"approval", "unknown", "model", "operator"}
+    others = {"approval", "unknown", "model", "operator", "input", "output"}
     assert others | tools == WAIT_KINDS == set(get_args(WaitKind))
 
 
@@ -81,7 +81,7 @@ def test_every_verdict_is_offered_with_words_of_its_own() -> None:
         for each in rules.verdicts.values()
     ]
 
-    assert 12 == len(set(words)) == len(words)
+    assert 16 == len(set(words)) == len(words)
     assert all(text for each in words for text in each)
     assert all("{tool}" in rules.question for rules in WAIT_RULES.values())
 
@@ -94,7 +94,8 @@ def test_the_first_verdict_that_is_offered_never_repeats_a_call() -> None:
         if rules.verdicts
     }
 
-    assert "approve" == first.pop("approval")
+    for kind in ("approval", "input", "output"):
+        assert "approve" == first.pop(kind)
     assert {"answer"} == set(first.values())
 
 

@@ -163,7 +163,7 @@ def test_runner_and_async_runner_have_the_same_methods_and_parameters() -> None:
 
 
 # Their docstrings name the kind of iterator.
-ITERATORS = {"events", "open_waits", "runs", "waiting"}
+ITERATORS = {"drift", "events", "history", "open_waits", "runs", "waiting"}
 
 
 @pytest.mark.parametrize(

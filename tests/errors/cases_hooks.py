@@ -7,7 +7,7 @@ from tests.errors.case import Area, Case
 
 _IMPORTS = """
                 from continuations import (
-                    ChangeRequest, Guardrail, Guardrails, Hooks, TurnInfo
+                    Answer, ApprovalPolicy, ChangeRequest, Deny, Guardrail, Guardrails, Hooks, TurnInfo
                 )
 
                 class Verdict:
@@ -135,17 +135,45 @@ HOOKS = Area(
         ),
         _case(
             "guardrails-on-trip",
-            'Guardrails(input=[Guardrail(check=check, on_trip="ask")])',
+            'Guardrails(input=[Guardrail(check=check, on_trip="retry")])',
             'Guardrails(input=[Guardrail(check=check, on_trip="fail")])',
             "input",
-            "ask",
+            "retry",
         ),
         _case(
-            "guardrails-agent-for-tools",
-            'Guardrails(tools=[Agent("checker", output_type=Verdict)])',
-            "Guardrails(tools=[check])",
+            "guardrails-approval-for-tools",
+            "Guardrails(tools=[Guardrail(check=check, on_trip='ask', "
+            "approval=ApprovalPolicy())])",
+            "Guardrails(tools=[Guardrail(check=check, on_trip='ask')])",
             "tools",
-            "checker",
+            "approval",
+        ),
+        _case(
+            "guardrail-approval",
+            "Guardrail(check=check, on_trip='ask', approval=True)",
+            "Guardrail(check=check, on_trip='ask', approval=ApprovalPolicy())",
+            "approval",
+        ),
+        _case(
+            "guardrail-approval-without-asking",
+            "Guardrail(check=check, approval=ApprovalPolicy())",
+            "Guardrail(check=check, on_trip='ask', approval=ApprovalPolicy())",
+            "approval",
+            "on_trip",
+        ),
+        _case(
+            "guardrail-approval-of-calls",
+            "Guardrail(check=check, on_trip='ask', approval=ApprovalPolicy(strict=True))",
+            "Guardrail(check=check, on_trip='ask', approval=ApprovalPolicy())",
+            "strict",
+        ),
+        _case(
+            "guardrail-approval-answer",
+            "Guardrail(check=check, on_trip='ask', approval=ApprovalPolicy(within=5, "
+            "on_deadline=Answer('no')))",
+            "Guardrail(check=check, on_trip='ask', approval=ApprovalPolicy(within=5, "
+            "on_deadline=Deny()))",
+            "on_deadline",
         ),
         _case(
             "guardrail-agent-with-tools",

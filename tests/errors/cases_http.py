@@ -234,6 +234,13 @@ REQUESTS = Area(
             names=("approver", "order=due"),
         ),
         Case(
+            "http-drift-query",
+            _MALFORMED,
+            'http("GET", "/drift", query={"agent": "clerk"})',
+            'http("GET", "/drift", query={"limit": "5"})',
+            names=("limit", "after"),
+        ),
+        Case(
             "http-events-query",
             _MALFORMED,
             'http("GET", "/runs/jane-1/events", query={"follow": "1"})',

@@ -91,6 +91,13 @@ OPTIONS = Area(
             names=("lease", "2.5", "3 seconds"),
         ),
         Case(
+            "drift-without-agents",
+            InvalidInput,
+            "list(Runner([], store=folder).drift())",
+            "list(Runner([clerk()], store=folder).drift())",
+            names=("drift", "Runner([agent]"),
+        ),
+        Case(
             "runner-max-attempts",
             InvalidInput,
             'Runner(clerk(), store="memory:", max_attempts=0)',

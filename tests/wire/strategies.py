@@ -23,7 +23,7 @@ from continuations.core.calls import (
 )
 from continuations.core.delta import Delta, LogDelta
 from continuations.core.frames import DenialCount, FrameRow, HistoryRecord
-from continuations.core.messages import tool_message, user_message
+from continuations.core.messages import Message, tool_message, user_message
 from continuations.core.run import (
     RUN_STATUSES,
     Budget,
@@ -80,6 +80,13 @@ CALL = st.builds(
 CALL_WITH_RAW_ARGUMENTS = CALL.map(
     lambda row: replace(row, raw_arguments=row.arguments or row.raw_arguments)
 )
+
+
+def assistant_message(text: str) -> Message:
+    """Return a reply."""
+    return Message.from_mapping({"role": "assistant", "content": text})
+
+
 FRAME = st.builds(
     FrameRow,
     id=TEXT,
@@ -111,6 +118,8 @@ FRAME = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    accepted_input=TEXT,
+    held_reply=st.none() | st.builds(assistant_message, TEXT),
     history=st.none() | st.builds(HistoryRecord, COUNT, COUNT, COUNT, COUNT),
 )
 WAIT_OF_CALL = st.builds(

@@ -117,9 +117,16 @@ def _verdict_from_json(fields: Mapping[str, Any], by: str | Identity) -> Verdict
     return Answer(fields["value"], by=by, reason=reason)
 
 
-def decision_from_form(request: Request, by: str) -> PostedDecision:
+def decision_from_form(request: Request, by: str | Identity) -> PostedDecision:
     """Return the decision in the form of a page; raise `RequestRefused` if invalid."""
-    fields = {**form_fields(request)}
+    return decision_from_fields(form_fields(request), by)
+
+
+def decision_from_fields(
+    fields: Mapping[str, str], by: str | Identity
+) -> PostedDecision:
+    """Return the decision in the fields of a form; raise `RequestRefused`."""
+    fields = {**fields}
     shown = fields.pop("shown", None)
     if not shown:
         msg = 'The form has no "shown", the digest of the page. Open the page again.'
@@ -127,7 +134,7 @@ def decision_from_form(request: Request, by: str) -> PostedDecision:
     return PostedDecision(_verdict_from_form(fields, by), _form_text("shown", shown))
 
 
-def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
+def _verdict_from_form(fields: Mapping[str, str], by: str | Identity) -> Verdict:
     if fields.get("as") == "fields":
         return _typed_verdict(fields, by)
     if fields.get("as", "json") != "json":
@@ -148,7 +155,7 @@ def _verdict_from_form(fields: Mapping[str, str], by: str) -> Verdict:
     return Answer(value, by=by, reason=reason)
 
 
-def _typed_verdict(fields: Mapping[str, str], by: str) -> Verdict:
+def _typed_verdict(fields: Mapping[str, str], by: str | Identity) -> Verdict:
     """Return an answer, or an approval with its form, of typed fields."""
     from continuations.serve.http import answer_forms  # noqa: PLC0415 - few types
 

@@ -12,6 +12,7 @@ from typing import Any
 from continuations import __version__
 from continuations.present import schemas
 from continuations.serve.http.openapi_callbacks import callback_paths, webhook_paths
+from continuations.serve.http.openapi_drift import drift_paths
 from continuations.serve.http.openapi_forms import LINK_FORM
 from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
@@ -113,6 +114,7 @@ def _run_list_paths(started: Json) -> Json:
                 body=request_body("application/json", "start_request"),
             ),
         },
+        **drift_paths(),
     }
 
 

@@ -17,6 +17,7 @@ from continuations.present import json_forms
 from continuations.serve.http import (
     approval_routes,
     decision_bodies,
+    drift_route,
     event_routes,
     operator_routes,
     past_routes,
@@ -278,6 +279,7 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
+    Route(path="/drift", handlers={"GET": drift_route.drift}),
     Route(path="/runs/{run_id}/versions", handlers={"GET": past_routes.list_versions}),
     Route(
         path="/runs/{run_id}/versions/{number}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -11,7 +11,8 @@ from continuations.core.waits import TEXT_SCHEMA
 from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
 from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.pages import wait_words
-from continuations.serve.pages.form_view import FieldView, FormFields
+from continuations.serve.pages.field_view import FieldView, field_errors_of
+from continuations.serve.pages.form_view import FormFields
 from continuations.serve.pages.times import TimeView, duration_text, time_view
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def form_view(wait: Wait, verdict: VerdictKind, decider: Decider) -> FormView:
         is_reason_folded=verdict != "deny",
         is_typed=is_typed,
         fields=fields,
-        errors=_summary(fields, errors),
+        errors=field_errors_of(fields, errors),
     )
 
 
@@ -269,20 +270,10 @@ def _fields(
     return (plain,), False
 
 
-def _summary(
-    fields: tuple[FieldView, ...], errors: Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
-    """Return each error with the id of its field; an error without one is kept too."""
-    shown: list[tuple[str, str]] = []
-    rest = list(fields)
-    while rest:
-        each = rest.pop(0)
-        rest[:0] = each.parts
-        if each.error:
-            shown.append((each.id, f"{each.label}: {each.error}"))
-    texts = {text.rpartition(": ")[2] for _, text in shown}
-    others = [("", text) for text in errors.values() if text not in texts]
-    return (*shown, *others) if errors else ()
+def labelled(form: FormView, label: str) -> FormView:
+    """Return a form with another button."""
+    fits = len(label) <= _MAX_LABEL_CHARS + len("Approve: ")
+    return replace(form, label=label if fits else form.label)
 
 
 def _label(wait: Wait, verdict: VerdictKind) -> str:

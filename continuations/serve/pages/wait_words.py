@@ -46,8 +46,7 @@ NOTE_ICONS = {"approval": "lock", "unknown": "warn", "question": "ask"}
 def title(wait: Wait) -> str:
     """Return the effect in one sentence: the title of the page."""
     if wait.rules.may_have_run:
-        asked = wait.title or f"Run {wait.tool}"
-        return f"Did this happen? {asked}"
+        return f"{wait.title or f'Run {wait.tool}'}: did it happen?"
     if wait.kind == "question" and wait.question:
         return wait.question
     if wait.title is not None:

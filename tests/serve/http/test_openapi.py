@@ -506,6 +506,8 @@ async def with_an_erased_run(checker: ResponseChecker) -> None:
     due = {"order": "due", "limit": "1"}
     assert 200 == await checker.request(fixture, "get", "/waits", query=due)
     assert 400 == await checker.request(fixture, "get", "/runs", query={"status": "x"})
+    assert 200 == await checker.request(fixture, "get", "/drift")
+    assert 400 == await checker.request(fixture, "get", "/drift", query={"limit": "0"})
     for _ in range(2):
         assert 200 == await checker.request(
             fixture, "delete", "/runs/{run_id}", names={"run_id": "jane-1"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -14,8 +13,12 @@ from continuations.core import jsontext
 from continuations.serve.http.answer_forms import read_fields, value_from_fields
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.pages import field_names
-from continuations.serve.pages.form_view import FieldView, FormFields
+from continuations.serve.pages.form_view import FormFields
+from tests.serve.pages.html_forms import PageForms
 from tests.serve.pages.wait_html import fields_html
+
+if TYPE_CHECKING:
+    from continuations.serve.pages.field_view import FieldView
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
@@ -24,49 +27,9 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 HUGE = st.integers(-(2**80), 2**80)
 
 
-class Submitted(HTMLParser):
-    """The fields of a form, as a browser posts them."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.fields: dict[str, str] = {}
-        self._select = self._area = ""
-        self._first: str | None = None
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Read one field."""
-        given = dict(attrs)
-        name, value = given.get("name") or "", given.get("value") or ""
-        if tag == "input":
-            if given.get("type") == "checkbox" and "checked" not in given:
-                return
-            assert name not in self.fields
-            self.fields[name] = value
-        elif tag == "select":
-            self._select, self.fields[name] = name, ""
-        elif tag == "option" and "selected" in given:
-            self.fields[self._select] = value
-        elif tag == "textarea":
-            self._area, self.fields[name] = name, ""
-
-    def handle_data(self, data: str) -> None:
-        """Read the text of a textarea."""
-        if self._area:
-            self.fields[self._area] += data
-
-    def handle_endtag(self, tag: str) -> None:
-        """End a textarea; a browser drops its first line end."""
-        if tag == "textarea":
-            text = self.fields[self._area].removeprefix("\n")
-            # Browsers post each line end as CR LF.
-            self.fields[self._area] = text.replace("\n", "\r\n")
-            self._area = ""
-
-
 def posted(html: str) -> dict[str, str]:
     """Return the fields as the server reads them from the body."""
-    body = urlencode(Submitted(html).fields)
+    body = urlencode(PageForms(f'<form id="f">{html}</form>').forms["f"])
     pairs = parse_qsl(body, keep_blank_values=True, strict_parsing=bool(body))
     return {name: text.replace("\r\n", "\n") for name, text in pairs}
 

@@ -28,8 +28,8 @@ from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 if TYPE_CHECKING:
     from continuations.authoring.guardrails import Tripped
     from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.actions import CheckCall
     from continuations.core.call_events import (
-        ApprovalRequested,
         CallInvalid,
         CallRaised,
     )
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
+    from continuations.engine.guardrail_agents import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -118,11 +119,14 @@ def edited_arguments_are_not_checked() -> Patches:
     original = CallExaminer.guarded_again
 
     async def guarded_again(
-        self: CallExaminer, state: RunState, call: CallRow
-    ) -> ApprovalRequested | CallInvalid | None:
+        self: CallExaminer,
+        state: RunState,
+        call: CallRow,
+        agents: GuardrailAgents | None = None,
+    ) -> Event | CheckCall | None:
         if call.approved_digest is not None:
             return None
-        return await original(self, state, call)
+        return await original(self, state, call, agents)
 
     yield patch(CallExaminer.guarded_again, guarded_again)
 

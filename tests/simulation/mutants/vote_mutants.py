@@ -134,8 +134,9 @@ def a_deadline_takes_effect_without_a_slot() -> Patches:
 )
 def only_the_last_voter_records_the_decision() -> Patches:
     async def follow(
-        objects: Objects, wait: Wait, slot_keys: list[str]
+        objects: Objects, wait: Wait, slot_keys: list[str], records: bool
     ) -> Wait | Decision:
+        assert records
         after = await wait_slots.follow_keys(objects, wait, slot_keys)
         return wait if isinstance(after, Decision) else after
 

@@ -1,0 +1,73 @@
+"""drift: what new code would do with the waiting runs, before it is deployed."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from continuations.cli import FAILED
+from continuations.cli.application import load_context, runner_with_agents
+from continuations.cli.json_output import write_json
+from continuations.cli.options import App, Context, Json, StoreUrl
+from continuations.cli.output import write_lines, write_note
+from continuations.cli.store_name import missing_folder, store_name
+from continuations.present.drift_forms import drift_row_json
+from continuations.present.escaping import escape_invisible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations import DriftRow
+
+# typer reads the annotations when it runs.
+# ruff: noqa: TC001
+
+
+def drift(
+    *,
+    context: Context = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Say what new code would do with the waiting runs. Nothing is written.
+
+    Each run that has not ended is one line: accept, reopen (an approved call waits
+    again) or refuse (resume raises an error), with the reasons below it. With --json,
+    each line is the whole row. The exit code is 0 only if every run is accepted.
+    """
+    runner = runner_with_agents(app, store, command="drift")
+    options: dict[str, Any] = {}
+    if context is not None:
+        options["context"] = load_context(context)
+    counts: Counter[str] = Counter()
+    for row in runner.drift(**options):
+        counts[row.verdict] += 1
+        if json:
+            write_json(drift_row_json(row))
+        else:
+            write_lines(_row_lines(row))
+        sys.stdout.flush()
+    folder = missing_folder(runner.store)
+    if folder is not None:
+        write_note(
+            f"No runs in {store_name(runner.store)}: the folder {folder} does not "
+            "exist. Check the URL of the store."
+        )
+    found = ", ".join(f"{counts[name]} {name}" for name in counts) or "no run"
+    write_note(f"{counts.total()} runs that have not ended: {found}.")
+    if counts.keys() - {"accept"}:
+        raise typer.Exit(FAILED)
+
+
+def _row_lines(row: DriftRow) -> Iterator[str]:
+    yield f"{row.verdict}  {escape_invisible(row.run_id)}"
+    for reason in row.why:
+        where = " > ".join(reason.path) or row.agent or "run"
+        yield f"  {reason.verdict}: {escape_invisible(where)} ({reason.change})"
+        yield f"    {escape_invisible(reason.text)}"
+        if reason.wait_id is not None:
+            yield f"    wait {escape_invisible(reason.wait_id)}"

@@ -1,0 +1,180 @@
+"""Approve a call and remember the decision for later calls: a grant with an end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import jsontext
+from continuations.core.decisions import Approve
+from continuations.core.grants import Grant
+from continuations.core.withheld_waits import withheld
+from continuations.errors import DecisionRefused, InvalidInput
+from continuations.serve.console.page import PageRoute, run_of_wait
+from continuations.serve.console.wait_lists import WaitList
+from continuations.serve.console.wait_pages import decider, record, wait_page
+from continuations.serve.http import decision_bodies, problems
+from continuations.serve.pages.argument_view import value_text
+from continuations.serve.pages.decision_view import form_view, labelled
+from continuations.serve.pages.field_view import FieldView, OptionView
+from continuations.serve.pages.wait_view import wait_view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from continuations.core.waits import Wait
+    from continuations.serve.console.page import Page
+    from continuations.serve.http.request_response import Response
+
+_REFUSED = 422
+_RULE, _UNTIL = "rule:", "until"
+_ENDS: Mapping[str, tuple[str, timedelta | None]] = {
+    "hour": ("in one hour", timedelta(hours=1)),
+    "day": ("in one day", timedelta(days=1)),
+    "week": ("in one week", timedelta(days=7)),
+    "run": ("with the run", None),
+}
+_MAX_SHOWN_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """The conditions that a person chose for the arguments of later calls.
+
+    Attributes:
+        schema: The JSON Schema of the arguments that the grant covers.
+        unknown: The name of a field whose choice no page offers, or an empty text.
+    """
+
+    schema: Mapping[str, Any]
+    unknown: str = ""
+
+
+async def show(page: Page) -> Response:
+    """Show the whole call, and the choices for later calls."""
+    return await _form(page)
+
+
+async def post(page: Page) -> Response:
+    """Approve the call, and give the grant with the same decision."""
+    wait_id = page.params["wait"]
+    await page.require("decide", run_of_wait(wait_id))
+    fields = dict(page.form)
+    wait = withheld(await page.runner.wait(wait_id))
+    rules = {k: fields.pop(k) for k in list(fields) if k.startswith(_RULE)}
+    end = fields.pop(_UNTIL, "")
+    conditions = _conditions(wait, rules)
+    if end not in _ENDS or conditions.unknown:
+        msg = "The form has a choice that no page offers. Open the page again."
+        raise problems.malformed(msg)
+    posted = decision_bodies.decision_from_fields(fields, page.identity)
+    if not isinstance(posted.verdict, Approve):
+        msg = "Only an approval is remembered. Open the page again."
+        raise problems.malformed(msg)
+    try:
+        grant = Grant(wait.tool, conditions.schema, _until(end, page.clock.now()))
+        verdict = replace(posted.verdict, remember=grant)
+        return await record(page, posted._replace(verdict=verdict), None)
+    except (DecisionRefused, InvalidInput) as error:
+        return await _form(page, {**rules, _UNTIL: end}, str(error))
+
+
+async def _form(
+    page: Page, texts: Mapping[str, str] | None = None, error: str = ""
+) -> Response:
+    wait_id = page.params["wait"]
+    await page.require("decide", run_of_wait(wait_id))
+    wait = withheld(await page.runner.wait(wait_id))
+    person = await decider(page, wait)
+    if wait.kind != "approval" or "approve" not in person.verdicts:
+        return await wait_page(page, wait, person)
+    if error:
+        person = replace(person, posted="approve", errors={"": error})
+    form = labelled(form_view(wait, "approve", person), "Approve and remember")
+    own = (*_rule_fields(wait, texts or {}), _end_field(texts or {}))
+    return page.render(
+        "wait_remember.html",
+        status=_REFUSED if error else 200,
+        wait=wait_view(wait, person, page.clock.now()),
+        form=replace(form, fields=(*own, *form.fields)),
+        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
+    )
+
+
+def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the conditions that an argument may have: words and a JSON Schema."""
+    value = wait.arguments[name]
+    if name in {path.partition("/")[0] for path in wait.secrets}:
+        return {"any": ("any value: it is secret", {})}
+    shown = wait.readings.get(name) or value_text(jsontext.dump(value))
+    if len(shown) > _MAX_SHOWN_CHARS:
+        shown = "the value above"
+    choices = {"same": (f"only {shown}", {"const": value})}
+    if type(value) in (int, float):
+        choices["most"] = (f"at most {shown}", {"maximum": value})
+        choices["least"] = (f"at least {shown}", {"minimum": value})
+    return {**choices, "any": ("any value", {})}
+
+
+def _conditions(wait: Wait, rules: Mapping[str, str]) -> _Conditions:
+    """Return the schema of the arguments that a person chose."""
+    properties: dict[str, Any] = {}
+    for name in wait.arguments:
+        chosen = _choices(wait, name).get(rules.get(_RULE + name, ""))
+        if chosen is None:
+            return _Conditions({}, name)
+        if chosen[1]:
+            properties[name] = chosen[1]
+    return _Conditions({"properties": properties, "required": list(properties)})
+
+
+def _rule_fields(wait: Wait, texts: Mapping[str, str]) -> tuple[FieldView, ...]:
+    return tuple(
+        _select(
+            number,
+            _RULE + name,
+            f"{name} of a later call",
+            {key: words for key, (words, _) in _choices(wait, name).items()},
+            texts,
+        )
+        for number, name in enumerate(wait.arguments)
+    )
+
+
+def _end_field(texts: Mapping[str, str]) -> FieldView:
+    choices = {key: words for key, (words, _) in _ENDS.items()}
+    return _select(-1, _UNTIL, "It ends", choices, texts)
+
+
+def _select(
+    number: int,
+    name: str,
+    label: str,
+    choices: Mapping[str, str],
+    texts: Mapping[str, str],
+) -> FieldView:
+    chosen = texts.get(name, next(iter(choices)))
+    return FieldView(
+        kind="select",
+        id=f"remember-{number + 1}",
+        name=name,
+        label=label,
+        is_required=True,
+        options=tuple(
+            OptionView(value=key, text=words, is_chosen=key == chosen)
+            for key, words in choices.items()
+        ),
+    )
+
+
+def _until(end: str, now: datetime) -> datetime | None:
+    length = _ENDS[end][1]
+    return None if length is None else now + length
+
+
+ROUTES = (
+    PageRoute("/waits/{wait}/remember", show),
+    PageRoute("/waits/{wait}/remember", post, ("POST",)),
+)

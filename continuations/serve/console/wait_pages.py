@@ -1,0 +1,204 @@
+"""The page of one wait: `GET` shows it, `POST` decides it.
+
+A form posts the digest of the call that its page showed. A post without it decides
+nothing, and a post with the digest of another call gets the new page. After a decision
+the person is sent to the next wait of the same filter, with a bar that says what was
+recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core.decisions import Decision
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    DecisionRefused,
+    WaitExpired,
+)
+from continuations.serve.console.page import PageRoute, run_of_wait
+from continuations.serve.console.wait_lists import WaitList, recorded_sentences
+from continuations.serve.console.wait_posts import field_errors
+from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.pages import decision_facts, decision_values
+from continuations.serve.pages.decision_view import Decider, decider_of
+from continuations.serve.pages.wait_view import wait_view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.waits import Wait
+    from continuations.serve.console.page import Page
+    from continuations.serve.http.decision_bodies import PostedDecision
+    from continuations.serve.http.request_response import Response
+
+_CONFLICT, _REFUSED = 409, 422
+_NEW_CALL = (
+    "Nothing is recorded: the call is not the one that you saw.",
+    "This page shows the call as it is now. Read it again before you decide.",
+)
+_NO_RIGHT = "You cannot decide this: you have no right to decide waits of this run."
+
+
+async def show(page: Page) -> Response:
+    """Show a wait, open or decided, and change nothing."""
+    wait_id = page.params["wait"]
+    await page.require("view", run_of_wait(wait_id))
+    try:
+        wait = await page.runner.wait(wait_id)
+    except AlreadyDecided as error:
+        return await _decided_page(page, problems.recorded_decision(error))
+    except (WaitExpired, Cancelled) as error:
+        return _ended_page(page, error)
+    return await wait_page(page, wait, await decider(page, wait))
+
+
+async def decide(page: Page) -> Response:
+    """Decide a wait, once; go to the next one."""
+    wait_id = page.params["wait"]
+    await page.require("decide", run_of_wait(wait_id))
+    fields = page.form
+    if fields.get("as") == "fields":
+        wait = await page.runner.wait(wait_id)
+        errors = field_errors(wait, fields)
+        if errors:
+            return await _again(page, wait, fields, errors)
+    posted = decision_bodies.decision_from_fields(fields, page.identity)
+    return await record(page, posted, fields)
+
+
+async def record(
+    page: Page, posted: PostedDecision, fields: Mapping[str, str] | None
+) -> Response:
+    """Record a posted decision, and go to the next wait.
+
+    A refused decision gets the page of the wait with the posted fields. Without fields,
+    the error is raised.
+    """
+    wait_id = page.params["wait"]
+    try:
+        result = await page.runner.decide(
+            wait_id, posted.verdict, shown=posted.shown, door=page.door
+        )
+    except DecisionRefused as error:
+        wait = await page.runner.wait(wait_id)
+        if posted.shown != wait.digest:
+            return await wait_page(
+                page, wait, await decider(page, wait), _NEW_CALL, status=_CONFLICT
+            )
+        if fields is None:
+            raise
+        return await _again(page, wait, fields, {"": str(error)})
+    if isinstance(result, Decision):
+        await page.wake(run_of_wait(wait_id))
+    return page.see_other(await WaitList.of(page).after(wait_id))
+
+
+async def decider(page: Page, wait: Wait) -> Decider:
+    """Return what the person of a request may do with a wait."""
+    if not await page.can("decide", wait.run_id):
+        return Decider(objection=_NO_RIGHT)
+    person = page.identity
+    groups = person.groups or None
+    return decider_of(wait, person.name, groups=groups)
+
+
+async def wait_page(
+    page: Page,
+    wait: Wait,
+    person: Decider,
+    bar: tuple[str, ...] = (),
+    *,
+    status: int = 200,
+) -> Response:
+    """Return the page of an open wait, with its neighbours in the list."""
+    here = WaitList.of(page)
+    bar = bar or _own_vote(person) or await recorded_sentences(page)
+    return page.render(
+        "wait.html",
+        status=status,
+        wait=wait_view(wait, person, page.clock.now(), bar),
+        crumbs=await here.crumbs(wait.id),
+        others=_others(page, wait, person, here.query),
+        links={"Run": page.url(f"/runs/{wait.run_id}")},
+    )
+
+
+async def _again(
+    page: Page, wait: Wait, fields: Mapping[str, str], errors: Mapping[str, str]
+) -> Response:
+    """Return the page with the posted form, its texts, and the errors at its fields."""
+    person = await decider(page, wait)
+    texts = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
+    person = replace(
+        person, texts=texts, posted=fields.get("decision", ""), errors=errors
+    )
+    return await wait_page(page, wait, person, status=_REFUSED)
+
+
+def _own_vote(person: Decider) -> tuple[str, ...]:
+    if person.own_vote is None:
+        return ()
+    rule = "Your vote is recorded and cannot be changed."
+    if person.verdicts:
+        rule += " You can still end the wait, so that nothing runs."
+    return (rule,)
+
+
+def _others(page: Page, wait: Wait, person: Decider, query: str) -> dict[str, str]:
+    """Return the addresses of the rare ways to decide, with their words."""
+    if wait.kind != "approval" or "approve" not in person.verdicts:
+        return {}
+    root = page.url(f"/waits/{wait.id}")
+    ways = {
+        f"{root}/edit{query}": "Change arguments…",
+        f"{root}/remember{query}": "Approve and remember…",
+    }
+    if wait.editable == () or not wait.arguments:
+        del ways[f"{root}/edit{query}"]
+    return ways
+
+
+async def _decided_page(page: Page, decision: Decision) -> Response:
+    """Return the page of a decided wait: who decided what, when, and how."""
+    bar = await recorded_sentences(page)
+    facts = decision_facts(decision)
+    if decision.rule is not None:
+        facts["By"] = f"the rule {decision.rule}"
+    if decision.door is not None:
+        facts["Through"] = decision.door
+    run = page.url(f"/runs/{run_of_wait(decision.wait_id)}")
+    return page.render(
+        "message.html",
+        title="Your decision is recorded" if bar else "Already decided",
+        text=" ".join(bar) or "This decision is recorded and cannot be changed.",
+        facts=facts,
+        values=decision_values(decision),
+        links={
+            run: "Open the run",
+            page.url(f"/inbox{WaitList.of(page).query}"): "Back to the inbox",
+        },
+    )
+
+
+def _ended_page(page: Page, error: Exception) -> Response:
+    is_expired = isinstance(error, WaitExpired)
+    title = "Expired" if is_expired else "Closed"
+    text = (
+        "The deadline passed before anyone decided. Nothing was approved."
+        if is_expired
+        else "The run was cancelled, has failed or was repaired. Nothing was approved."
+    )
+    links = {page.url(f"/inbox{WaitList.of(page).query}"): "Back to the inbox"}
+    facts = {"Wait": page.params["wait"]}
+    return page.render(
+        "message.html", title=title, text=text, facts=facts, values={}, links=links
+    )
+
+
+ROUTES = (
+    PageRoute("/waits/{wait}", show),
+    PageRoute("/waits/{wait}", decide, ("POST",)),
+)

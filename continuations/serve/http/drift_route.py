@@ -1,0 +1,30 @@
+"""GET /drift: what the code of this server would do with the waiting runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.serve.http import problems
+from continuations.serve.http.page_size import page_size
+from continuations.serve.http.request_response import Response, json_response
+
+if TYPE_CHECKING:
+    from continuations.serve.http.request_context import RequestContext
+
+
+async def drift(context: RequestContext) -> Response:
+    """List the runs with what `resume` would do, one page at a time."""
+    from continuations.present.drift_forms import drift_row_json  # noqa: PLC0415 - rarely used
+
+    limit = page_size(context.request)
+    query = context.request.query
+    if not query.keys() <= {"limit", "after"}:
+        raise problems.malformed("The query may have limit, after.")
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    async for row in context.runner.drift(after=query.get("after", "")):
+        if len(rows) == limit:
+            next_after = rows[-1]["run_id"]
+            break
+        rows.append(drift_row_json(row))
+    return json_response({"runs": rows, "next": next_after})

@@ -1,0 +1,72 @@
+"""The addresses of the pages of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAddresses:
+    """Makes the addresses of one run, below the mount point of the console.
+
+    Attributes:
+        root: The mount point, without a slash at its end.
+        run_id: Id of the run.
+        version: The older version that the page shows, or `None` for the newest.
+    """
+
+    root: str
+    run_id: str
+    version: int | None = None
+
+    @property
+    def run(self) -> str:
+        """The page of the run, in the shown version."""
+        return self._query()
+
+    @property
+    def newest(self) -> str:
+        """The page of the run in its newest version."""
+        return self.below("")
+
+    def below(self, part: str) -> str:
+        """Return the address of a page about the run, such as `messages`."""
+        path = f"{self.root}/runs/{quote(self.run_id, safe='')}"
+        return f"{path}/{part}" if part else path
+
+    def call(self, key: str) -> str:
+        """Return the page with a selected row."""
+        return f"{self._query(call=key)}#call"
+
+    def open(self, key: str) -> str:
+        """Return the page with an opened row."""
+        return f"{self._query(open=key)}#tree"
+
+    def rows(self, opened: str, offset: int) -> str:
+        """Return the page with the rows that follow."""
+        return f"{self._query(open=opened, rows=str(offset))}#tree"
+
+    def log(self, before: str) -> str:
+        """Return the page with older lines of the log."""
+        return f"{self._query(before=before)}#log"
+
+    def at(self, version: int) -> str:
+        """Return the page of the run in a version."""
+        return f"{self.below('')}?version={version}"
+
+    def wait(self, wait_id: str) -> str:
+        """Return the page of a wait."""
+        return f"{self.root}/waits/{quote(wait_id, safe='@')}"
+
+    @property
+    def thread(self) -> str:
+        """The conversation, if the run is a thread."""
+        return f"{self.root}/threads/{quote(self.run_id, safe='')}"
+
+    def _query(self, **fields: str) -> str:
+        known = {name: text for name, text in fields.items() if text}
+        if self.version is not None:
+            known["version"] = str(self.version)
+        query = f"?{urlencode(known)}" if known else ""
+        return self.below("") + query

@@ -1,0 +1,303 @@
+"""The log of a run: its durable events in sentences, the newest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext, run_stream
+from continuations.core.calls import Nested
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.visible_text import shorten
+from continuations.serve.pages.argument_words import arguments_text
+from continuations.serve.pages.time_words import clock_text, day_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.run import Claim
+    from continuations.core.version_window import VersionEvents, VersionWindow
+
+LINES_PER_PAGE = 40
+_TEXT_CHARS = 200
+_FAILED = ("ERROR:", "DENIED:", "EXPIRED:", "CANCELLED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One event in a sentence: who (or what), what happened, and its details.
+
+    Attributes:
+        cursor: The cursor of the event.
+        day: The day, if the line above has another one; otherwise "".
+        clock: The time of day.
+        moment: The time as ISO 8601 text.
+        icon: Name of an icon.
+        tone: The class of its color.
+        before: Words before the name.
+        name: The name that the line is about.
+        after: Words after the name.
+        quote: A text of a model, tool or person, shortened; or "".
+        call: Id of the call, for a link; or "".
+        wait: Id of the wait, for a link; or "".
+    """
+
+    cursor: str
+    day: str
+    clock: str
+    moment: str
+    icon: str
+    tone: str
+    before: str = ""
+    name: str = ""
+    after: str = ""
+    quote: str = ""
+    call: str = ""
+    wait: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLog:
+    """One page of the log.
+
+    Attributes:
+        lines: The lines, the newest first.
+        older: Cursor before which the next page begins, or "".
+        earlier: Number of the last version that the page does not know, or 0.
+    """
+
+    lines: tuple[LogLine, ...]
+    older: str
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An event, in parts of a sentence."""
+
+    icon: str
+    tone: str
+    before: str
+    name: str = ""
+    after: str = ""
+    quote: str = ""
+    call: str | None = None
+    wait: str = ""
+
+
+def run_log(window: VersionWindow, *, before: str = "") -> RunLog:
+    """Return one page of the log.
+
+    Args:
+        window: The versions.
+        before: Only lines before this cursor. Default: all.
+    """
+    numbers: dict[str, int] = {}
+    agents = _agent_calls(window)
+    found: list[tuple[str, datetime, _Said]] = []
+    claim = None if window.before is None else window.before.run.claim
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, run_stream.Attempt):
+                numbers.setdefault(event.worker, len(numbers) + 1)
+            said = _said(event, numbers, version.number)
+            if said is not None and not _repeats(event, agents):
+                found.append((event.cursor, version.at, said))
+        if claim is not None and version.run.claim is None:
+            cursor = f"{version.number}.{len(version.events) + 1}"
+            found.append((cursor, version.at, _released(version, claim)))
+        claim = version.run.claim
+    found.reverse()
+    if before:
+        place = _place(before)
+        found = [each for each in found if _place(each[0]) < place]
+    shown = found[:LINES_PER_PAGE]
+    return RunLog(
+        lines=_lines(shown),
+        older=shown[-1][0] if len(found) > len(shown) else "",
+        earlier=window.first_number - 1,
+    )
+
+
+def _agent_calls(window: VersionWindow) -> set[str]:
+    """Return the calls whose tool is an agent."""
+    found = {
+        call.id
+        for state in (window.before, window.state)
+        if state is not None
+        for call in state.calls.values()
+        if isinstance(call.state, Nested)
+    }
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded):
+                found.add(event.call or "")
+    return found
+
+
+def _repeats(event: run_stream.StreamEvent, agents: set[str]) -> bool:
+    """Return whether the begin or end of an agent tells the same."""
+    if isinstance(event, run_stream.CallStarted | run_stream.CallEnded):
+        return event.call in agents
+    return False
+
+
+def _lines(found: list[tuple[str, datetime, _Said]]) -> tuple[LogLine, ...]:
+    lines: list[LogLine] = []
+    day = ""
+    for cursor, at, said in found:
+        this_day = day_text(at)
+        lines.append(
+            LogLine(
+                cursor=cursor,
+                day="" if this_day == day else this_day,
+                clock=clock_text(at),
+                moment=at.isoformat(timespec="milliseconds"),
+                icon=said.icon,
+                tone=said.tone,
+                before=said.before,
+                name=said.name,
+                after=said.after,
+                quote=shorten(said.quote, _TEXT_CHARS),
+                call=said.call or "",
+                wait=said.wait,
+            )
+        )
+        day = this_day
+    return tuple(lines)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    version, _, ordinal = cursor.partition(".")
+    try:
+        return int(version), int(ordinal or 0)
+    except ValueError:
+        return 0, 0
+
+
+def _released(version: VersionEvents, claim: Claim) -> _Said:
+    if version.at > claim.until:
+        return _Said("warn", "od", "The worker was gone: its claim was over.")
+    if version.run.status in ENDED_STATUSES:
+        return _Said("clock", "id", "The worker released the run.")
+    if version.run.rests:
+        return _Said("clock", "id", "The thread rests: no process works on it.")
+    return _Said("clock", "id", "Suspended: nothing runs, nothing is paid for.")
+
+
+def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
+    event: run_stream.StreamEvent, numbers: dict[str, int], version: int
+) -> _Said | None:
+    name = event.path[-1] if event.path else ""
+    match event:
+        case run_stream.RunRepaired():
+            text = "The run was repaired: it goes on from an earlier state."
+            return _Said("warn", "dg", text)
+        case run_stream.Attempt():
+            number, attempt = numbers[event.worker], event.number
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            text = f"Worker {number} claimed the run, version {version}{again}"
+            return _Said("clock", "id", text)
+        case run_stream.FrameStarted():
+            return _Said("agent", "id", "", name, "began", call=event.call)
+        case run_stream.FrameEnded():
+            quote = event.output or ""
+            return _Said("agent", "ok", "", name, "ended", quote, call=event.call)
+        case run_stream.MessageAdded():
+            return _message(event, name)
+        case run_stream.StateChanged():
+            quote = event.changes_json
+            return _Said("agent", "id", "State of", name, "changed", quote)
+        case run_stream.Compacted():
+            text = f"shortened: {event.tokens_before} to {event.tokens_after} tokens"
+            return _Said("agent", "id", "History of", name, text)
+        case run_stream.CallProposed():
+            quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
+            agent = event.path[-2] if event.path[1:] else "The model"
+            text = f"{agent} asks for"
+            return _Said("tool", "id", text, event.tool, "", quote, call=event.call)
+        case run_stream.CallStarted():
+            return _Said("tool", "id", "", event.tool, "started", call=event.call)
+        case run_stream.CallEnded():
+            quote = event.result or ""
+            tone = "dg" if quote.startswith(_FAILED) else "ok"
+            return _Said("tool", tone, "", event.tool, "ended", quote, call=event.call)
+        case run_stream.WaitOpened():
+            return _wait(event)
+        case run_stream.WaitDecided():
+            return _decision(event, name)
+        case run_stream.GuardrailTripped():
+            text = f"tripped ({event.stage})"
+            return _Said(
+                "shield", "dg", "Guardrail", event.guardrail, text, event.reason
+            )
+        case run_stream.ReplyGiven() | run_stream.RunEnded():
+            return _end(event)
+
+
+def _message(event: run_stream.MessageAdded, name: str) -> _Said | None:
+    message = jsontext.as_object(jsontext.parse(event.message_json)) or {}
+    content = message_text(message.get("content"))
+    match message.get("role"):
+        case "user" if len(event.path) <= 1:
+            return _Said("person", "id", "Message to", name, "", content)
+        case "assistant" if content:
+            return _Said("agent", "id", "", name, "wrote", content)
+        case _:
+            # Other lines tell of calls, results and inputs of sub-agents.
+            return None
+
+
+def message_text(content: object) -> str:
+    """Return the text of a message's content, which may have several parts."""
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for part in jsontext.as_array(content) or []:
+        fields = jsontext.as_object(part) or {}
+        text = fields.get("text")
+        texts.append(text if isinstance(text, str) else f"[{fields.get('type', '?')}]")
+    return "\n".join(texts)
+
+
+def _wait(event: run_stream.WaitOpened) -> _Said:
+    wait, rules = event.wait, event.wait.rules
+    tone = "id"
+    if rules.asks_person:
+        tone = "od" if rules.may_have_run else "wt"
+    icon = {"od": "warn", "wt": "shield"}.get(tone, "clock")
+    quote = wait.title or wait.question or wait.event or wait.policy or ""
+    text = f"waits for {rules.awaited}"
+    link = wait.id if rules.has_object else ""
+    return _Said(icon, tone, "", wait.tool, text, quote, wait.call_id, link)
+
+
+_VERBS = {
+    "approve": "approved",
+    "deny": "denied",
+    "answer": "answered",
+    "fail": "reported a failure of",
+    "cancel": "cancelled",
+}
+
+
+def _decision(event: run_stream.WaitDecided, name: str) -> _Said:
+    link = event.wait_id if event.kind is not None else ""
+    tone = "ok" if event.kind in ("approve", "answer", None) else "dg"
+    if event.kind is None:
+        return _Said("clock", tone, "The wait of", name, "is over")
+    if event.kind == "expire":
+        return _Said("clock", tone, "The deadline of", name, "passed", wait=link)
+    verb = _VERBS[event.kind]
+    return _Said("person", tone, f"{event.by or 'Somebody'} {verb}", name, wait=link)
+
+
+def _end(event: run_stream.ReplyGiven | run_stream.RunEnded) -> _Said:
+    failure = event.failure
+    quote = event.output or "" if failure is None else failure.message
+    icon, tone = ("ok", "ok") if failure is None else ("warn", "dg")
+    if isinstance(event, run_stream.ReplyGiven):
+        what = "was answered" if failure is None else "failed"
+        text = f"Message {event.message_number} {what}"
+        return _Said(icon, tone, text, quote=quote)
+    return _Said(icon, tone, f"The run is {event.status}", quote=quote)

@@ -1,0 +1,299 @@
+"""The rows of a run: one for each frame and call, from the events of its versions.
+
+A call whose tool is an agent and the frame of this agent are one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from continuations.core import run_stream
+from continuations.core.calls import CLOSED_STATES, Started, open_wait_id
+from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
+from continuations.core.wait_rules import WAIT_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+    from continuations.core.version_window import VersionWindow
+    from continuations.core.waits import Wait
+    from continuations.serve.pages.working_time import WorkingTime
+
+SpanKind: TypeAlias = Literal["frame", "work", "hold", "lost"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Span:
+    """A time in which something held for a row.
+
+    Attributes:
+        kind: `frame`: the agent was open. `work`: the tool ran. `hold`: it waited.
+            `lost`: whether it ran is not known.
+        begin: Its begin.
+        end: Its end; `None`: it is still so.
+        wait_id: The wait, for `hold` and `lost`.
+    """
+
+    kind: SpanKind
+    begin: datetime
+    end: datetime | None = None
+    wait_id: str = ""
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class RunRow:
+    """One frame or call of a run.
+
+    Attributes:
+        key: Names the row in addresses: the id of the call, or of the root frame.
+        depth: Number of rows above it.
+        parent: The row above it, or `None`.
+        name: Name of the agent or tool.
+        frame_id: Id of the frame, if the row is an agent that was stored.
+        call_id: Id of the call; `None` for the root, and for a call that ended at once.
+        is_agent: Whether the row is an agent.
+        began: When it began.
+        ended: When it ended, or `None`.
+        spans: Its times of work and of waiting.
+        arguments_json: The arguments of the call, with secret values masked.
+        result: The text that the calling agent reads, or the output of the root.
+        wait: The last wait that it opened.
+        decided: The end of its last wait, or `None`.
+        children: The rows below it, in their order.
+    """
+
+    key: str
+    depth: int
+    parent: RunRow | None
+    name: str
+    began: datetime
+    frame_id: str | None = None
+    call_id: str | None = None
+    is_agent: bool = False
+    ended: datetime | None = None
+    spans: list[Span] = field(default_factory=list[Span])
+    arguments_json: str | None = None
+    result: str | None = None
+    wait: Wait | None = None
+    decided: run_stream.WaitDecided | None = None
+    children: list[RunRow] = field(default_factory=lambda: list[RunRow]())  # noqa: PLW0108 - the class is not complete yet
+
+    @property
+    def open_spans(self) -> list[Span]:
+        """The spans that did not end."""
+        return [span for span in self.spans if span.end is None]
+
+
+def rows_of(window: VersionWindow, time: WorkingTime) -> list[RunRow]:
+    """Return the rows of some versions, each one before those below it.
+
+    Rows that ended before these versions are left out.
+    """
+    reader = _RowReader(time)
+    first = window.versions[0]
+    if window.before is not None:
+        reader.begin_with(window.before, first.at)
+    latest = first.at
+    for version in window.versions:
+        latest = max(latest, version.at)
+        for event in version.events:
+            reader.apply(event, latest)
+    reader.add_missing(window.state, latest)
+    return list(_flat(reader.roots))
+
+
+def _flat(roots: list[RunRow]) -> Iterable[RunRow]:
+    pending = roots[::-1]
+    while pending:
+        row = pending.pop()
+        yield row
+        pending.extend(reversed(row.children))
+
+
+class _RowReader:
+    """Applies events to rows, in their order."""
+
+    def __init__(self, time: WorkingTime) -> None:
+        self.roots: list[RunRow] = []
+        self._time = time
+        self._by_frame: dict[str, RunRow] = {}
+        self._by_call: dict[str, RunRow] = {}
+        self._by_wait: dict[str, RunRow] = {}
+        # Calls without an id of ours, by frame and the provider's id.
+        self._by_tool_call_id: dict[tuple[str | None, str], RunRow] = {}
+
+    def begin_with(self, state: RunState, at: datetime) -> None:
+        """Add the rows that are open before the first event."""
+        calls = by_frame(state.calls.values())
+        for frame in by_depth(state.frames.values()):
+            call_id = frame.parent_call_id
+            self._start_frame(frame.id, frame.agent, call_id, at)
+            for call in calls.get(frame.id, ()):
+                row = self._call_row(call.id, call.tool, call.frame_id, at)
+                self._continue_call(row, call, state, at)
+        for wait in state.suspending.values():
+            self._open_wait(wait, wait.frame_id or None, wait.created_at)
+
+    def _continue_call(
+        self, row: RunRow, call: CallRow, state: RunState, at: datetime
+    ) -> None:
+        row.arguments_json = shown_arguments(call)
+        if isinstance(call.state, CLOSED_STATES):
+            self._end(row, at, call.state.content)
+            return
+        if isinstance(call.state, Started):
+            row.spans.append(Span(kind="work", begin=at))
+        wait_id = open_wait_id(call.state)
+        if wait_id is not None and wait_id in state.waits:
+            wait = state.waits[wait_id]
+            self._open_wait(wait, call.frame_id, wait.created_at)
+
+    def add_missing(self, state: RunState, at: datetime) -> None:
+        """Add the rows of the newest state that have no event."""
+        for frame in by_depth(state.frames.values()):
+            if frame.id not in self._by_frame:
+                self._start_frame(frame.id, frame.agent, frame.parent_call_id, at)
+        for call in state.calls.values():
+            row = self._call_row(call.id, call.tool, call.frame_id, at)
+            row.arguments_json = row.arguments_json or shown_arguments(call)
+
+    def apply(  # noqa: C901 - one case for each type
+        self, event: run_stream.StreamEvent, at: datetime
+    ) -> None:
+        """Apply one event."""
+        match event:
+            case run_stream.RunRepaired():
+                # The events after this one describe the state anew.
+                self.roots.clear()
+                self._by_frame.clear()
+                self._by_call.clear()
+                self._by_tool_call_id.clear()
+            case run_stream.FrameStarted():
+                self._start_frame(event.frame, event.agent, event.call, at)
+            case run_stream.FrameEnded():
+                row = self._by_frame.get(event.frame or "")
+                row = row or self._by_call.get(event.call or "")
+                if row is not None:
+                    self._end(row, at, event.output)
+            case run_stream.CallProposed():
+                self._propose(event, at)
+            case run_stream.CallStarted():
+                row = self._call_row(event.call, event.tool, event.frame, at)
+                row.ended = None
+                row.spans.append(Span(kind="work", begin=at))
+            case run_stream.CallEnded():
+                self._end_call(event, at)
+            case run_stream.WaitOpened():
+                self._open_wait(event.wait, event.frame, at)
+            case run_stream.WaitDecided():
+                self._decide(event, at)
+            case run_stream.RunEnded():
+                for row in _flat(self.roots):
+                    self._end(row, at, row.result)
+            case _:
+                pass
+
+    # Frames -------------------------------------------------------------------
+
+    def _start_frame(
+        self, frame_id: str | None, agent: str, call_id: str | None, at: datetime
+    ) -> None:
+        row = self._by_call.get(call_id) if call_id else self._root(frame_id)
+        if row is None:
+            key = call_id or frame_id or agent
+            row = self._new_row(key, agent, None if call_id is None else "", at)
+            row.call_id = call_id
+            if call_id:
+                self._by_call[call_id] = row
+        row.is_agent, row.frame_id, row.ended = True, frame_id, None
+        row.name = agent
+        row.spans = [span for span in row.spans if span.kind != "work"]
+        if not any(span.kind == "frame" for span in row.open_spans):
+            row.spans.append(Span(kind="frame", begin=at))
+        if frame_id is not None:
+            self._by_frame[frame_id] = row
+
+    def _root(self, frame_id: str | None) -> RunRow | None:
+        return self._by_frame.get(frame_id or "")
+
+    def _new_row(
+        self, key: str, name: str, frame_id: str | None, at: datetime
+    ) -> RunRow:
+        """Add a row below the row of a frame; `None`: at the top."""
+        parent = None
+        if frame_id is not None and self.roots:
+            parent = self._by_frame.get(frame_id, self.roots[-1])
+        depth = 0 if parent is None else parent.depth + 1
+        row = RunRow(key=key, depth=depth, parent=parent, name=name, began=at)
+        (self.roots if parent is None else parent.children).append(row)
+        return row
+
+    # Calls --------------------------------------------------------------------
+
+    def _call_row(
+        self, call_id: str, tool: str, frame_id: str | None, at: datetime
+    ) -> RunRow:
+        row = self._by_call.get(call_id)
+        if row is None:
+            row = self._new_row(call_id, tool, frame_id or "", at)
+            row.call_id = call_id
+            self._by_call[call_id] = row
+        return row
+
+    def _propose(self, event: run_stream.CallProposed, at: datetime) -> None:
+        if event.call is None:
+            row = self._new_row(f"e{event.cursor}", event.tool, event.frame or "", at)
+            self._by_tool_call_id[event.frame, event.tool_call_id] = row
+        else:
+            row = self._call_row(event.call, event.tool, event.frame, at)
+            row.ended = None
+        row.arguments_json = event.arguments_json or row.arguments_json
+
+    def _end_call(self, event: run_stream.CallEnded, at: datetime) -> None:
+        row = self._by_call.get(event.call or "")
+        if row is None:
+            row = self._by_tool_call_id.get((event.frame, event.tool_call_id))
+        if row is None and event.call is not None:
+            row = self._call_row(event.call, event.tool, event.frame, at)
+        if row is not None:
+            self._end(row, at, event.result)
+
+    def _end(self, row: RunRow, at: datetime, result: str | None) -> None:
+        for span in row.open_spans:
+            span.end = max(at, span.begin)
+        row.ended = at if row.ended is None else row.ended
+        row.result = row.result if result is None else result
+
+    # Waits --------------------------------------------------------------------
+
+    def _open_wait(self, wait: Wait, frame_id: str | None, at: datetime) -> None:
+        row = self._by_call.get(wait.call_id) or self._by_frame.get(frame_id or "")
+        row = row or (self.roots[0] if self.roots else None)
+        if row is None:
+            return
+        row.wait, row.decided = wait, None
+        self._by_wait[wait.id] = row
+        begin, kind = at, _span_kind(wait)
+        for span in row.open_spans:
+            if span.kind == "work":
+                # A worker that died stopped before its call was known to be lost.
+                stopped = self._time.end_of_work(span.begin)
+                span.end = max(span.begin, min(at, stopped))
+                begin = span.end if kind == "lost" else at
+        row.spans.append(Span(kind=kind, begin=begin, wait_id=wait.id))
+
+    def _decide(self, event: run_stream.WaitDecided, at: datetime) -> None:
+        row = self._by_wait.get(event.wait_id)
+        if row is not None:
+            row.decided = event
+            for span in row.open_spans:
+                if span.wait_id == event.wait_id:
+                    span.end = max(at, span.begin)
+
+
+def _span_kind(wait: Wait) -> SpanKind:
+    return "lost" if WAIT_RULES[wait.kind].may_have_run else "hold"

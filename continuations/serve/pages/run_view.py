@@ -1,0 +1,394 @@
+"""The page of one run: title, state, facts, what it waits for, and one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.calls import STATE_NAMES
+from continuations.core.operator_waits import operator_waits
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.visible_text import shorten
+from continuations.core.withheld_waits import withheld
+from continuations.serve.pages.run_log import message_text
+from continuations.serve.pages.time_words import length_text, moment_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from continuations.core.run import RunRow as Run
+    from continuations.core.state import RunState
+    from continuations.core.usage import Usage
+    from continuations.core.waits import Wait
+    from continuations.serve.pages.row_states import RowState
+    from continuations.serve.pages.run_rows import RunRow
+    from continuations.serve.pages.working_time import WorkingTime
+
+_TITLE_CHARS = 120
+MAX_BANNER_WAITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatePill:
+    """A state with its icon and the class of its color."""
+
+    icon: str
+    words: str
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BannerWait:
+    """One reason why a run does not go on.
+
+    Attributes:
+        words: The kind of the wait, its votes and its deadline.
+        title: The call or question in one sentence; "" for a wait without a page.
+        wait_id: Id of the wait, for a link; "" for a wait without a page.
+    """
+
+    words: str
+    title: str
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Banner:
+    """The reasons why a run does not go on.
+
+    Attributes:
+        waits: The open waits, the oldest first.
+        more: How many more there are.
+        note: Whether something runs, and how the run goes on.
+    """
+
+    waits: tuple[BannerWait, ...]
+    more: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A fact about a run: words, then the value."""
+
+    words: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """The part of the page above the table.
+
+    Attributes:
+        run_id: Id of the run.
+        thread: Agent and key of a thread, for the link to its conversation, or `None`.
+        title: Its title, or the beginning of its input.
+        state: Its state.
+        facts: Facts about it.
+        banner: The reasons why it does not go on, or `None`.
+        output: Final text, or the last reply of a thread.
+        failure: Why it failed or was cancelled, or "".
+        version: Number of the shown version.
+        newest: Number of the newest version.
+        is_paused: Whether an operator holds it.
+        may_resume: Whether it can go on now, and no worker works on it.
+        has_ended: Whether it has ended.
+    """
+
+    run_id: str
+    thread: tuple[str, str] | None
+    title: str
+    state: StatePill
+    facts: tuple[Fact, ...]
+    banner: Banner | None
+    output: str
+    failure: str
+    version: int
+    newest: int
+    is_paused: bool
+    may_resume: bool
+    has_ended: bool
+
+
+def run_title(state: RunState) -> str:
+    """Return the title of a run, or the beginning of its input, or its id."""
+    run = state.run
+    if run.title:
+        return run.title
+    if run.thread_key is not None:
+        return shorten(f"{run.agent}: {run.thread_key}", _TITLE_CHARS)
+    for message in state.logs[ROOT_FRAME_ID].messages:
+        if message.role == "user":
+            text = message_text(message.data.get("content")).strip()
+            line = text.split("\n", 1)[0]
+            return shorten(line, _TITLE_CHARS) or run.id
+    return run.id
+
+
+_STATUS_PILLS = {
+    "running": StatePill("ring", "Works"),
+    "suspended": StatePill("clock", "Suspended", "is-wait"),
+    "resting": StatePill("clock", "Rests"),
+    "finished": StatePill("ok", "Finished", "is-ok"),
+    "failed": StatePill("warn", "Failed", "is-danger"),
+    "cancelled": StatePill("warn", "Cancelled", "is-danger"),
+    "unreadable": StatePill("warn", "Unreadable", "is-danger"),
+}
+
+
+def status_pill(status: str, *, is_paused: bool = False) -> StatePill:
+    """Return the status of a run in words."""
+    if is_paused and status == "suspended":
+        return StatePill("clock", "Paused", "is-wait")
+    return _STATUS_PILLS.get(status, StatePill("ring", status))
+
+
+def run_view(
+    state: RunState,
+    time: WorkingTime,
+    *,
+    version: int,
+    newest: int,
+    now: datetime,
+    decided: Collection[str] = (),
+    votes: Mapping[str, str] | None = None,
+) -> RunView:
+    """Return the part of the page above the table.
+
+    Args:
+        state: The state of the run.
+        time: Its time axis.
+        version: Number of the version.
+        newest: Number of the newest version.
+        now: The time of the report.
+        decided: Ids of waits whose decision is recorded, but not yet applied.
+        votes: By the id of a wait, how many votes it has.
+    """
+    run = state.run
+    paused = bool(operator_waits(state))
+    failure = run.failure
+    ended = run.status in ENDED_STATUSES
+    works = run.claim is not None and now < run.claim.until
+    return RunView(
+        run_id=run.id,
+        thread=None if run.thread_key is None else (run.agent, run.thread_key),
+        title=run_title(state),
+        state=_state_pill(run, is_paused=paused, works=works),
+        facts=_facts(run, time, now),
+        banner=None if ended else _banner(state, decided, votes or {}, now),
+        output=run.output or "",
+        failure="" if failure is None else f"{failure.code}: {failure.message}",
+        version=version,
+        newest=newest,
+        is_paused=paused,
+        may_resume=not (works or paused) and can_go_on(state, decided),
+        has_ended=ended,
+    )
+
+
+def can_go_on(state: RunState, decided: Collection[str]) -> bool:
+    """Return whether a resume would do something."""
+    if state.run.status in ENDED_STATUSES or state.is_suspended:
+        return False
+    is_decided = any(wait_id in state.waits for wait_id in decided)
+    return state.run.status == "running" or is_decided or bool(state.runnable)
+
+
+def _state_pill(run: Run, *, is_paused: bool, works: bool) -> StatePill:
+    if run.status == "running" and not works:
+        return StatePill("warn", "Interrupted", "is-odd")
+    return status_pill(run.status, is_paused=is_paused)
+
+
+def _facts(run: Run, time: WorkingTime, now: datetime) -> tuple[Fact, ...]:
+    asked = moment_text(run.created_at, now)
+    facts = [Fact(words="agent", value=run.agent)]
+    if run.requester is not None:
+        facts.append(Fact(words="asked for by", value=f"{run.requester}, {asked}"))
+    else:
+        facts.append(Fact(words="started", value=asked))
+    processes = "1 process" if time.workers == 1 else f"{time.workers} processes"
+    worked = f"{length_text(time.worked)} in {processes}"
+    facts.append(Fact(words="worked", value=worked))
+    if time.slept:
+        facts.append(Fact(words="asleep", value=length_text(time.slept)))
+    facts.append(Fact(words="model", value=usage_text(run.usage)))
+    facts += [
+        Fact(words="label", value=f"{name}={value}") for name, value in run.labels
+    ]
+    return tuple(facts)
+
+
+def usage_text(usage: Usage) -> str:
+    """Return a usage: `14 requests, 21,460 tokens`."""
+    text = f"{usage.requests:,} requests, {usage.total_tokens:,} tokens"
+    if usage.currency and usage.cost is not None:
+        text += f", {usage.cost:f} {usage.currency}"
+    return text
+
+
+# The banner --------------------------------------------------------------------
+
+
+def _banner(
+    state: RunState,
+    decided: Collection[str],
+    votes: Mapping[str, str],
+    now: datetime,
+) -> Banner | None:
+    waits = sorted(state.waits.values(), key=lambda wait: wait.sort_key())
+    # A person can do something about the first ones.
+    waits.sort(key=lambda wait: not wait.rules.asks_person)
+    shown = [_banner_wait(wait, decided, votes, now) for wait in waits]
+    note = _note(state, decided, now)
+    if not shown and not note:
+        return None
+    return Banner(
+        waits=tuple(shown[:MAX_BANNER_WAITS]),
+        more=max(len(shown) - MAX_BANNER_WAITS, 0),
+        note=note,
+    )
+
+
+def _banner_wait(
+    wait: Wait, decided: Collection[str], votes: Mapping[str, str], now: datetime
+) -> BannerWait:
+    wait = withheld(wait)
+    wait_id = wait.id if wait.rules.has_object else ""
+    if wait.id in decided:
+        title = _wait_title(wait)
+        return BannerWait(
+            words="Decided, not yet resumed", title=title, wait_id=wait_id
+        )
+    words = f"Waits for {wait.rules.awaited}"
+    if wait.id in votes:
+        words += f", {votes[wait.id]}"
+    if wait.deadline is not None and not wait.rules.asks_person:
+        left = wait.deadline - now
+        until = moment_text(wait.deadline, now)
+        words += f" until {until}"
+        if left.total_seconds() > 0:
+            words += f" (in {length_text(left)})"
+    return BannerWait(words=words, title=_wait_title(wait), wait_id=wait_id)
+
+
+def _wait_title(wait: Wait) -> str:
+    if wait.title is not None and not wait.rules.may_have_run:
+        return wait.title
+    if wait.rules.may_have_run:
+        text = wait.rules.question.format(tool=wait.tool)
+        return f"{text} {wait.title}" if wait.title else text
+    if wait.question is not None:
+        return wait.question
+    if wait.event is not None:
+        key = "" if wait.event_key is None else f", key {wait.event_key}"
+        return f"{wait.event}{key}"
+    if wait.rules.ended_by_unpause:
+        return wait.policy or ""
+    return wait.rules.question.format(tool=wait.tool) if wait.rules.has_object else ""
+
+
+def _note(state: RunState, decided: Collection[str], now: datetime) -> str:
+    run = state.run
+    if run.claim is not None:
+        if now < run.claim.until:
+            return "A worker works on it."
+        return "Its worker is gone. A resume or a sweep goes on."
+    if run.status == "resting":
+        return "The thread rests until its next message. Nothing is paid for."
+    if can_go_on(state, decided):
+        return "It can go on: a resume or a sweep continues it."
+    return "Nothing runs; nothing is paid for."
+
+
+# One call ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """The selected row of a run.
+
+    Attributes:
+        key: Names the row in addresses.
+        name: Name of the tool or agent.
+        is_agent: Whether it is an agent.
+        state: Its state.
+        path: Names from the root down to it.
+        arguments: Its arguments: name and value, whole.
+        raw_arguments: The arguments as one text, if they are no object; or "".
+        result: The text that the calling agent reads; or "".
+        result_goes_to: Name of the agent that reads the result; or "".
+        wait_id: Its open wait with a page; or "".
+        facts: Ids, times and the internal state.
+    """
+
+    key: str
+    name: str
+    is_agent: bool
+    state: RowState
+    path: tuple[str, ...]
+    arguments: tuple[tuple[str, str], ...]
+    raw_arguments: str
+    result: str
+    result_goes_to: str
+    wait_id: str
+    facts: tuple[Fact, ...]
+
+
+def call_view(
+    row: RunRow, row_state: RowState, state: RunState, now: datetime
+) -> CallView:
+    """Return the selected row of a run."""
+    fields = None
+    if row.arguments_json is not None:
+        fields = jsontext.as_object(jsontext.parse(row.arguments_json))
+    wait = row.wait
+    is_open = wait is not None and wait.id in state.waits and wait.rules.has_object
+    return CallView(
+        key=row.key,
+        name=row.name,
+        is_agent=row.is_agent,
+        state=row_state,
+        path=_path(row),
+        arguments=tuple((name, _text(value)) for name, value in (fields or {}).items()),
+        raw_arguments=row.arguments_json or "" if fields is None else "",
+        result=row.result or "",
+        result_goes_to=row.parent.name if row.parent else "",
+        wait_id=wait.id if wait is not None and is_open else "",
+        facts=_call_facts(row, state, now),
+    )
+
+
+def _path(row: RunRow) -> tuple[str, ...]:
+    names: list[str] = []
+    above: RunRow | None = row
+    while above is not None:
+        names.append(above.name)
+        above = above.parent
+    return tuple(reversed(names))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else jsontext.dump(value)
+
+
+def _call_facts(row: RunRow, state: RunState, now: datetime) -> tuple[Fact, ...]:
+    facts = [Fact(words="Began", value=moment_text(row.began, now))]
+    if row.ended is not None:
+        facts.append(Fact(words="Ended", value=moment_text(row.ended, now)))
+    if row.call_id is not None:
+        facts.append(Fact(words="Call", value=row.call_id))
+    if row.frame_id is not None:
+        facts.append(Fact(words="Frame", value=row.frame_id))
+    call = state.calls.get(row.call_id or "")
+    if call is not None:
+        name = STATE_NAMES[type(call.state)]
+        facts.append(Fact(words="Stored state", value=name))
+        if call.attempts:
+            facts.append(Fact(words="Starts", value=str(call.attempts)))
+        if call.grant is not None:
+            facts.append(Fact(words="Approved by grant", value=call.grant))
+    return tuple(facts)

@@ -1,0 +1,71 @@
+"""boss > hr > clerk: people judge the clerk's texts, and an agent its payments."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Guardrail,
+    Guardrails,
+    ReplyInfo,
+    ToolContext,
+    Tripped,
+    TurnInfo,
+    tool,
+)
+from tests import effect_log, scripts
+from tests.effect_log import Effect
+
+if TYPE_CHECKING:
+    from tests.scripts import Script
+
+_JUDGED = '{"arguments":{"cents":%s},"tool":"pay"}'
+# The clerk pays 7 and 900 cents; the checking agent lets the first one through.
+PAY: Script = {
+    "go": [[scripts.call("hr", input="A")], "all"],
+    "A": [[scripts.call("clerk", input="B")], "hr"],
+    "B": [[scripts.call("pay", cents=7), scripts.call("pay", cents=900)], "clerk"],
+    _JUDGED % 7: ['{"tripped": false, "reason": ""}'],
+    _JUDGED % 900: ['{"tripped": true, "reason": "too much"}'],
+}
+
+
+@dataclass
+class Verdict:
+    """The output of the checking agent."""
+
+    tripped: bool
+    reason: str
+
+
+@tool
+def pay(cents: int, ctx: ToolContext) -> str:
+    """Pay."""
+    effect_log.record(Effect.of("pay", cents, ctx))
+    return f"paid {cents}"
+
+
+def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:
+    """Let a person judge."""
+    return Tripped(f"{info.text} is odd")
+
+
+def agents() -> list[Agent]:
+    """Return the root agent."""
+    model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
+    checker = Agent("checker", model=model, output_type=Verdict)
+    policy = ApprovalPolicy(within=3600)
+    ask = Guardrail(check=asks, on_trip="ask", approval=policy)
+    clerk = Agent(
+        "clerk",
+        tools=[pay],
+        model=model,
+        guardrails=Guardrails(input=[ask], output=[ask], tools=[checker]),
+    )
+    hr = Agent("hr", tools=[clerk], model=model)
+    return [Agent("boss", tools=[hr], model=model)]

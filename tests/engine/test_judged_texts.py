@@ -1,0 +1,395 @@
+"""A guardrail lets a person decide about an input or an output."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    DecisionRefused,
+    Deny,
+    Failed,
+    Finished,
+    Guardrail,
+    Guardrails,
+    ReplyInfo,
+    Runner,
+    Suspended,
+    Tripped,
+    TurnInfo,
+    WaitExpired,
+    escalate,
+    resume,
+    run,
+)
+from continuations.core.judged_texts import judged_text
+from continuations.core.messages import Message
+from continuations.events import GuardrailTripped, MessageAdded, WaitOpened
+from continuations.models.interface import ModelReply
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelRequest
+
+
+def fishy(info: TurnInfo | ReplyInfo) -> Tripped | None:
+    """Trip over fish."""
+    return Tripped("it smells") if "fish" in info.text else None
+
+
+def rotten(info: TurnInfo | ReplyInfo) -> Tripped | None:
+    """Trip over what is rotten."""
+    return Tripped("it is rotten") if "rotten" in info.text else None
+
+
+class EchoModel:
+    """Repeats the last message of a user."""
+
+    name = "echo"
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Return its text."""
+        data = {"role": "assistant", "content": request.messages[-1].content}
+        return ModelReply(message=Message.from_mapping(data))
+
+
+ASKS = Guardrail(check=fishy, on_trip="ask")
+INPUT = Guardrails(input=[ASKS])
+OUTPUT = Guardrails(output=[ASKS])
+
+
+def suspended(outcome: object) -> Suspended:
+    """Return an outcome that waits for one decision."""
+    assert isinstance(outcome, Suspended)
+    assert 1 == len(outcome.waits)
+    return outcome
+
+
+def contents(outcome: Any) -> list[Any]:
+    """Return the contents of the messages of the root agent."""
+    return [each["content"] for each in outcome.continuation.root.messages]
+
+
+def test_output_waits_for_a_person_and_is_returned_unchanged() -> None:
+    """Before the decision it is neither the output nor a message."""
+    model = ScriptedModel(["a fish"])
+    runner = Runner(Agent("cook", model=model, guardrails=OUTPUT), store="memory:")
+
+    asked = suspended(runner.start("go", run_id="r"))
+    [wait] = asked.waits
+    assert ("output", "cook", ("cook",)) == (wait.kind, wait.tool, wait.path)
+    assert {"output": "a fish"} == wait.arguments
+    assert "it smells" in (wait.note or "")
+    assert "fishy" == wait.policy
+    assert ["go"] == contents(asked)
+    assert [wait.id] == [each.id for each in runner.waiting()]
+    shown = [
+        e.message["content"] for e in runner.events("r") if type(e) is MessageAdded
+    ]
+    assert ["go"] == shown
+
+    # No decision is not yes.
+    assert wait.id == suspended(runner.resume("r")).waits[0].id
+    runner.decide(wait.id, Approve(by="kim"))
+    finished = runner.resume("r")
+
+    assert isinstance(finished, Finished)
+    assert "a fish" == finished.output
+    assert ["go", "a fish"] == contents(finished)
+    assert 1 == len(model.requests) == finished.usage.requests
+    told = [type(e) for e in runner.events("r")]
+    assert 1 == told.count(GuardrailTripped) == told.count(WaitOpened)
+
+
+def test_refused_output_ends_the_agent_with_the_error_of_a_guardrail() -> None:
+    """No version has the text after the decision, and the model is not asked again."""
+    model = ScriptedModel(["a fish"])
+    runner = Runner(Agent("cook", model=model, guardrails=OUTPUT), store="memory:")
+    [wait] = suspended(runner.start("go", run_id="r")).waits
+
+    runner.decide(wait.id, Deny(by="kim", reason="not today"))
+    failed = runner.resume("r")
+
+    assert isinstance(failed, Failed)
+    assert "guardrail" == failed.error.code
+    assert "a person refused the output: not today" in failed.error.message
+    assert "fishy" in failed.error.message
+    assert ["go", "(This reply was withheld.)"] == contents(failed)
+    assert b"a fish" not in failed.continuation.to_bytes()
+    assert 1 == len(model.requests)
+
+
+def test_input_waits_for_a_person_before_the_model_reads_it() -> None:
+    """The accepted input is read once, and the guardrail does not ask again."""
+    model = ScriptedModel(["well"])
+    runner = Runner(Agent("cook", model=model, guardrails=INPUT), store="memory:")
+
+    [wait] = suspended(runner.start("a fish", run_id="r")).waits
+    assert ("input", {"input": "a fish"}) == (wait.kind, wait.arguments)
+    assert [] == model.requests
+    runner.decide(wait.id, Approve(by="kim"))
+    finished = runner.resume("r")
+
+    assert isinstance(finished, Finished)
+    assert "well" == finished.output
+    assert 1 == len(model.requests)
+
+
+@pytest.mark.parametrize("verdict", [Deny(by="kim"), None])
+def test_input_that_nobody_accepts_is_never_read(verdict: Deny | None) -> None:
+    """A deadline is not a yes."""
+    clock, model = ManualClock(), ScriptedModel(["never"])
+    policy = ApprovalPolicy(within=timedelta(hours=1))
+    asks = Guardrail(check=fishy, on_trip="ask", approval=policy)
+    agent = Agent("cook", model=model, guardrails=Guardrails(input=[asks]))
+    runner = Runner(agent, store=MemoryStore(clock.now), clock=clock)
+    [wait] = suspended(runner.start("a fish", run_id="r")).waits
+    assert wait.deadline is not None
+
+    if verdict is not None:
+        runner.decide(wait.id, verdict)
+    else:
+        clock.seconds += 3601
+        with pytest.raises(WaitExpired):
+            runner.decide(wait.id, Approve(by="kim"))
+    failed = runner.resume("r")
+
+    assert isinstance(failed, Failed)
+    assert "guardrail" == failed.error.code
+    expected = "a person refused" if verdict else "no person accepted the input in time"
+    assert expected in failed.error.message
+    assert [] == model.requests
+
+
+def test_only_approve_without_an_edit_accepts_a_text() -> None:
+    """An answer or an edit is refused when it is given."""
+    agent = Agent("cook", model=ScriptedModel(["a fish"]), guardrails=OUTPUT)
+    runner = Runner(agent, store="memory:")
+    [wait] = suspended(runner.start("go", run_id="r")).waits
+
+    for verdict in (Answer("meat"), Approve(arguments={"output": "meat"})):
+        with pytest.raises(DecisionRefused):
+            runner.decide(wait.id, verdict)
+    assert isinstance(runner.resume("r"), Suspended)
+
+
+def test_several_people_accept_an_output() -> None:
+    """The policy of the guardrail says who, and how many."""
+    policy = ApprovalPolicy(approvers=["kim", "lee"], votes=2)
+    asks = Guardrail(check=fishy, on_trip="ask", approval=policy)
+    model = ScriptedModel(["a fish"])
+    agent = Agent("cook", model=model, guardrails=Guardrails(output=[asks]))
+    runner = Runner(agent, store="memory:")
+    [wait] = suspended(runner.start("go", run_id="r")).waits
+
+    with pytest.raises(DecisionRefused):
+        runner.decide(wait.id, Approve(by="eve"))
+    runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(runner.resume("r"), Suspended)
+    runner.decide(wait.id, Approve(by="lee"))
+    assert isinstance(runner.resume("r"), Finished)
+
+
+def test_other_people_are_asked_after_the_deadline() -> None:
+    """An escalation keeps the text, in a store and without one."""
+    policy = ApprovalPolicy(
+        approvers=["kim"], within=60, on_deadline=escalate(to=["lee"], within=60)
+    )
+    asks = Guardrail(check=fishy, on_trip="ask", approval=policy)
+    guardrails = Guardrails(output=[asks])
+    clock, model = ManualClock(), ScriptedModel(["a fish"])
+    agent = Agent("cook", model=model, guardrails=guardrails)
+    runner = Runner(agent, store=MemoryStore(clock.now), clock=clock)
+    [wait] = suspended(runner.start("go", run_id="r")).waits
+    clock.seconds += 70
+    runner.sweep()
+    runner.decide(wait.id, Approve(by="lee"))
+    assert isinstance(runner.resume("r"), Finished)
+
+    agent = Agent("cook", model=ScriptedModel(["a fish"]), guardrails=guardrails)
+    data = run(agent, "go", clock=clock).continuation.to_bytes()
+    clock.seconds += 70
+    data = suspended(resume(data, agent, clock=clock)).continuation.to_bytes()
+    [wait] = suspended(resume(data, agent, clock=clock)).waits
+    answers = {wait.id: Approve(by="lee")}
+    finished = resume(data, agent, answers=answers, clock=clock)
+    assert isinstance(finished, Finished)
+    assert "a fish" == finished.output
+
+
+def test_guardrail_that_refuses_counts_behind_one_that_asks() -> None:
+    """No person is asked about a text that cannot be used."""
+    guardrails = Guardrails(input=[ASKS, rotten], output=[ASKS, rotten])
+    model = ScriptedModel(["a rotten fish"])
+    agent = Agent("cook", model=model, guardrails=guardrails)
+
+    failed = run(agent, "a rotten fish")
+    assert isinstance(failed, Failed)
+    assert "rotten refused the input" in failed.error.message
+    failed = run(agent, "go")
+    assert isinstance(failed, Failed)
+    assert "rotten refused the output" in failed.error.message
+
+
+def test_accepted_input_that_changed_is_asked_about_again() -> None:
+    """A message that came later is not covered by the decision."""
+    model = ScriptedModel(["well"])
+    runner = Runner(Agent("cook", model=model, guardrails=INPUT), store="memory:")
+    [wait] = suspended(runner.start("a fish", run_id="r")).waits
+
+    runner.send("r", "and all my money")
+    runner.decide(wait.id, Approve(by="kim"))
+    [again] = suspended(runner.resume("r")).waits
+
+    assert wait.id != again.id
+    assert "a fish\n\nand all my money" == again.arguments["input"]
+    assert [] == model.requests
+    runner.decide(again.id, Approve(by="kim"))
+    assert isinstance(runner.resume("r"), Finished)
+
+
+def test_message_after_a_held_output_is_read_before_the_end() -> None:
+    """The held reply comes first in the transcript."""
+    model = ScriptedModel(["a fish", "meat"])
+    runner = Runner(Agent("cook", model=model, guardrails=OUTPUT), store="memory:")
+    [wait] = suspended(runner.start("go", run_id="r")).waits
+
+    runner.send("r", "more")
+    assert isinstance(runner.resume("r"), Suspended)
+    runner.decide(wait.id, Approve(by="kim"))
+    finished = runner.resume("r")
+
+    assert isinstance(finished, Finished)
+    assert ["go", "a fish", "more", "meat"] == contents(finished)
+
+
+def test_acceptance_counts_for_one_message_of_a_thread() -> None:
+    """The same text is asked about again, also if the first turn was refused."""
+    model = ScriptedModel(["one", "two", "three"])
+    agent = Agent("cook", model=model, guardrails=INPUT)
+    runner = Runner(agent, store="memory:")
+    thread = runner.thread("cook", key="k")
+
+    first = suspended(thread.send("fish")).waits[0]
+    runner.decide(first.id, Approve(by="kim"))
+    runner.resume(first.run_id)
+    second = suspended(thread.send("fish")).waits[0]
+    assert first.id != second.id
+    runner.decide(second.id, Deny(by="kim"))
+    runner.resume(first.run_id)
+    third = suspended(thread.send("fish")).waits[0]
+    assert {"input": "fish"} == third.arguments
+    assert 1 == len(model.requests)
+
+
+@pytest.mark.parametrize("guardrails", [INPUT, OUTPUT])
+def test_stopped_turn_of_a_thread_needs_no_decision(guardrails: Guardrails) -> None:
+    """Its wait is closed, its text is not used, and the next message is answered."""
+    agent = Agent("cook", model=EchoModel(), guardrails=guardrails)
+    runner = Runner(agent, store="memory:")
+    thread = runner.thread("cook", key="k")
+    [wait] = suspended(thread.send("a fish")).waits
+
+    thread.stop_turn()
+    stopped = runner.resume(wait.run_id)
+    assert [] == list(runner.waiting())
+    assert ["a fish"] == contents(stopped)
+    outcome: Any = thread.send("more")
+    if guardrails is INPUT:  # the model would read both
+        [again] = suspended(outcome).waits
+        assert {"input": "a fish\n\nmore"} == again.arguments
+    else:
+        assert "more" == outcome.output
+
+
+@pytest.mark.parametrize("guardrails", [INPUT, OUTPUT])
+def test_interruption_ends_the_question_about_the_earlier_message(
+    guardrails: Guardrails,
+) -> None:
+    """The next message is answered, and no text is used unasked."""
+    agent = Agent("cook", model=EchoModel(), guardrails=guardrails)
+    runner = Runner(agent, store="memory:")
+    thread = runner.thread("cook", key="k")
+    [wait] = suspended(thread.send("a fish")).waits
+
+    outcome: Any = thread.send("never mind", when_busy="interrupt")
+
+    assert wait.id not in [each.id for each in runner.waiting()]
+    if guardrails is INPUT:
+        [again] = suspended(outcome).waits
+        assert {"input": "a fish\n\nnever mind"} == again.arguments
+    else:
+        assert "never mind" == outcome.output
+        assert ["a fish", "never mind", "never mind"] == contents(outcome)
+
+
+def test_waits_of_sub_agents_leave_their_siblings_alone() -> None:
+    """A sub-agent that is refused is an error of its call; the others go on."""
+    fish = Agent("fish", model=ScriptedModel(["a fish"]), guardrails=OUTPUT)
+    meat = Agent("meat", model=ScriptedModel(["meat"]), guardrails=OUTPUT)
+    calls: Any = [ToolCall("fish", {"input": "x"}), ToolCall("meat", {"input": "y"})]
+    model = ScriptedModel([calls, "done"])
+    runner = Runner(Agent("boss", tools=[fish, meat], model=model), store="memory:")
+    [wait] = suspended(runner.start("go", run_id="r")).waits
+    assert ("boss", "fish") == wait.path
+
+    runner.decide(wait.id, Deny(by="kim"))
+    finished = runner.resume("r")
+
+    assert isinstance(finished, Finished)
+    texts = contents(finished)
+    assert "ERROR: the agent fish failed: a person refused the output" in texts[2]
+    assert "meat" == texts[3]
+
+
+def test_both_runners_ask() -> None:
+    """`AsyncRunner` opens the same wait."""
+    agent = Agent("cook", model=ScriptedModel(["a fish"]), guardrails=OUTPUT)
+
+    async def scenario() -> None:
+        runner = AsyncRunner(agent, store="memory:")
+        [wait] = suspended(await runner.start("go", run_id="r")).waits
+        await runner.decide(wait.id, Approve(by="kim"))
+        assert isinstance(await runner.resume("r"), Finished)
+
+    asyncio.run(scenario())
+
+
+def test_typed_output_is_shown_as_the_model_wrote_it() -> None:
+    """The accepted text becomes the typed output."""
+
+    @dataclass
+    class Dish:
+        name: str
+
+    model = ScriptedModel(['{"name": "fish"}'])
+    agent = Agent("cook", model=model, output_type=Dish, guardrails=OUTPUT)
+    [wait] = suspended(run(agent, "go")).waits
+    assert '{"name": "fish"}' == judged_text(wait)
+    data = run(agent, "go").continuation.to_bytes()
+    [wait] = suspended(resume(data, agent)).waits
+    finished = resume(data, agent, answers={wait.id: Approve()})
+    assert isinstance(finished, Finished)
+    assert Dish("fish") == finished.output
+
+
+def test_cancelled_run_returns_nothing() -> None:
+    """Its wait is closed, and the held text is in no newest version."""
+    agent = Agent("cook", model=ScriptedModel(["a fish"]), guardrails=OUTPUT)
+    runner = Runner(agent, store="memory:")
+    runner.start("go", run_id="r")
+    runner.cancel("r")
+    runner.resume("r")
+    assert [] == list(runner.waiting())
+    assert b"a fish" not in runner.look("r").to_bytes()

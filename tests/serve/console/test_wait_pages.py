@@ -1,0 +1,390 @@
+"""The page of one wait in the console: shown like a link's, decided once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Approve, AsyncRunner, Deny, Runner
+from continuations.errors import AlreadyDecided
+from continuations.serve.http import problems
+from continuations.serve.http.request_response import Request
+from tests.browser.link_scenes import DELETE, LinkScenes
+from tests.serve.console.console_client import ConsoleClient
+from tests.serve.http.api_fixture import RecordingDispatcher
+from tests.serve.pages.html_forms import PageForms, main_of, without_navigation
+
+if TYPE_CHECKING:
+    import httpx
+
+    from continuations import Decision, Identity, Wait
+
+
+@dataclass
+class Desk:
+    """A console on a store with waits, and the person who uses it."""
+
+    person: str = "kim"
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        self.scenes = LinkScenes("http://agents.example")
+        self.runner = AsyncRunner([], store=self.scenes.store, clock=self.scenes.clock)
+        self.dispatcher = RecordingDispatcher()
+        own: dict[str, Any] = {"clock": self.scenes.clock, **self.options}
+        own.setdefault("dispatcher", self.dispatcher)
+        self.client = ConsoleClient(self.runner, options=own, person=self.person)
+
+    def get(self, path: str, status: int = 200) -> str:
+        """Return the HTML of a page."""
+        response = asyncio.run(self.client.get(path))
+        assert status == response.status_code, response.text
+        return response.text
+
+    def post(self, path: str, form: dict[str, str]) -> httpx.Response:
+        """Post a form of a page."""
+        return asyncio.run(self.client.post(path, form))
+
+    def submit(self, path: str, form_id: str, **changes: str) -> httpx.Response:
+        """Open a page, fill one of its forms, and post it to the page."""
+        form = PageForms(self.get(path)).forms[form_id]
+        assert changes.keys() <= form.keys(), form
+        return self.post(path, {**form, **changes})
+
+    def follow(self, response: httpx.Response) -> str:
+        """Return the page to which a response sends the browser."""
+        assert 303 == response.status_code, response.text
+        return self.get(response.headers["location"])
+
+    def decision(self, wait: Wait) -> Decision:
+        """Return the recorded decision of a wait."""
+        with pytest.raises(AlreadyDecided) as error:
+            asyncio.run(self.runner.wait(wait.id))
+        return problems.recorded_decision(error.value)
+
+    def is_open(self, wait: Wait) -> bool:
+        """Return whether a wait has neither a decision nor a vote."""
+        return () == asyncio.run(self.runner.wait(wait.id)).votes
+
+
+def path_of(wait: Wait) -> str:
+    """Return the path of a wait's page."""
+    return f"/waits/{wait.id}"
+
+
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "approval": ("delete_account", DELETE),
+    "question": ("choose_laptop", {"person": "Jane"}),
+    "text": ("ask_name", {"of": "the cat"}),
+    "unknown": ("charge", {"cents": 4200}),
+    "event": ("receipt", {"claim": "claim-7"}),
+    "job": ("render", {"film": "Metropolis"}),
+}
+
+
+def open_wait(desk: Desk, kind: str) -> Wait:
+    """Start a run that waits; the id of the run is the kind."""
+    if kind == "votes":
+        return desk.scenes.transfer_wait(kind)
+    name, arguments = CALLS[kind]
+    return desk.scenes.calling(kind, name, **arguments)
+
+
+@pytest.mark.parametrize("kind", [*CALLS, "votes"])
+def test_link_and_console_have_the_same_markup(kind: str) -> None:
+    """Only navigation, addresses and the token of the console differ."""
+    desk = Desk()
+    wait = open_wait(desk, kind)
+    path = desk.scenes.link(wait).removeprefix(desk.scenes.base_url)
+    request = Request(method="GET", path=path)
+    link = asyncio.run(desk.scenes.api().handle(request)).body
+
+    console = desk.get(path_of(wait))
+
+    assert without_navigation(main_of(console)) == main_of(link)
+    assert "<nav" not in link
+    assert "csrf" not in link
+    assert '<nav class="crumbs"' in console
+
+
+def test_decision_is_recorded_once_and_the_next_wait_follows() -> None:
+    desk = Desk()
+    first = open_wait(desk, "approval")
+    second = open_wait(desk, "text")
+
+    done = desk.submit(path_of(first), "approve", reason="fine")
+
+    assert ("approve", "kim", "fine") == (
+        (decision := desk.decision(first)).kind,
+        decision.by,
+        decision.reason,
+    )
+    assert (first.digest, "console") == (decision.shown, decision.door)
+    assert ["approval"] == desk.dispatcher.runs
+    assert done.headers["location"].startswith(path_of(second))
+    page = desk.follow(done)
+    assert "Recorded: Approved by kim, in the run approval." in page
+    assert "What is the name of the cat?" in page
+    last = desk.submit(path_of(second), "answer", value="Tom")
+    page = desk.follow(last)
+    assert "Your decision is recorded" in page
+    assert "Recorded: Answered by kim, in the run text." in page
+
+
+def test_next_wait_keeps_the_filter() -> None:
+    desk = Desk()
+    open_wait(desk, "text")
+    first, other = open_wait(desk, "approval"), open_wait(desk, "votes")
+
+    page = desk.get(f"{path_of(first)}?for=all&kind=approval")
+    done = desk.submit(f"{path_of(first)}?for=all&kind=approval", "deny")
+
+    assert "<span>1 of 2</span>" in page
+    assert f"/waits/{other.id}?for=all&amp;kind=approval" in page
+    query = f"?for=all&kind=approval&recorded={first.id.replace('@', '%40')}"
+    assert f"/waits/{other.id}{query}" == done.headers["location"]
+
+
+def test_address_cannot_claim_a_decision() -> None:
+    """The bar tells what the store has of this person."""
+    desk = Desk()
+    wait, other = open_wait(desk, "approval"), open_wait(desk, "text")
+    asyncio.run(desk.runner.decide(wait.id, Deny(by="lee")))
+
+    for claimed in (wait.id, other.id, "nonsense", "approval-x@y", "<script>"):
+        assert 'role="status"' not in desk.get(f"{path_of(other)}?recorded={claimed}")
+
+
+@pytest.mark.parametrize("shown", [None, "", "0" * 64])
+def test_post_without_the_digest_of_its_page_decides_nothing(shown: str | None) -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    form = PageForms(desk.get(path_of(wait))).forms["approve"]
+    del form["shown"]
+
+    posted = {**form, **({} if shown is None else {"shown": shown})}
+    refused = desk.post(path_of(wait), posted)
+
+    assert desk.is_open(wait)
+    assert [] == desk.dispatcher.runs
+    if shown:
+        assert 409 == refused.status_code
+        assert "Nothing is recorded: the call is not the one that you saw." in (
+            refused.text
+        )
+        assert wait.digest == PageForms(refused.text).forms["approve"]["shown"]
+    else:
+        assert 400 == refused.status_code
+
+
+def test_person_who_is_too_late_sees_who_decided() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    form = PageForms(desk.get(path_of(wait))).forms["approve"]
+    asyncio.run(desk.runner.decide(wait.id, Deny(by="lee", reason="on holiday")))
+
+    late = desk.post(path_of(wait), form)
+    again = desk.get(path_of(wait))
+
+    assert 409 == late.status_code
+    for page in (late.text, again):
+        for fact in ("lee", "on holiday", "Denied"):
+            assert fact in page
+        assert "<form" not in page
+    assert "deny" == desk.decision(wait).kind
+
+
+def test_person_without_the_right_sees_the_reason_instead_of_buttons() -> None:
+    def can(identity: Identity, act: str, run_id: str | None) -> bool:
+        del identity, run_id
+        return act == "view"
+
+    desk = Desk(options={"can": can})
+    wait = open_wait(desk, "approval")
+
+    page = desk.get(path_of(wait))
+    form = {"decision": "approve", "shown": wait.digest}
+
+    assert "You cannot decide this: you have no right" in page
+    assert {} == PageForms(page).forms
+    for path in ("", "/answer", "/edit", "/remember"):
+        assert 403 == desk.post(path_of(wait) + path, form).status_code
+    assert desk.is_open(wait)
+
+
+def test_requester_and_voters_see_the_reason_instead_of_buttons() -> None:
+    requester = Desk(person="ines")
+    wait = open_wait(requester, "votes")
+    page = requester.get(path_of(wait))
+    assert "You cannot decide this: ines requested the run" in page
+    assert {} == PageForms(page).forms
+
+    voter = Desk()
+    wait = open_wait(voter, "votes")
+    page = voter.follow(voter.submit(path_of(wait), "approve"))
+    assert "Your vote is recorded" in page
+    assert ["deny"] == list(PageForms(page).forms)
+    assert "<b>kim</b> approved" in page
+
+
+def test_errors_of_an_answer_stand_at_their_fields() -> None:
+    """The form comes back with its texts, and nothing is recorded."""
+    desk = Desk()
+    wait = open_wait(desk, "question")
+    filled = {
+        "value:text:/model": "T14",
+        "value:number:/memory_gb": "a lot",
+        "value:text:/deliver_to/street": "Main 1",
+        "value:text:/deliver_to/city": "Oslo",
+    }
+
+    refused = desk.submit(path_of(wait), "answer", **filled)
+
+    assert 422 == refused.status_code
+    assert "Nothing is recorded." in refused.text
+    form = PageForms(refused.text).forms["answer"]
+    assert filled.items() <= form.items()
+    [link] = re.findall(r'<li><a href="#([^"]*)">Memory gb: must be', refused.text)
+    assert f'<input id="{link}" name="value:number:/memory_gb"' in refused.text
+    assert desk.is_open(wait)
+    wrong = {**form, "value:number:/memory_gb": "1.5"}
+    refused = desk.post(path_of(wait), wrong)
+    assert 422 == refused.status_code
+    assert "Memory gb: " in refused.text
+    desk.follow(desk.post(path_of(wait), {**form, "value:number:/memory_gb": "32"}))
+    assert '"memory_gb":32' in (desk.decision(wait).value or "")
+
+
+def test_answer_instead_runs_nothing() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    path = f"{path_of(wait)}/answer"
+    assert "The call does not run." in desk.get(path)
+
+    desk.follow(desk.submit(path, "answer", value="it was deleted"))
+
+    assert ("answer", '"it was deleted"') == (
+        (decision := desk.decision(wait)).kind,
+        decision.value,
+    )
+
+
+def test_changed_arguments_are_shown_again_before_they_run() -> None:
+    """The first post records nothing; the second one has the whole changed call."""
+    desk = Desk()
+    wait = open_wait(desk, "votes")
+    path = f"{path_of(wait)}/edit"
+    form = PageForms(desk.get(path)).forms["edit"]
+    assert "1240000" == form["value:number:/cents"]
+    assert "9876" not in desk.get(path)
+
+    review = desk.post(path, {**form, "value:number:/cents": "500"})
+
+    assert 200 == review.status_code
+    assert desk.is_open(wait)
+    assert "<h1>Send €5.00 to Meridian Freight GmbH</h1>" in review.text
+    assert "changed, was 1240000" in review.text
+    assert 1 == review.text.count('<span class="tag">changed')
+    assert "Approve: Send €5.00 to Meridian Freight GmbH</button>" in review.text
+    done = desk.post(path, PageForms(review.text).forms["approve"])
+    page = desk.follow(done)
+    [vote] = asyncio.run(desk.runner.wait(wait.id)).votes
+    assert '"cents":500' in (vote.arguments or "")
+    assert "Your vote is recorded" in page
+
+
+def test_refused_change_stands_at_its_field() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "votes")
+    path = f"{path_of(wait)}/edit"
+    form = PageForms(desk.get(path)).forms["edit"]
+
+    for name, text, words in (
+        ("value:number:/cents", "twelve", "Cents: must be a number"),
+        ("value:number:/cents", "1.5", "Cents: "),
+        ("value:text:/pin", "1111", "a secret argument cannot be edited"),
+        ("value:json:/lines", "{", "Lines, as JSON: is not JSON"),
+    ):
+        refused = desk.post(path, {**form, name: text})
+        assert 422 == refused.status_code
+        assert words in refused.text
+        assert text in PageForms(refused.text).forms["edit"].values()
+    approve = PageForms(desk.post(path, form).text).forms["approve"]
+    for arguments in ("{", "[]", "null", '{"cents": 5}', '{"cents": 1, "cents": 2}'):
+        assert desk.post(path, {**approve, "arguments": arguments}).status_code in (
+            400,
+            422,
+        )
+    old = desk.post(path, {**form, "shown": "0" * 64})
+    assert 422 == old.status_code
+    assert desk.is_open(wait)
+
+
+def test_remembered_approval_has_its_conditions_and_its_end() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    path = f"{path_of(wait)}/remember"
+    page = desk.get(path)
+    assert "only bob" in page
+    assert "x" * 400 in page
+
+    done = desk.submit(path, "approve", **{"rule:reason": "any", "until": "day"})
+
+    assert "Recorded: Approved by kim" in desk.follow(done)
+    decision = desk.decision(wait)
+    assert decision.grant_json is not None
+    for part in ('"const":"bob"', '"required":["name"]', '"until":'):
+        assert part in decision.grant_json
+
+
+def test_grant_of_an_amount_has_a_limit() -> None:
+    desk = Desk(person="lee")
+    wait = desk.scenes.calling("l", "delete_account", name="bob")
+    path = f"{path_of(wait)}/remember"
+    form = PageForms(desk.get(path)).forms["approve"]
+    assert {"rule:name": "same", "rule:reason": "same", "until": "hour"} == {
+        key: form[key] for key in ("rule:name", "rule:reason", "until")
+    }
+
+    for changes in (
+        {"until": "never"},
+        {"rule:name": "most"},
+        {"rule:name": ""},
+        {"decision": "deny"},
+    ):
+        assert 400 == desk.post(path, {**form, **changes}).status_code
+    assert desk.is_open(wait)
+
+
+def test_pages_of_ended_waits_say_so() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    Runner([], store=desk.scenes.store, clock=desk.scenes.clock).cancel(
+        "approval", by="lee"
+    )
+    assert "Closed" in desk.get(path_of(wait))
+    form = {"decision": "approve", "shown": wait.digest}
+    assert 410 == desk.post(path_of(wait), form).status_code
+
+    late = Desk()
+    wait = open_wait(late, "approval")
+    late.scenes.clock.offset_seconds += 3 * 86_400
+    late.scenes.runner_of("done", "done").resume("approval")
+    assert "Expired" in late.get(path_of(wait))
+    late.get(f"{path_of(wait)}0", status=404)
+
+
+def test_edited_vote_is_shown_to_the_next_person() -> None:
+    desk = Desk(person="lee")
+    wait = open_wait(desk, "votes")
+    arguments = {**asyncio.run(desk.runner.wait(wait.id)).arguments, "cents": 700}
+    asyncio.run(desk.runner.decide(wait.id, Approve(by="kim", arguments=arguments)))
+
+    page = desk.get(path_of(wait))
+
+    assert "<b>Send €7.00 to Meridian Freight GmbH</b>" in page
+    assert "2 more votes are needed for the call as shown" in page

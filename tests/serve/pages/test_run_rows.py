@@ -1,0 +1,349 @@
+"""The tree of a run is one flat table: a row for each frame and each call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from continuations import Agent, Approve, Deny, Runner, tool
+from continuations.core.calls import Nested
+from continuations.core.ulid import encode_ulid
+from continuations.engine.window_reading import read_window
+from continuations.ledger import layout
+from continuations.ledger.doctor import repair
+from continuations.ledger.objects import Objects
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.pages.row_states import RowStates
+from continuations.serve.pages.run_log import run_log
+from continuations.serve.pages.run_view import call_view, run_view
+from continuations.serve.pages.timeline import SHOWN_LEVELS, RunRows, Tree, tree
+from continuations_storage import MemoryStore
+from tests import scripts
+from tests.clocks import ManualClock
+from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.core.version_window import VersionWindow
+    from continuations_storage import Store
+
+
+def read(store: Store, run_id: str = RUN, **options: Any) -> VersionWindow:
+    """Return the last versions of a run."""
+    return asyncio.run(read_window(Objects(store), run_id, **options))
+
+
+def table(window: VersionWindow, clock: ManualClock, **options: Any) -> Tree:
+    """Return the table of some versions."""
+    rows = RunRows.of_window(window, clock.now())
+    states = RowStates(window.state, rows.time).of_all(list(rows.rows))
+    return tree(rows, states, subject=TITLE, **options)
+
+
+def lines(found: Tree) -> list[str]:
+    """Return the rows as text, as a person reads them."""
+    return [
+        f"{'  ' * row.indent}{row.name} | {row.note} | {row.state.words}"
+        for row in found.rows
+    ]
+
+
+# The table ---------------------------------------------------------------------
+
+
+def test_table_has_the_order_and_the_words_of_the_run() -> None:
+    run = InvoiceRun()
+    run.suspend()
+    run.vote()
+    run.die()
+
+    found = table(read(run.store), run.clock)
+
+    assert [
+        "back-office | Pay the supplier invoices due before 30 November | waits",
+        "  read_mailbox | invoices | 1.2 s",
+        "  payables | Meridian Freight | waits",
+        "    match_order | Meridian Freight | 1.6 s",
+        "    transfer | Send €12,400.00 to Meridian Freight | waits",
+        "  payables | Studio Halm | 3.5 s",
+        "    match_order | Studio Halm | 1.6 s",
+        "    transfer | cents: 86000, to: Studio Halm | 1.9 s",
+        "  payables | Kettenwerk | waits",
+        "    ask_ines | €214 more than ordered: pay it? | answered by Ines Albrecht",
+        "    transfer | Send €3,182.40 to Kettenwerk | unknown",
+    ] == lines(found)
+    kinds = {row.key: [bar.kind for bar in row.bars] for row in found.rows}
+    by_name = {(row.name, row.note): kinds[row.key] for row in found.rows}
+    assert ["hold"] == by_name["transfer", "Send €12,400.00 to Meridian Freight"]
+    assert ["work", "lost"] == by_name["transfer", "Send €3,182.40 to Kettenwerk"]
+    assert ["work", "hold"] == by_name["ask_ines", "€214 more than ordered: pay it?"]
+    assert ["frame"] == by_name["payables", "Studio Halm"]
+
+
+def test_older_version_shows_what_was_known_then() -> None:
+    run = InvoiceRun()
+    run.suspend()
+    suspended = run.runner.look(RUN).version
+    run.vote()
+    run.die()
+
+    found = table(read(run.store, version=suspended), run.clock)
+
+    assert "    ask_ines | €214 more than ordered: pay it? | asks" in lines(found)
+    assert 2 == sum(row.name == "transfer" for row in found.rows)
+
+
+def test_window_shows_the_open_rows_of_earlier_versions() -> None:
+    """The cost of a page has a limit: it reads some versions, and the state before."""
+    run = InvoiceRun()
+    run.suspend()
+    run.vote()
+    run.die()
+
+    window = read(run.store, limit=2)
+    found = table(window, run.clock, earlier=window.first_number - 1)
+
+    assert 2 == len(window.versions)
+    names = Counter(row.name for row in found.rows)
+    assert {"back-office": 1, "payables": 3, "transfer": 2} == names
+    assert window.first_number - 1 == found.earlier > 0
+
+
+# Each frame and each call has one row ---------------------------------------------
+
+Spec = dict[str, Any]
+LEAVES = st.sampled_from(["read", "ask", "fail", "missing"])
+SPECS: st.SearchStrategy[Spec] = st.recursive(
+    st.fixed_dictionaries({"leaf": LEAVES}),
+    lambda below: st.fixed_dictionaries(
+        {"below": st.lists(below, min_size=0, max_size=3)}
+    ),
+    max_leaves=6,
+)
+
+
+@tool(read_only=True)
+def read_it() -> str:
+    """Read."""
+    return "read"
+
+
+@tool(approval=True)
+def ask_it() -> str:
+    """Ask."""
+    return "done"
+
+
+@tool
+def fail_it() -> str:
+    """Fail."""
+    raise ValueError
+
+
+def agents(levels: int = 5) -> Agent:
+    """Return agents in a chain; the task of each says in JSON what it calls."""
+
+    def reply(request: Any) -> Any:
+        messages = [each.data for each in request.messages]
+        if scripts.turn_count(messages):
+            return "ready"
+        spec = json.loads(scripts.first_user_message(messages))
+        calls = [_call(each) for each in spec.get("below", ())]
+        return calls or "nothing to do"
+
+    below: list[Any] = []
+    for level in range(levels, 0, -1):
+        agent = Agent(
+            f"agent{level}",
+            tools=[read_it, ask_it, fail_it, *below],
+            model=ScriptedModel(reply),
+        )
+        below = [agent]
+    root: Agent = below[0]
+    return root
+
+
+def _call(spec: Spec) -> ToolCall:
+    if "leaf" in spec:
+        return ToolCall(f"{spec['leaf']}_it")
+    return ToolCall(spec["agent"], {"input": json.dumps(spec)})
+
+
+def with_agents(spec: Spec, level: int = 1) -> Spec:
+    """Return a specification with the name of each agent."""
+    below = [with_agents(each, level + 1) for each in spec.get("below", ())]
+    return {**spec, "agent": f"agent{level}", **({"below": below} if below else {})}
+
+
+@given(SPECS, st.lists(st.booleans(), max_size=8), st.integers(1, 4))
+@settings(max_examples=25, deadline=None)
+def test_every_frame_and_call_has_one_row(
+    spec: Spec, approvals: Sequence[bool], limit: int
+) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    runner = Runner(agents(), store=store, clock=clock)
+    runner.start(json.dumps(with_agents({"below": [spec]})), run_id="r1")
+    for approved in approvals:
+        clock.seconds += 60
+        for wait in runner.waiting():
+            verdict = Approve(by="kim") if approved else Deny(by="kim")
+            runner.decide(wait.id, verdict)
+            break
+        runner.resume("r1")
+
+    newest = read(store, "r1")
+    _check_rows(newest, clock, whole=True)
+    for version in range(1, newest.newest_number + 1):
+        _check_rows(read(store, "r1", version=version), clock, whole=True)
+        _check_rows(read(store, "r1", version=version, limit=limit), clock)
+
+
+def _check_rows(
+    window: VersionWindow, clock: ManualClock, *, whole: bool = False
+) -> None:
+    found = RunRows.of_window(window, clock.now())
+    keys = Counter(row.key for row in found.rows)
+    frames = Counter(row.frame_id for row in found.rows if row.frame_id)
+    calls = Counter(row.call_id for row in found.rows if row.call_id)
+    assert {1} == set(keys.values())
+    assert {1} >= set(frames.values())
+    assert {1} >= set(calls.values())
+    state = window.state
+    assert state.frames.keys() <= frames.keys()
+    assert state.calls.keys() <= calls.keys()
+    for row in found.rows:
+        # A row stands below the row of the frame that made its call.
+        call = state.calls.get(row.call_id or "")
+        if call is not None:
+            assert row.parent is not None
+            assert call.frame_id == row.parent.frame_id
+            if isinstance(call.state, Nested):
+                assert call.state.frame_id == row.frame_id
+        assert row.ended is None or row.open_spans == []
+    if whole:
+        told = {
+            getattr(event, "call", None)
+            for version in window.versions
+            for event in version.events
+            if getattr(event, "call", None) is not None
+        }
+        assert told == calls.keys()
+    _check_page(window, found, clock)
+
+
+def _check_page(window: VersionWindow, found: RunRows, clock: ManualClock) -> None:
+    states = RowStates(window.state, found.time).of_all(list(found.rows))
+    shown = tree(found, states, subject=TITLE)
+    hidden = sum(row.fold.rows for row in shown.rows if row.fold)
+    assert len(found.rows) == len(shown.rows) + hidden
+    for row in found.rows:
+        picked = tree(found, states, subject=TITLE, selected=row.key)
+        assert 1 == sum(each.is_selected for each in picked.rows)
+        call_view(row, states[row.key], window.state, clock.now())
+    run_view(
+        window.state,
+        found.time,
+        version=window.last_number,
+        newest=window.newest_number,
+        now=clock.now(),
+    )
+    log = run_log(window)
+    cursors = [tuple(map(int, line.cursor.split("."))) for line in log.lines]
+    assert sorted(cursors, reverse=True) == cursors
+
+
+# A thousand levels -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deep() -> tuple[MemoryStore, ManualClock]:
+    """Return a run of 1,000 agents below each other; the deepest one waits."""
+    store, clock = MemoryStore(), ManualClock()
+    agent = Agent(
+        "level1000", tools=[ask_it], model=ScriptedModel([ToolCall("ask_it")])
+    )
+    for level in range(999, 0, -1):
+        call = ToolCall(agent.name, {"input": f"level {level + 1}"})
+        agent = Agent(f"level{level}", tools=[agent], model=ScriptedModel([call]))
+    Runner(agent, store=store, clock=clock).start("go", run_id="deep")
+    return store, clock
+
+
+def test_thousand_levels_are_folded_below_three(
+    deep: tuple[MemoryStore, ManualClock],
+) -> None:
+    store, clock = deep
+
+    found = table(read(store, "deep"), clock)
+
+    assert ["level1", "level2", "level3"] == [row.name for row in found.rows]
+    assert (1001, {"waits"}) == (found.total, {row.state.words for row in found.rows})
+    fold = found.rows[-1].fold
+    assert fold is not None
+    assert (998, 1) == (fold.rows, fold.waiting)
+
+
+def test_row_of_any_level_can_be_opened(
+    deep: tuple[MemoryStore, ManualClock],
+) -> None:
+    store, clock = deep
+    window = read(store, "deep")
+    rows = RunRows.of_window(window, clock.now())
+    names = {row.name: row.key for row in rows.rows}
+
+    opened = table(window, clock, opened=names["level500"])
+    deepest = table(window, clock, selected=names["ask_it"])
+
+    first = ["level1", "level2", "level3"]
+    expected = [*first, "level500", "level501", "level502", "level503"]
+    assert expected == [row.name for row in opened.rows]
+    assert [0, 1, 2, 3, 4, 5, 6] == [row.indent for row in opened.rows]
+    assert [0, 0, 0, 496, 0, 0, 0] == [row.left_out for row in opened.rows]
+    assert [*first, "level1000", "ask_it"] == [row.name for row in deepest.rows]
+    assert deepest.rows[-1].is_selected
+    assert SHOWN_LEVELS == len(first)
+
+
+# Endings ----------------------------------------------------------------------------
+
+
+def test_ended_run_has_no_open_bars() -> None:
+    run = InvoiceRun()
+    run.suspend()
+    run.runner.cancel(RUN, by="kim", reason="wrong month")
+
+    window = read(run.store)
+    rows = RunRows.of_window(window, run.clock.now())
+    states = RowStates(window.state, rows.time).of_all(list(rows.rows))
+
+    assert [] == [span for row in rows.rows for span in row.open_spans]
+    assert "failed" == states[rows.rows[0].key].words
+    assert not any(state.waits for state in states.values())
+
+
+def test_repaired_run_has_each_row_once() -> None:
+    run = InvoiceRun()
+    run.suspend()
+    run.vote()
+    run.die()
+    assert 11 == run.runner.look(RUN).version
+    # Version 11 is rebuilt from this one.
+    asyncio.run(run.store.delete(layout.version_key(RUN, 9)))
+    numbers, now = count(1), run.clock.now()
+
+    def new_ulid() -> str:
+        return encode_ulid(int(now.timestamp() * 1000), next(numbers).to_bytes(10))
+
+    asyncio.run(repair(Objects(run.store), RUN, now=now, new_ulid=new_ulid))
+
+    window = read(run.store)
+    _check_rows(window, run.clock)
+    assert "repaired" in " ".join(line.before for line in run_log(window).lines)
