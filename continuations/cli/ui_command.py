@@ -24,6 +24,8 @@ from continuations.cli.options import App, By, Context, StoreUrl
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from continuations import Runner
+
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
 
@@ -59,11 +61,7 @@ def ui(  # noqa: PLR0913 - one parameter for each option
         ),
     ] = None,
     work: Annotated[
-        bool,
-        typer.Option(
-            "--work/--no-work",
-            help="With --app: resume due runs in this process too.",
-        ),
+        bool, typer.Option(help="With --app: resume due runs in this process too.")
     ] = True,
     by: By = None,
     context: Context = None,
@@ -87,17 +85,16 @@ def ui(  # noqa: PLR0913 - one parameter for each option
     if identity is None:
         identity = console.local(by)
         sign_in_path = identity.sign_in_path
-    lifespan: Any = _no_worker
-    if app is not None and work:
-        from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415 - see _console_module
-
-        lifespan = worker_lifespan(runner.async_runner, context=load_context(context))
     application = console.app(
         runner.async_runner,
         verify=identity,
         can=load_option("--can", can),
-        lifespan=lifespan,
+        lifespan=_lifespan(runner, context, work=work and app is not None),
     )
+    _serve(application, address, port, sign_in_path)
+
+
+def _serve(application: Any, address: str, port: int, sign_in_path: str) -> None:
     with _bound(address, port) as bound:
         real_port = bound.getsockname()[1]
         shown = f"[{address}]" if ":" in address else address
@@ -105,6 +102,15 @@ def ui(  # noqa: PLR0913 - one parameter for each option
         typer.echo(f"http://{shown}:{real_port}{sign_in_path}")
         server = web_server.make_server(application, address, real_port)
         web_server.run(server, sockets=[bound])
+
+
+def _lifespan(runner: Runner, context: str | None, *, work: bool) -> Any:
+    """Return the lifespan of the application, with a worker loop if it works too."""
+    if not work:
+        return _no_worker
+    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415 - see _console_module
+
+    return worker_lifespan(runner.async_runner, context=load_context(context))
 
 
 def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:

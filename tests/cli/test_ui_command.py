@@ -112,7 +112,7 @@ def test_port_that_is_taken_is_named(cli: CommandLine) -> None:
     assert (2, True) == (done.exit_code, f"--port {port}" in done.err)
 
 
-@pytest.mark.parametrize("package", ["uvicorn", "starlette", "sse_starlette"])
+@pytest.mark.parametrize("package", ["uvicorn", "starlette"])
 def test_missing_package_is_named(cli: CommandLine, package: str) -> None:
     program = (
         f"import sys; sys.modules['{package}'] = None\n"

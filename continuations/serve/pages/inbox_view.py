@@ -34,6 +34,8 @@ class KindWords:
 KINDS: Mapping[str, KindWords] = {
     "approval": KindWords("shield", "Approval", "is-wait"),
     "question": KindWords("ask", "Question"),
+    "input": KindWords("shield", "Input", "is-wait"),
+    "output": KindWords("shield", "Output", "is-wait"),
     "unknown": KindWords("warn", "Did it happen?", "is-odd"),
     "event": KindWords("ring", "Event"),
     "external": KindWords("ring", "Outside job"),
@@ -86,7 +88,9 @@ def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
 
 def wait_title(wait: Wait) -> str:
     """Return the effect of a call as one sentence, or the question."""
-    effect = wait.title or f"Run {wait.tool}"
+    is_call = wait.rules.follows_policy or wait.rules.may_have_run
+    words = "Run {tool}" if is_call else wait.rules.question
+    effect = wait.title or words.replace("{tool}", wait.tool)
     if wait.kind == "question":
         return wait.question or effect
     return f"{effect}: did it happen?" if wait.rules.may_have_run else effect
