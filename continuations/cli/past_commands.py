@@ -1,4 +1,4 @@
-"""The commands about the past of a run: history, diff."""
+"""The commands about the past of a run: history, diff, fork."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from continuations.cli.application import runner_without_agents
-from continuations.cli.decision_input import check_run_id
+import continuations
+from continuations.cli.application import runner_with_agents, runner_without_agents
+from continuations.cli.decision_input import (
+    check_run_id,
+    parse_json_value,
+    resolve_actor,
+    write_actor_note,
+)
+from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
-from continuations.cli.options import App, Json, RunId, StoreUrl
-from continuations.cli.output import write_note
+from continuations.cli.options import App, By, Json, RunId, StoreUrl
+from continuations.cli.output import write_lines, write_note
 
 if TYPE_CHECKING:
-    from continuations import RunVersion
+    from collections.abc import Iterable
+
+    from continuations import Runner, RunVersion
+    from continuations.core.decisions import Verdict
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
@@ -83,3 +93,120 @@ def diff(
         write_json(difference_json(found))
     else:
         print_lines(difference_lines(found))
+
+
+Decide = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WAIT=VERDICT",
+        help="Decide an open wait of the version: WAIT=approve, WAIT=deny or "
+        "WAIT=answer:JSON. Repeat it for more waits.",
+    ),
+]
+Results = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--result",
+        metavar="CALL=JSON",
+        help="The result of an open call of the version; its tool does not run.",
+    ),
+]
+Messages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--message",
+        metavar="FRAME=TEXT",
+        help="A message of the user that is added to an agent, for example f1=Hello.",
+    ),
+]
+
+
+def fork(  # noqa: PLR0913 - one parameter for each option
+    run: RunId,
+    *,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="The version to go on from. Default: the newest."
+        ),
+    ] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="The id of the fork. A repeat with the same id does nothing more. "
+            "Default: a new one.",
+        ),
+    ] = None,
+    decide: Decide = None,
+    result: Results = None,
+    message: Messages = None,
+    by: By = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Start a new run from a version of a run, also of an ended one. Nothing runs.
+
+    Everything that the run was allowed to do, or started, is asked about again. --app
+    tells which tools only read; without it, calls of all tools are asked about.
+    """
+    check_run_id(run, command="fork")
+    runner = past_runner(app, store, command="fork")
+    actor = resolve_actor(by)
+    verdicts = {
+        wait: _verdict(text, actor.name)
+        for wait, text in _pairs(decide or (), "--decide", "WAIT=approve")
+    }
+    if verdicts:
+        write_actor_note(actor)
+    results = _pairs(result or (), "--result", 'c4="paid"')
+    forked = runner.fork(
+        run,
+        version,
+        run_id=run_id,
+        decisions=verdicts,
+        results={
+            key: parse_json_value(text, name="--result", hint="Pass CALL=JSON.")
+            for key, text in results
+        },
+        messages=dict(_pairs(message or (), "--message", "f1=Hello")),
+        by=actor.name,
+        door=actor.door,
+    )
+    if json:
+        write_json({"run_id": forked})
+    else:
+        write_lines([f"{forked}: a fork of {run}. Continue it with `resume {forked}`."])
+
+
+def past_runner(app: str | None, store: str | None, *, command: str) -> Runner:
+    """Return a runner with the agents of `--app`, or without agents."""
+    if app is None:
+        return runner_without_agents(None, store)
+    return runner_with_agents(app, store, command=command)
+
+
+def _pairs(
+    options: Iterable[str], name: str, example: str
+) -> Iterable[tuple[str, str]]:
+    for option in options:
+        key, sign, text = option.partition("=")
+        if not (key and sign):
+            msg = f"{name} must be of the form {example}, got {option[:60]!r}."
+            raise UsageError(f"{msg} Write the id, then =.")
+        yield key, text
+
+
+def _verdict(text: str, by: str) -> Verdict:
+    kind, _, value = text.partition(":")
+    if kind == "answer":
+        hint = 'Pass WAIT=answer:JSON, such as WAIT=answer:"blue".'
+        answer = parse_json_value(value, name="the answer of --decide", hint=hint)
+        return continuations.Answer(answer, by=by)
+    if text == "approve":
+        return continuations.Approve(by=by)
+    if text == "deny":
+        return continuations.Deny(by=by)
+    msg = f"--decide has no verdict {text[:60]!r}. Pass approve, deny or answer:JSON."
+    raise UsageError(msg)

@@ -190,6 +190,12 @@ class RunRow:
             before it is read.
         settings_json: The model settings of the run as JSON, or `None`. They win over
             those of the agents.
+        forked_from: The run and version, as `"jane-1@4"`, of which this run is a fork.
+            `None` for every other run.
+        rewind_to: Number of the version to which a worker is rewinding the run, 0 if
+            none is. Nothing else happens to the run before that is done.
+        doubtful_tools: Names of tools that were approved or started in versions that a
+            fork or a rewind left. Each new call of them needs an approval.
     """
 
     id: str
@@ -224,6 +230,9 @@ class RunRow:
     stopping: str | None = None
     reads_next: int = 0
     settings_json: str | None = None
+    forked_from: str | None = None
+    rewind_to: int = 0
+    doubtful_tools: tuple[str, ...] = ()
 
     @property
     def rests(self) -> bool:

@@ -54,6 +54,30 @@ class RunVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BegunCall:
+    """A call that was started after a version; its effects are not undone.
+
+    Attributes:
+        call: Id of the call.
+        path: Names from the root agent down to the tool.
+        tool: Name of the tool.
+        version: Number of the version that recorded its start.
+        arguments_json: Its arguments as JSON text, with secret values masked.
+    """
+
+    call: str
+    path: tuple[str, ...]
+    tool: str
+    version: int
+    arguments_json: str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments with secret values masked, as a new dict."""
+        return dict(jsontext.parse(self.arguments_json or "{}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameDifference:
     """An agent that only one of the versions has.
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from continuations.core.calls import CallRow, CallState
     from continuations.core.quorum import Quorum
+    from continuations.core.run import RunRow
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
@@ -93,31 +94,42 @@ def adopted_state(
     source.read_messages()
     now = ports.clock.now()
     run = replace(
-        source.run,
+        moved_run(source.run),
         id=run_id,
         run_nonce=ports.ids.new_ulid(now),
         created_at=now,
         input_digest=source_digest(source),
+        requester=requester,
+    )
+    return Relocation(source, stack_binding, ports, now).move(run)
+
+
+def moved_run(run: RunRow) -> RunRow:
+    """Return the row of a run without everything that belongs to one run only."""
+    return replace(
+        run,
         status="running",
+        claim=None,
+        output=None,
+        failure=None,
+        # The inbox, and the data of kept signals, stay with the other run.
         last_inbox_number=0,
-        # The data of kept signals is in the store of the other run.
         last_signal_number=0,
         signals=(),
+        last_operator_number=0,
         # A grant never covers a call of another run.
         grants=(),
         last_revocation_number=0,
         revoked_grants=(),
-        # The messages of a thread are in the other store: the new run is no thread.
+        # The messages of a thread are in the other run: the new one is no thread.
         thread_key=None,
         answered=0,
         sender=None,
         earlier_usage=None,
         stopping=None,
         reads_next=0,
-        claim=None,
-        requester=requester,
+        forked_from=None,
     )
-    return _Adoption(source, stack_binding, ports, now).adopt(replace(source, run=run))
 
 
 def source_digest(source: RunState) -> str:
@@ -139,14 +151,28 @@ def source_digest(source: RunState) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Adoption:
+class Relocation:
+    """Moves the state of one run into another run.
+
+    Attributes:
+        source: The state of the other run.
+        stack_binding: The agents of this process.
+        ports: The clock and the source of ids.
+        now: The time of the move.
+        begun_later: Ids of calls that the other run started after this state.
+        renews_waits: Whether people have as much time to decide as they had at first.
+    """
+
     source: RunState
     stack_binding: StackBinding
     ports: Ports
     now: datetime
+    begun_later: frozenset[str] = frozenset()
+    renews_waits: bool = False
 
-    def adopt(self, state: RunState) -> RunState:
-        """Return the state with waits of its own, and without calls that began."""
+    def move(self, run: RunRow) -> RunState:
+        """Return the state of the new run: with waits of its own, which ask anew."""
+        state = replace(self.source, run=run)
         calls, waits = dict(state.calls), dict[str, "Wait"]()
         for source_call in state.calls.values():
             quorum = _moved_quorum(state, source_call.quorum)
@@ -182,7 +208,7 @@ class _Adoption:
             wait_id = layout.known_wait_id(run, call)
         display = replace(wait.display or CallDisplay(), requester=run.requester)
         moved = replace(
-            wait,
+            self._renewed(wait),
             id=wait_id,
             run_id=run.id,
             display=None if display == CallDisplay() else display,
@@ -190,7 +216,21 @@ class _Adoption:
         )
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)
+        if call.id in self.begun_later:
+            moved = replace(moved, note=self._begun_later_note + (wait.note or ""))
         return replace(moved, digest=self._moved_digest(state, call, wait))
+
+    def _renewed(self, wait: Wait) -> Wait:
+        """Return a wait that begins now, except for one that only the clock ends."""
+        if not (self.renews_waits and wait.rules.has_object):
+            return wait
+        deadline = wait.deadline and self.now + (wait.deadline - wait.created_at)
+        return replace(wait, created_at=self.now, deadline=deadline)
+
+    @property
+    def _begun_later_note(self) -> str:
+        run_id = self.source.run.id
+        return f"Run {run_id} started this call after the version that is continued. "
 
     def _moved_suspension(self, state: RunState, wait: Wait) -> Wait:
         """Return the wait of a frame or of the run under an id of the adopted run."""
@@ -222,6 +262,7 @@ class _Adoption:
     def _with_unfinished_call(self, state: RunState, call: CallRow) -> RunState:
         """Return the state after a call that was started or approved in the source."""
         began = isinstance(call.state, Started) or call.attempts > 0
+        began = began or call.id in self.begun_later
         if not isinstance(call.state, Started | Ready):
             return state
         if not began:
@@ -242,6 +283,8 @@ class _Adoption:
             f"Run {self.source.run.id} started this call and has no result of it. The "
             "call has another idempotency key now."
         )
+        if call.id in self.begun_later:
+            note = self._begun_later_note + "It has another idempotency key now."
         wait = self._new_wait(state, call, note, unknown=True)
         claim = self.source.run.claim
         wait = replace(wait, approve_after=claim.until if claim is not None else None)

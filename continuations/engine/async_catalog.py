@@ -1,16 +1,18 @@
-"""The methods of AsyncRunner that list runs, read their past and erase them."""
+"""The methods of AsyncRunner that list runs, fork and erase them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from datetime import timedelta
 
+    from continuations.core.decisions import Verdict
     from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
     from continuations.engine.drift_rows import DriftRow
@@ -26,7 +28,7 @@ NOT_GIVEN: Any = object()
 
 
 class AsyncCatalog(RunnerParts):
-    """Lists the runs of a store, reads their past, and erases them."""
+    """Lists the runs of a store, reads and forks their past, and erases them."""
 
     async def worklist(
         self,
@@ -220,6 +222,67 @@ class AsyncCatalog(RunnerParts):
             check_version(before, "before"),
             check_version(after, "after"),
         )
+
+    async def fork(
+        self,
+        run: str,
+        version: int | None = None,
+        *,
+        run_id: str | None = None,
+        decisions: Mapping[str, Verdict] | None = None,
+        results: Mapping[str, Any] | None = None,
+        messages: Mapping[str, str | Sequence[Mapping[str, Any]]] | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> str:
+        """Start a new run from a version of a run, with other decisions or results.
+
+        The fork is suspended: `resume` and `sweep` continue it. The other run may have
+        ended, and is not changed. Nothing that it did is repeated unasked:
+
+        - Open waits, and calls that were approved and not started, wait anew.
+        - A call that was started, in this version or later, waits as `unknown`.
+        - New calls of tools that were approved or started after this version need an
+          approval. `read_only` tools run again without one.
+        - No grant is copied, and the inbox is empty. A fork of a thread has no key.
+
+        A repeat with the same arguments and `run_id` returns the same run, also after a
+        crash: it records the decisions that are missing.
+
+        Args:
+            run: Id of the run to fork.
+            version: Number of the version to go on from. Default: the newest.
+            run_id: Id of the fork. Default: a new one.
+            decisions: Verdicts by the ids of open waits of the version.
+            results: Results by the ids of open calls, whose tools do not run.
+            messages: By the ids of frames: a text that is added for the user, or a list
+                of chat messages that replaces the transcript.
+            by: The requester of the fork: a name or an `Identity`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            The id of the fork.
+
+        Raises:
+            InvalidId, InvalidInput, DecisionRefused: An argument does not fit the
+                version, or nothing is left to do in it. Nothing was written.
+            RunNotFound, RunErased: The store has no such run or version.
+            RunExists: The id of the fork belongs to another run.
+            AlreadyDecided: A repeat found another decision than its own.
+            ClockOff, Corrupt, FormatError, StoreError: As for `start`.
+        """
+        from continuations.engine.forking import ForkChanges
+        from continuations.engine.past_reading import check_version
+        from continuations.engine.run_description import check_requester
+        from continuations.ledger import layout
+
+        changes = ForkChanges.from_arguments(decisions, results, messages)
+        requester, source_id = check_requester(by), layout.check_run_id(run)
+        number = None if version is None else check_version(version, "version")
+        new_id = self._new_ulid() if run_id is None else layout.check_run_id(run_id)
+        await self._probe_once()
+        forker = self._worker_factory.make_forker(self._groups_function, requester)
+        return await forker.fork(source_id, number, changes, new_id, door)
 
     async def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -35,6 +35,11 @@ _HISTORY_LOST_NOTE = (
     "before you approve it. If it ran, deny it and give that as the reason."
 )
 
+_LEFT_NOTE = (
+    "This run goes on from an earlier version, and calls of this tool were approved or "
+    "started after that version. Find out what they did before you approve this call."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class CallExaminer:
@@ -115,12 +120,15 @@ class CallExaminer:
         """Return the event of a valid call: it may run, waits or is denied."""
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
-        may_have_run = state.run.history_lost and has_effect
+        is_lost, is_left = state.run.history_lost, call.tool in state.run.doubtful_tools
+        may_have_run = has_effect and (is_lost or is_left)
         asks = may_have_run or trip is not None
         if verdict is False and not asks:
             self.admission.examined_ids.add(call.id)
             return CallAccepted(**examined)
-        note = _HISTORY_LOST_NOTE if may_have_run else None
+        note = None
+        if may_have_run:
+            note = _HISTORY_LOST_NOTE if is_lost else _LEFT_NOTE
         if trip is not None:
             note = _noted(trip, note)
         # A rule may deny the call, but it does not approve what a guardrail refuses.

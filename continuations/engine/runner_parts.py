@@ -127,11 +127,6 @@ class RunnerParts:
             run_id=run_id,
         )
 
-    async def _probe_once(self) -> None:
-        if not self._probed:
-            await self._objects.probe()
-            self._probed = True
-
     @property
     def _groups_function(self) -> GroupsOf | None:
         return self._groups_of if self._ports.groups else None
@@ -143,3 +138,8 @@ class RunnerParts:
 
         assert self._ports.groups is not None  # noqa: S101 - asked before
         return checked_groups(await callables.call(self._ports.groups, name))
+
+    async def _probe_once(self) -> None:
+        if not self._probed:
+            await self._objects.probe()
+            self._probed = True

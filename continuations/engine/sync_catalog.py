@@ -1,16 +1,18 @@
-"""The methods of Runner that list runs, read their past and erase them."""
+"""The methods of Runner that list runs, read and fork their past, and erase them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 from continuations.engine.async_catalog import NOT_GIVEN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import timedelta
 
+    from continuations.core.decisions import Verdict
     from continuations.core.identity import Identity
     from continuations.core.run_past import RunDifference, RunVersion
     from continuations.engine.async_runner import AsyncRunner
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """Lists the runs of a store, reads their past, and erases them."""
+    """Lists the runs of a store, reads and forks their past, and erases them."""
 
     async_runner: AsyncRunner
 
@@ -183,6 +185,66 @@ class Catalog:
             StoreError: The store failed.
         """
         return portal.run_until_complete(self.async_runner.diff(run_id, before, after))
+
+    def fork(
+        self,
+        run: str,
+        version: int | None = None,
+        *,
+        run_id: str | None = None,
+        decisions: Mapping[str, Verdict] | None = None,
+        results: Mapping[str, Any] | None = None,
+        messages: Mapping[str, str | Sequence[Mapping[str, Any]]] | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> str:
+        """Start a new run from a version of a run, with other decisions or results.
+
+        The fork is suspended: `resume` and `sweep` continue it. The other run may have
+        ended, and is not changed. Nothing that it did is repeated unasked:
+
+        - Open waits, and calls that were approved and not started, wait anew.
+        - A call that was started, in this version or later, waits as `unknown`.
+        - New calls of tools that were approved or started after this version need an
+          approval. `read_only` tools run again without one.
+        - No grant is copied, and the inbox is empty. A fork of a thread has no key.
+
+        A repeat with the same arguments and `run_id` returns the same run, also after a
+        crash: it records the decisions that are missing.
+
+        Args:
+            run: Id of the run to fork.
+            version: Number of the version to go on from. Default: the newest.
+            run_id: Id of the fork. Default: a new one.
+            decisions: Verdicts by the ids of open waits of the version.
+            results: Results by the ids of open calls, whose tools do not run.
+            messages: By the ids of frames: a text that is added for the user, or a list
+                of chat messages that replaces the transcript.
+            by: The requester of the fork: a name or an `Identity`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            The id of the fork.
+
+        Raises:
+            InvalidId, InvalidInput, DecisionRefused: An argument does not fit the
+                version, or nothing is left to do in it. Nothing was written.
+            RunNotFound, RunErased: The store has no such run or version.
+            RunExists: The id of the fork belongs to another run.
+            AlreadyDecided: A repeat found another decision than its own.
+            ClockOff, Corrupt, FormatError, StoreError: As for `start`.
+        """
+        forked = self.async_runner.fork(
+            run,
+            version,
+            run_id=run_id,
+            decisions=decisions,
+            results=results,
+            messages=messages,
+            by=by,
+            door=door,
+        )
+        return portal.run_until_complete(forked)
 
     def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.adopter import Adopter
     from continuations.engine.drift import DriftCheck
+    from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+    from continuations.ledger.voting import GroupsOf
 
 
 class WorkerFactory:
@@ -160,6 +162,19 @@ class WorkerFactory:
             agent_registry=self._agent_registry,
             ports=self._ports,
             lease=self._options.lease,
+        )
+
+    def make_forker(self, groups_of: GroupsOf | None, requester: str | None) -> Forker:
+        """Return the part that stores forks of runs."""
+        from continuations.engine.forking import Forker  # noqa: PLC0415 - rarely needed
+
+        return Forker(
+            objects=self._objects,
+            agent_registry=self._agent_registry,
+            ports=self._ports,
+            lease=self._options.lease,
+            groups_of=groups_of,
+            requester=requester,
         )
 
     def make_drift_check(

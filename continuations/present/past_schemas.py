@@ -9,6 +9,7 @@ from continuations.present.run_schemas import USAGE
 from continuations.present.schema_parts import (
     COUNT,
     OBJECT,
+    RUN_ID_PATTERN,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -30,9 +31,14 @@ _ARGUMENTS: Json = {"type": ["object", "null"]}
 _USAGE = object_form("The cost of all model replies of the run.", USAGE)
 
 
-def past_definitions() -> Json:
-    """Return the schemas of versions and differences by name."""
+def past_definitions(decisions: Json) -> Json:
+    """Return the schemas of versions, differences and forks by name.
+
+    Args:
+        decisions: The schema of a list of decisions.
+    """
     return {
+        **_fork_definitions(decisions),
         "run_version": object_form(
             "One stored version of a run.",
             {
@@ -60,6 +66,36 @@ def past_definitions() -> Json:
             },
         ),
         "run_difference": _difference(),
+    }
+
+
+def _fork_definitions(decisions: Json) -> Json:
+    message: Json = {"oneOf": [{**TEXT, "minLength": 1}, array(OBJECT)]}
+    own = {key: decisions[key] for key in ("type", "maxItems", "items")}
+    return {
+        "fork_request": object_form(
+            "A fork of a run.",
+            {},
+            {
+                "version": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "The version to go on from; by default the newest.",
+                },
+                "run_id": {"type": "string", "pattern": f"^{RUN_ID_PATTERN}$"},
+                "decisions": described(own, "Decisions of open waits of the version."),
+                "results": described(
+                    OBJECT, "Results by the ids of open calls; their tools do not run."
+                ),
+                "messages": {
+                    "type": "object",
+                    "additionalProperties": message,
+                    "description": "By the ids of frames: a text that is added, or a "
+                    "list of messages that replaces the transcript.",
+                },
+            },
+        ),
+        "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
     }
 
 

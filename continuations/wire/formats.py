@@ -183,6 +183,9 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
             attribute="settings_json",
             constant=True,
         ),
+        NewField(3, "forked_from", TEXT, constant=True),
+        NewField(3, "rewind_to", NUMBER),
+        NewField(3, "doubtful_tools", TEXTS),
     ),
     "log": (NewField(3, "metadata", METADATA),),
     "usage": (

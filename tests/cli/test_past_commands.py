@@ -73,3 +73,49 @@ def test_unknown_version_is_an_error_of_the_library(
 
     assert 5 == found.exit_code
     assert "no version 99" in found.err
+
+
+def test_fork_waits_with_its_decision(cli: CommandLine, runner: Runner) -> None:
+    finish_run(runner)
+    versions = list(runner.history("j1"))
+    waiting = next(each for each in versions if each.waits)
+    version, wait = str(waiting.number), waiting.waits[0].id
+    fork = ("fork", "j1", "--version", version, "--run-id", "j2", "--by", "lee")
+
+    made = cli(*fork, "--decide", f"{wait}=deny")
+    again = cli(*fork, "--decide", f"{wait}=deny", "--json")
+
+    assert 0 == made.exit_code, made.err
+    assert "j2: a fork of j1" in made.out
+    assert {"run_id": "j2"} == json.loads(again.out)
+    (line,) = runner.audit("j2")
+    assert ("deny", "lee", "cli") == (line.verdict, line.by, line.door)
+
+
+def test_fork_takes_results_and_answers(cli: CommandLine, runner: Runner) -> None:
+    finish_run(runner)
+    waiting = next(each for each in runner.history("j1") if each.waits)
+    call = waiting.waits[0].call_id
+
+    made = cli(
+        "fork", "j1", "--version", str(waiting.number), "--result", f'{call}="by hand"'
+    )
+
+    assert 0 == made.exit_code, made.err
+    fork = made.out.partition(":")[0]
+    assert () == runner.look(fork).waits
+
+
+def test_wrong_options_of_fork_are_refused(cli: CommandLine, runner: Runner) -> None:
+    finish_run(runner)
+    wait = next(each for each in runner.history("j1") if each.waits).waits[0].id
+    for options in (
+        ("--decide", "approve"),
+        ("--decide", f"{wait}=yes"),
+        ("--decide", f"{wait}=answer:x"),
+        ("--result", "c4=x"),
+    ):
+        assert 2 == cli("fork", "j1", *options).exit_code, options
+    unknown = cli("fork", "j1", "--version", "2", "--message", "f9=Hello")
+    assert 5 == unknown.exit_code
+    assert "which is no frame" in unknown.err

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from continuations.errors import InvalidInput, RunNotFound
+from continuations.errors import InvalidInput, RunExists, RunNotFound
 from tests.errors.case import Area, Case
+from tests.errors.cases_command_line import STARTED
 
 PAST = Area(
     "The past of a run",
@@ -55,6 +56,150 @@ PAST = Area(
             'http("GET", "/runs/jane-1/diff", query={"from": "1", "to": "2"})',
             setup='start("jane-1")',
             names=("from",),
+        ),
+        Case(
+            "fork-version",
+            InvalidInput,
+            'runner.fork("jane-1", "2")',
+            'runner.fork("jane-1", 2)',
+            setup='wait = start("jane-1")',
+            names=("version", "str"),
+        ),
+        Case(
+            "fork-decisions-type",
+            InvalidInput,
+            'runner.fork("jane-1", decisions=[wait.id])',
+            'runner.fork("jane-1", decisions={wait.id: Deny()})',
+            setup='wait = start("jane-1")',
+            names=("decisions", "list"),
+        ),
+        Case(
+            "fork-decisions-wait",
+            InvalidInput,
+            'runner.fork("jane-1", 1, decisions={wait.id: Deny()})',
+            'runner.fork("jane-1", 2, decisions={wait.id: Deny()})',
+            setup='wait = start("jane-1")',
+            names=("decisions", "open wait"),
+        ),
+        Case(
+            "fork-results-call",
+            InvalidInput,
+            'runner.fork("jane-1", results={"c99": "x"})',
+            'runner.fork("jane-1", results={wait.call_id: "x"})',
+            setup='wait = start("jane-1")',
+            names=("results", "c99"),
+        ),
+        Case(
+            "fork-results-value",
+            InvalidInput,
+            'runner.fork("jane-1", results={wait.call_id: object()})',
+            'runner.fork("jane-1", results={wait.call_id: "x"})',
+            setup='wait = start("jane-1")',
+            names=("results",),
+        ),
+        Case(
+            "fork-messages-frame",
+            InvalidInput,
+            'runner.fork("jane-1", 1, messages={"f99": "x"})',
+            'runner.fork("jane-1", 1, messages={"f1": "x"})',
+            setup='wait = start("jane-1")',
+            names=("messages", "f99"),
+        ),
+        Case(
+            "fork-messages-open",
+            InvalidInput,
+            'runner.fork("jane-1", messages={"f1": "x"})',
+            'runner.fork("jane-1", messages={"f1": runner.look("jane-1").root.messages})',
+            setup='wait = start("jane-1")',
+            names=("messages", "f1", "open calls"),
+        ),
+        Case(
+            "fork-messages-list",
+            InvalidInput,
+            'runner.fork("jane-1", 1, messages={"f1": [{"role": "x"}]})',
+            'runner.fork("jane-1", 1, messages={"f1": [{"role": "user", "content": "x"}]})',
+            setup='wait = start("jane-1")',
+            names=("messages", "f1"),
+        ),
+        Case(
+            "fork-messages-broken",
+            InvalidInput,
+            'runner.fork("jane-1", messages={"f1": [{"role": "tool", "tool_call_id": "c", "content": "x"}, runner.look("jane-1").root.messages[-1]]})',
+            'runner.fork("jane-1", messages={"f1": runner.look("jane-1").root.messages})',
+            setup='wait = start("jane-1")',
+            names=("messages", "f1"),
+        ),
+        Case(
+            "fork-ended",
+            InvalidInput,
+            'runner.fork("jane-1")',
+            'runner.fork("jane-1", 2)',
+            setup='start("jane-1"); runner.cancel("jane-1")',
+            names=("jane-1", "cancelled"),
+        ),
+        Case(
+            "fork-taken",
+            RunExists,
+            'runner.fork("jane-1", 1, run_id="jane-1")',
+            'runner.fork("jane-1", 1, run_id="jane-2")',
+            setup='start("jane-1")',
+            names=("run_id", "jane-1"),
+        ),
+        Case(
+            "http-fork-decisions",
+            "problem 400 malformed",
+            'http("POST", "/runs/jane-1/fork", {"decisions": {}})',
+            'http("POST", "/runs/jane-1/fork", {"decisions": []})',
+            setup='start("jane-1")',
+            names=("decisions",),
+        ),
+        Case(
+            "fork-resting",
+            InvalidInput,
+            "runner.fork(reply.run_id)",
+            'runner.fork(reply.run_id, messages={"f1": "And now?"})',
+            setup="""
+                agent = Agent("talker", model=ScriptedModel(lambda _: "hi"))
+                runner = Runner(agent, store=store)
+                reply = runner.thread("talker", key="42").send("hi")
+            """,
+            names=("rests", "f1"),
+        ),
+        Case(
+            "fork-messages-last",
+            InvalidInput,
+            'runner.fork("jane-1", messages={"f1": [{"role": "user", "content": "x"}]})',
+            'runner.fork("jane-1", messages={"f1": runner.look("jane-1").root.messages})',
+            setup='start("jane-1")',
+            names=("f1", "open calls"),
+        ),
+        Case(
+            "http-fork-forbidden",
+            "problem 403 forbidden",
+            'http("POST", "/runs/jane-1/fork", body, can=only_forks)',
+            'http("POST", "/runs/jane-1/fork", {}, can=only_forks)',
+            setup="""
+                wait = start("jane-1")
+                body = {"decisions": [{"wait_id": wait.id, "decision": "deny"}]}
+                only_forks = lambda identity, act, run: act == "fork"
+            """,
+            names=("decide",),
+        ),
+        Case(
+            "cli-fork-decide",
+            "exit 2",
+            'cli("fork", "jane-1", "--decide", "approve")',
+            'cli("fork", "jane-1", "--decide", f"{wait_id}=approve")',
+            setup=STARTED,
+            names=("--decide",),
+        ),
+        Case(
+            "cli-fork-verdict",
+            "exit 2",
+            'cli("fork", "jane-1", "--decide", f"{wait_id}=yes")',
+            'cli("fork", "jane-1", "--decide", f"{wait_id}=deny")',
+            setup=STARTED,
+            names=("--decide", "yes"),
         ),
     ),
 )

@@ -16,6 +16,7 @@ from continuations import Agent, ApprovalPolicy, Compaction, ModelError
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
+from tests.simulation import readers
 from tests.simulation.guarded_tools import GUARDRAILS, HOOKS, REFUSED_TASK
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
@@ -67,6 +68,7 @@ class SimModel:
         if process.draw_fault("die_in_call") is not None:
             await process.die_here()
         await asyncio.sleep(0.2 + process.rng.random() * 2)
+        await readers.write(request)
         if process.draw_fault("die_in_call") is not None:
             await process.die_here()
         if process.draw_fault("model_error") is not None:

@@ -24,6 +24,7 @@ from tests.simulation.fault_schedule import CodeChange, PolicyChange
 from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.operators import OPERATED_TREES, draw_operators
 from tests.simulation.policy import draw_policy_actors
+from tests.simulation.readers import STREAMED_TREES, draw_readers
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
 
@@ -113,6 +114,9 @@ GUARDS = Family(
     number=10, trees=tuple(GUARDED_TREES), roles=_no_roles, deployment_rate=0.0
 )
 
+# Processes stream run `r0` to one screen.
+STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -127,6 +131,7 @@ FAMILIES: dict[str, Family] = {
     "states": STATES,
     "compactions": COMPACTIONS,
     "guards": GUARDS,
+    "streams": STREAMS,
 }
 
 

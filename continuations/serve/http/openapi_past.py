@@ -8,6 +8,7 @@ from continuations.serve.http.openapi_parts import (
     Json,
     json_response,
     operation,
+    request_body,
 )
 
 _NUMBER: Json = {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}
@@ -32,8 +33,18 @@ _AFTER: Json = {
 
 
 def past_paths() -> Json:
-    """Return the paths of versions and differences."""
+    """Return the paths of versions, differences and forks."""
     return {
+        "/runs/{run_id}/fork": {
+            "post": operation(
+                "fork",
+                "Start a new run from a version of a run; a resume continues it",
+                {"200": json_response("forked_run", "The fork is stored.")},
+                *(400, 404, 409, 410, 415, 422, 503),
+                parameters=(RUN_ID_PARAMETER,),
+                body=request_body("application/json", "fork_request"),
+            )
+        },
         "/runs/{run_id}/versions": {
             "get": operation(
                 "listVersions",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core import jsontext
 from continuations.present import json_forms
-from continuations.serve.http import problems
+from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.page_size import page_size
+from continuations.serve.http.request_context import HTTP
 from continuations.serve.http.request_response import Response, json_response
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.identity import Identity
     from continuations.serve.http.request_context import RequestContext
 
 _MAX_DIGITS = 10
@@ -55,6 +60,39 @@ async def compare(context: RequestContext) -> Response:
         _number(query.get("to", ""), "to"),
     )
     return json_response(difference_json(found))
+
+
+_FORK_FIELDS = frozenset({"version", "run_id", "decisions", "results", "messages"})
+
+
+async def fork(context: RequestContext) -> Response:
+    """Start a new run from a version of a run; nothing runs before it is resumed."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, _FORK_FIELDS)
+    source = context.path_params["run_id"]
+    posted = _posted_decisions(fields, context.identity)
+    if posted and not await context.may("decide", source):
+        raise problems.forbidden("decide")
+    run_id = await context.runner.fork(
+        source,
+        fields.get("version"),
+        run_id=decision_bodies.optional_text(fields, "run_id"),
+        decisions={key: each.verdict for key, each in posted.items()},
+        results=fields.get("results"),
+        messages=fields.get("messages"),
+        by=context.identity,
+        door=HTTP,
+    )
+    return json_response({"run_id": run_id})
+
+
+def _posted_decisions(
+    fields: Mapping[str, Any], by: str | Identity
+) -> dict[str, decision_bodies.PostedDecision]:
+    items = jsontext.as_array(fields.get("decisions", []))
+    if items is None:
+        raise problems.malformed('"decisions" must be a list of decisions.')
+    return decision_bodies.posted_decisions(items, by)
 
 
 def _check_query(context: RequestContext, names: set[str]) -> None:

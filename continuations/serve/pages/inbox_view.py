@@ -88,9 +88,9 @@ def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
 
 def wait_title(wait: Wait) -> str:
     """Return the effect of a call as one sentence, or the question."""
-    is_call = wait.rules.follows_policy or wait.rules.may_have_run
-    words = "Run {tool}" if is_call else wait.rules.question
-    effect = wait.title or words.replace("{tool}", wait.tool)
+    if wait.rules.judges_text:
+        return wait.rules.question.format(tool=wait.tool)
+    effect = wait.title or f"Run {wait.tool}"
     if wait.kind == "question":
         return wait.question or effect
     return f"{effect}: did it happen?" if wait.rules.may_have_run else effect
@@ -151,6 +151,8 @@ def _then(wait: Wait) -> str:
         return _short(f"then: {action.value}")
     if isinstance(action, Escalate):
         return _short(f"then: asks {', '.join(action.to)}")
+    if wait.rules.judges_text:
+        return f"then: the {wait.kind} is refused"
     is_denied = isinstance(action, Deny) or (
         action is None and wait.rules.follows_policy
     )

@@ -163,6 +163,7 @@ def _count_text(count: int) -> str:
 # Facts that the page shows in other places.
 _SHOWN_ELSEWHERE = frozenset(
     {"Question", "Tool", "Agent", "Path", "Wait", "Note", "Policy", "Opened", "Reason"}
+    | {"Guardrail"}
     | {"Decide by", "At the latest", "Until", "Next attempt", "Votes", "Answer", "Form"}
     | {"If denied", "If expired", "Approvers", "May not decide", "Approve after"}
 )

@@ -39,8 +39,16 @@ KIND_WORDS: Mapping[str, KindWords] = {
     "external": KindWords("ring", "Outside job", "", "The call that waits:"),
     "model": KindWords("clock", "Model", "", "The agent that waits:"),
     "operator": KindWords("lock", "Paused", "", "The agent that waits:"),
+    "input": KindWords("shield", "Input", "is-wait", "What this agent will read:"),
+    "output": KindWords("shield", "Output", "is-wait", "What this agent will return:"),
 }
-NOTE_ICONS = {"approval": "lock", "unknown": "warn", "question": "ask"}
+NOTE_ICONS = {
+    "approval": "lock",
+    "unknown": "warn",
+    "question": "ask",
+    "input": "lock",
+    "output": "lock",
+}
 
 
 def title(wait: Wait) -> str:
@@ -98,7 +106,8 @@ def at_deadline(wait: Wait) -> str:
         case Fail(error=error):
             return f"the call fails: {error}"
         case Deny():
-            return "denied, nothing runs"
+            refused = _EXPIRY.get(wait.kind, "") if wait.rules.judges_text else ""
+            return refused or "denied, nothing runs"
         case Escalate(to=to):
             return f"other people are asked: {', '.join(to)}"
         case None:
@@ -109,6 +118,8 @@ _EXPIRY: Mapping[str, str] = {
     "approval": "expired, nothing runs",
     "unknown": "expired, nothing runs again",
     "question": "expired, no answer",
+    "input": "the input is refused, and the agent ends with an error",
+    "output": "the output is withheld, and the agent ends with an error",
 }
 
 

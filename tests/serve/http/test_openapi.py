@@ -51,6 +51,7 @@ from tests.serve.http.test_webhook_receiver import Sender
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations import Wait
     from continuations.serve.http.request_response import Response
 
 DOCUMENT = document()
@@ -73,6 +74,8 @@ EXCLUDED_CHECKS = {
     "/threads/{agent}/{key}/events": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/stop": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/close": ["positive_data_acceptance"],
+    # Nor the waits, calls and frames of a version.
+    "/runs/{run_id}/fork": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection", "positive_data_acceptance"],
     # Nor that each decision of a list is for another wait.
     "/decisions": ["positive_data_acceptance"],
@@ -91,6 +94,7 @@ REQUEST_BODIES = {
     "/threads/{agent}/{key}/stop": EMPTY_BODY,
     "/threads/{agent}/{key}/close": EMPTY_BODY,
     "/runs/{run_id}/cancel": EMPTY_BODY,
+    "/runs/{run_id}/fork": EMPTY_BODY,
     "/decisions": {"decisions": [{"wait_id": "x", **APPROVE}]},
     "/runs/{run_id}/wake": EMPTY_BODY,
     "/runs/{run_id}/pause": EMPTY_BODY,
@@ -447,6 +451,9 @@ class _RaisingRunner(AsyncRunner):
     async def diff(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def fork(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def grants(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -740,6 +747,22 @@ async def with_a_webhook(checker: ResponseChecker) -> None:
     assert 503 == checker.check("post", path, response)
 
 
+async def fork_runs(
+    checker: ResponseChecker, fixture: ApiFixture, wait: Wait, names: dict[str, str]
+) -> None:
+    path = "/runs/{run_id}/fork"
+    decided = {"run_id": "fork", "decisions": [{"wait_id": wait.id, **APPROVE}]}
+    assert 200 == await checker.request(fixture, "post", path, decided, names=names)
+    other: dict[str, object] = {"run_id": "fork", "messages": {}}
+    assert 409 == await checker.request(fixture, "post", path, other, names=names)
+    edited = {"decisions": [{"wait_id": wait.id, **APPROVE, "arguments": {"x": 1}}]}
+    assert 422 == await checker.request(fixture, "post", path, edited, names=names)
+    for wrong in ({"x": 1}, {"version": "1"}, {"results": {"c99": 1}}):
+        assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
+    assert 404 == await checker.request(fixture, "post", path, {}, names=J)
+    assert 415 == await checker.request(fixture, "post", path, names=names)
+
+
 async def with_a_past(checker: ResponseChecker) -> None:
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
@@ -756,12 +779,15 @@ async def with_a_past(checker: ResponseChecker) -> None:
         )
     assert 200 == await checker.request(fixture, "get", paths[0], names=names)
     assert 400 == await checker.request(fixture, "get", paths[2], names=names)
+    await fork_runs(checker, fixture, wait, names)
     down = AsyncRunner([], store=UnavailableStore())
     fixture.api = HttpApi(down, verify=verify_bearer)
     assert 503 == await checker.request(
         fixture, "get", paths[2], names=names, query=two
     )
     fixture.api = HttpApi(_RaisingRunner(RunErased("erased")), verify=verify_bearer)
+    fork = f"{base}/fork"
+    assert 410 == await checker.request(fixture, "post", fork, {}, names=names)
     for path in paths:
         query = two if path == paths[2] else {}
         assert 410 == await checker.request(

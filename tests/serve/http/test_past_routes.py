@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import ApiFixture, json_body
+
+if TYPE_CHECKING:
+    from continuations import Identity
 
 
 def test_versions_and_differences() -> None:
@@ -74,3 +77,49 @@ async def _wrong_requests() -> None:
         assert status == response.status, (path, query, response.body)
         unidentified = await fixture.request("GET", path, query=query, by=None)
         assert 401 == unidentified.status
+
+
+def test_fork_has_the_decision_of_its_sender() -> None:
+    asyncio.run(_fork_with_a_decision())
+
+
+async def _fork_with_a_decision() -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    decision = {"wait_id": wait.id, "decision": "deny", "reason": "too dear"}
+    body = {"run_id": "fork", "version": 2, "decisions": [decision]}
+
+    response = await fixture.request("POST", "/runs/jane-1/fork", body)
+
+    assert {"run_id": "fork"} == json_body(response)
+    assert_matches_schema("forked_run", json_body(response))
+    audit = json_body(await fixture.request("GET", "/runs/fork/audit"))
+    (line,) = audit["lines"]
+    assert ("deny", "http", "kim") == (
+        line["verdict"],
+        line["door"],
+        line["identity"]["name"],
+    )
+    # And the run itself still waits
+    shown = json_body(await fixture.request("GET", "/runs/jane-1"))
+    assert [wait.id] == [each["id"] for each in shown["waits"]]
+
+
+def test_decisions_of_a_fork_need_the_right_to_decide() -> None:
+    asyncio.run(_fork_without_the_right())
+
+
+async def _fork_without_the_right() -> None:
+    def can(_: Identity, act: str, __: str | None) -> bool:
+        return act in ("view", "fork")
+
+    fixture = ApiFixture(options={"can": can})
+    wait = await fixture.start_waiting_run()
+    decision = {"wait_id": wait.id, "decision": "approve"}
+    path = "/runs/jane-1/fork"
+
+    refused = await fixture.request("POST", path, {"decisions": [decision]})
+    forked = await fixture.request("POST", path, {"run_id": "fork"})
+
+    assert 403 == refused.status
+    assert 200 == forked.status

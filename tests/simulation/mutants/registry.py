@@ -25,6 +25,7 @@ from tests.simulation.mutants import (
     policy_mutants,
     publishing_mutants,
     state_mutants,
+    stream_mutants,
     thread_mutants,
     version_mutants,
     vote_mutants,
@@ -57,6 +58,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     state_mutants.MUTANTS,
     compaction_mutants.MUTANTS,
     guard_mutants.MUTANTS,
+    stream_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

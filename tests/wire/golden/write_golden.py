@@ -104,6 +104,7 @@ from tests.core.rows import (
 from tests.wire.golden.compaction_objects import compaction_objects
 from tests.wire.golden.judged_objects import judged_objects
 from tests.wire.golden.model_objects import model_objects
+from tests.wire.golden.past_objects import past_objects
 from tests.wire.golden.state_objects import before_and_after, state_objects
 from tests.wire.golden.thread_objects import thread_objects
 
@@ -798,7 +799,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= display_objects()
     objects |= forms_of_approvals()
     more = {**thread_objects(), **model_objects(), **state_objects()} | (
-        compaction_objects() | judged_objects()
+        compaction_objects() | past_objects() | judged_objects()
     )
     objects |= {name: GoldenObject(*each) for name, each in more.items()}
     signal = Signal(

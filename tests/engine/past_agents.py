@@ -1,0 +1,106 @@
+"""Agents three deep whose tools pay, send mail, read and ask; for forks and rewinds."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, ApprovalPolicy, Runner, ToolContext, ask, tool
+from tests import scripts
+from tests.effect_log import Effect, record
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations import Wait
+    from tests.scripts import Script
+
+RUN_ID = "r"
+# The clerk sends mail, reads, then pays after an approval, then sends mail.
+SCRIPT: Script = {
+    "go": [[call("office", input="O")], "all done"],
+    "O": [[call("clerk", input="C")], "office done"],
+    "C": [
+        [call("mail", what="first"), call("read", what="file")],
+        [call("pay", what="rent")],
+        [call("mail", what="second")],
+        "clerk done",
+    ],
+}
+
+
+@tool(approval=True)
+def pay(what: str, ctx: ToolContext) -> str:
+    """Pay."""
+    record(Effect.of("pay", what, ctx))
+    return f"paid {what}"
+
+
+@tool(approval=ApprovalPolicy(votes=2, not_requester=True))
+def wire(what: str, ctx: ToolContext) -> str:
+    """Send money."""
+    record(Effect.of("wire", what, ctx))
+    return f"sent {what}"
+
+
+@tool
+def mail(what: str, ctx: ToolContext) -> str:
+    """Send mail; it needs no approval, and it may not be repeated."""
+    record(Effect.of("mail", what, ctx))
+    return f"mailed {what}"
+
+
+@tool(idempotent=True)
+def book(what: str, ctx: ToolContext) -> str:
+    """Book; it may be repeated under the same key."""
+    record(Effect.of("book", what, ctx))
+    return f"booked {what}"
+
+
+@tool(read_only=True)
+def read(what: str, ctx: ToolContext) -> str:
+    """Read."""
+    record(Effect.of("read", what, ctx))
+    return f"read {what}"
+
+
+@tool
+def choose(what: str, ctx: ToolContext) -> Any:
+    """Ask a person."""
+    record(Effect.of("choose", what, ctx))
+    return ask(f"Which {what}?")
+
+
+def three_deep(script: Script = SCRIPT) -> Agent:
+    """Return boss > office > clerk."""
+    model = scripts.scripted_model(script)
+    tools = [pay, wire, mail, book, read, choose]
+    clerk = Agent("clerk", tools=tools, model=model)
+    office = Agent("office", tools=[clerk], model=model)
+    return Agent("boss", tools=[office], model=model)
+
+
+def agents() -> list[Agent]:
+    """Return the agents of a fresh process."""
+    return [three_deep(json.loads(os.environ["TEST_SCRIPT"]))]
+
+
+def version_with(runner: Runner, tool_name: str, state: str, run: str = RUN_ID) -> int:
+    """Return the first version in which a call of a tool is in a state."""
+    for version in runner.history(run):
+        shown = runner.look(run, version=version.number)
+        frames = [shown.root]
+        for frame in frames:
+            for each in frame.calls:
+                if (each.tool, each.state) == (tool_name, state):
+                    return version.number
+                if each.frame is not None:
+                    frames.append(each.frame)
+    msg = f"no version has a call of {tool_name} that is {state}"
+    raise AssertionError(msg)
+
+
+def only_wait(runner: Runner, run: str = RUN_ID) -> Wait:
+    """Return the one open wait of a run."""
+    (wait,) = runner.look(run).waits
+    return wait
