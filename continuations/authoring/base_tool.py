@@ -176,6 +176,13 @@ class BaseTool(ABC):
         made.check_policy_fits()
         return made
 
+    def with_name(self, name: str) -> Self:
+        """Return a copy with another name, and with the contract of that name."""
+        made = copy.copy(self)
+        made.name = name
+        vars(made).pop("_contract", None)
+        return made
+
     def check_policy_fits(self) -> None:
         """Raise `InvalidInput` unless the policy fits the arguments."""
         self._check_approval_parameters(self._argument_names)

@@ -75,6 +75,8 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         prices: The prices of models: with them, `Usage.cost` is known, and budgets in
             money are possible. Default: no prices.
+        renamed: The new names of agents and tools by their old names, such as
+            `{"transfer": "pay"}`, for runs that were stored with the old names.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         callback_url: A function that returns the URL of a wait, to which another
@@ -104,6 +106,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         prices: Prices | None = None,
+        renamed: Mapping[str, str] | None = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
@@ -130,6 +133,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
                 max_model_failures=max_model_failures,
                 context_type=context_type,
                 prices=prices,
+                renamed=renamed,
             ),
         )
 
