@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 import logging
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -95,9 +96,9 @@ def _make_server(
     options: dict[str, Any],
 ) -> uvicorn.Server:
     try:
-        import uvicorn  # noqa: F401, PLC0415 - only --http needs it
+        import_module("uvicorn")
 
-        from continuations.serve.http import asgi  # noqa: PLC0415 - see above
+        from continuations.serve.http import asgi  # noqa: PLC0415 - only --http needs it
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"uvicorn", "starlette"}:
             raise

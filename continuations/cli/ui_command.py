@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 from contextlib import nullcontext
+from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,7 +102,8 @@ def _serve(application: Any, address: str, port: int, sign_in_path: str) -> None
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         typer.echo(f"http://{shown}:{real_port}{sign_in_path}")
         server = web_server.make_server(application, address, real_port)
-        web_server.run(server, sockets=[bound])
+        live = application.state.live
+        web_server.run(server, sockets=[bound], on_stop=live.close)
 
 
 def _lifespan(runner: Runner, context: str | None, *, work: bool) -> Any:
@@ -120,9 +122,9 @@ def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:
 def _console_module() -> Any:
     """Return the module that only the extra `console` makes usable."""
     try:
-        import uvicorn  # noqa: F401, PLC0415 - only ui and serve need it
+        import_module("uvicorn")
 
-        from continuations.serve import console  # noqa: PLC0415 - see above
+        from continuations.serve import console  # noqa: PLC0415 - only ui needs it
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
