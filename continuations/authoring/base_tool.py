@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_declaration import OnTimeout
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
 
 # It takes the application's object, `context=`.
@@ -320,7 +321,7 @@ class BaseTool(ABC):
     @abstractmethod
     async def invoke(
         self, arguments_json: str, ctx: ToolContext
-    ) -> str | ToolWait[Any]:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the tool; see `ToolProtocol.invoke`."""
 
     def check_answer(self, answer_json: str) -> None:
@@ -329,7 +330,7 @@ class BaseTool(ABC):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str:
+    ) -> str | ResultWithFiles:
         """Raise `TypeError`: only `WaitingTool` has an `on_answer` function."""
         del arguments_json, answer_json, ctx
         msg = f"tool {self.name} has no on_answer function"

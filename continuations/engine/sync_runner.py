@@ -164,7 +164,7 @@ class Runner(Sweeps, Generic[Output]):
         crash the run does not exist, or `resume` and `sweep` continue it.
 
         Args:
-            input: The first user message as text, or a list of chat messages.
+            input: A text, or a list: texts and attachments, or chat messages.
             run_id: Id of the run, by default a new one. With yours, repeats start one.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.

@@ -345,6 +345,7 @@ class Worker:
             RuleApprovals(self._record_rule_decision),
             claim_end=lambda: journal.claim_end,
             feed=self.feed,
+            objects=self.objects,
         )
 
     async def _record_rule_decision(self, decision: Decision) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tests.simulation.agents import (
     GUARDED_TREES,
+    JUDGED_TREES,
     POLICY_TREES,
     SHORTENED_TREES,
     STATE_TREES,
@@ -114,6 +115,10 @@ GUARDS = Family(
     number=10, trees=tuple(GUARDED_TREES), roles=_no_roles, deployment_rate=0.0
 )
 
+# People judge inputs and outputs, and an agent judges calls.
+JUDGES = Family(
+    number=14, trees=tuple(JUDGED_TREES), roles=_no_roles, deployment_rate=0.0
+)
 # Processes stream run `r0` to one screen.
 STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
 
@@ -131,6 +136,7 @@ FAMILIES: dict[str, Family] = {
     "states": STATES,
     "compactions": COMPACTIONS,
     "guards": GUARDS,
+    "judges": JUDGES,
     "streams": STREAMS,
 }
 

@@ -19,6 +19,7 @@ from tests.simulation.mutants import (
     guard_mutants,
     index_mutants,
     job_mutants,
+    judging_mutants,
     marker_mutants,
     model_mutants,
     operator_mutants,
@@ -58,6 +59,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     state_mutants.MUTANTS,
     compaction_mutants.MUTANTS,
     guard_mutants.MUTANTS,
+    judging_mutants.MUTANTS,
     stream_mutants.MUTANTS,
 )
 
