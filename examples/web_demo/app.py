@@ -189,7 +189,7 @@ def start_runs(store: str) -> None:
 
 
 def start_and_die(store: str) -> None:
-    """Let a process die in the middle of a call, and look what became of it."""
+    """Let a process die during a call, whose outcome is then unknown."""
     command = [sys.executable, __file__, "--store", store, "--die"]
     subprocess.run(command, env={**os.environ, "WEB_DEMO_DIES": "INV-114"}, check=False)
     time.sleep(LEASE + 0.5)  # the claim of the dead process ends
@@ -216,7 +216,7 @@ def serve(store: str, port: int) -> None:
 
 def main() -> None:
     """Start the runs, then serve."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Serve the console.")
     parser.add_argument("--store", default=f"file:{Path.cwd() / '.demo-web'}")
     parser.add_argument("--port", type=int, default=0, help="by default a free one")
     parser.add_argument("--die", action="store_true", help=argparse.SUPPRESS)
