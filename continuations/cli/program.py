@@ -17,7 +17,7 @@ from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.past_commands import diff, fork, history
+from continuations.cli.past_commands import diff, fork, history, rewind
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
@@ -122,6 +122,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     unpause,
     cancel,
     fork,
+    rewind,
     adopt,
     drift,
     sweep,
