@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
+    from continuations.core.attachments import Audio, File, Image
     from continuations.core.audit import AuditLine
     from continuations.core.decisions import (
         Answer,
@@ -177,6 +178,7 @@ _EXPORTS_BY_MODULE = {
         "sleep_until",
         "wait_for",
     ],
+    "continuations.core.attachments": ["Audio", "File", "Image"],
     "continuations.core.decisions": [
         "Answer",
         "Approve",
@@ -270,6 +272,7 @@ __all__ = [
     "AsyncRunner",
     "AsyncThread",
     "AsyncTicket",
+    "Audio",
     "AuditLine",
     "Budget",
     "Call",
@@ -297,6 +300,7 @@ __all__ = [
     "FailedCall",
     "Failure",
     "Fallback",
+    "File",
     "Finished",
     "FormatError",
     "Frame",
@@ -307,6 +311,7 @@ __all__ = [
     "Hooks",
     "Identity",
     "IllegalTransition",
+    "Image",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",

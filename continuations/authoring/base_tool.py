@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_declaration import OnTimeout
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
 
 # It takes the application's object, `context=`.
@@ -176,6 +177,13 @@ class BaseTool(ABC):
         made.check_policy_fits()
         return made
 
+    def with_name(self, name: str) -> Self:
+        """Return a copy with another name, and with the contract of that name."""
+        made = copy.copy(self)
+        made.name = name
+        vars(made).pop("_contract", None)
+        return made
+
     def check_policy_fits(self) -> None:
         """Raise `InvalidInput` unless the policy fits the arguments."""
         self._check_approval_parameters(self._argument_names)
@@ -313,7 +321,7 @@ class BaseTool(ABC):
     @abstractmethod
     async def invoke(
         self, arguments_json: str, ctx: ToolContext
-    ) -> str | ToolWait[Any]:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the tool; see `ToolProtocol.invoke`."""
 
     def check_answer(self, answer_json: str) -> None:
@@ -322,7 +330,7 @@ class BaseTool(ABC):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str:
+    ) -> str | ResultWithFiles:
         """Raise `TypeError`: only `WaitingTool` has an `on_answer` function."""
         del arguments_json, answer_json, ctx
         msg = f"tool {self.name} has no on_answer function"

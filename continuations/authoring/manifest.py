@@ -21,9 +21,11 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from continuations.authoring.renames import Renames
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
 FORMAT = 1
+_RENAMED = "renamed"  # the key of the name that a row under an old name has now
 _DIGEST_LENGTH = 12  # 48 bits; an attacker gains nothing from a collision
 
 ChangeKind = Literal["compatible", "incompatible", "missing"]
@@ -47,8 +49,14 @@ class ManifestChange:
     what: str
 
 
-def make_manifest(root: AgentProtocol, *, sdk_version: str) -> str:
-    """Return the manifest of an agent and its sub-agents, as canonical JSON."""
+def make_manifest(
+    root: AgentProtocol, *, sdk_version: str, renames: Renames | None = None
+) -> str:
+    """Return the manifest of an agent and its sub-agents, as canonical JSON.
+
+    Under its old names, a renamed tool is a row more of its agent, and a renamed agent
+    is a row more at the end, to which no tool leads.
+    """
     positions: dict[int, int] = {id(root): 0}
     agents = [root]
     rows: list[dict[str, Any]] = []
@@ -59,15 +67,28 @@ def make_manifest(root: AgentProtocol, *, sdk_version: str) -> str:
             if sub_agent is not None and id(sub_agent) not in positions:
                 positions[id(sub_agent)] = len(agents)
                 agents.append(sub_agent)
-        rows.append(_agent_row(agent, positions))
+        rows.append(_agent_row(agent, positions, renames))
+    if renames is not None:
+        rows += [
+            {**row, "name": old, _RENAMED: row["name"]}
+            for row in rows
+            for old in renames.old_names(row["name"])
+        ]
     data = {"format": FORMAT, "sdk": sdk_version, "agents": rows}
     return jsontext.canonical(data)
 
 
-def _agent_row(agent: AgentProtocol, positions: dict[int, int]) -> dict[str, Any]:
+def _agent_row(
+    agent: AgentProtocol, positions: dict[int, int], renames: Renames | None
+) -> dict[str, Any]:
     tools = {
         name: _tool_row(tool, positions) for name, tool in agent.tools_by_name.items()
     }
+    if renames is not None:
+        for name, tool in agent.tools_by_name.items():
+            for old in renames.old_names(name):
+                row = _tool_row(renames.named(tool, old), positions)
+                tools[old] = {**row, _RENAMED: name}
     return {
         "name": agent.name,
         "prompt": agent.instructions_digest[:_DIGEST_LENGTH],
@@ -177,7 +198,7 @@ def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
     while queue:
         pair = queue.popleft()
         before, after = old.agents[pair.old], new.agents[pair.new]
-        yield from _agent_changes(before, after, pair)
+        yield from _agent_changes(before, after, pair, _old_names(new, after["name"]))
         yield from _tool_changes(before["tools"], after["tools"], pair)
         for name, positions in _common_sub_agents(before["tools"], after["tools"]):
             if positions not in seen:
@@ -186,12 +207,13 @@ def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
 
 
 def _agent_changes(
-    old: dict[str, Any], new: dict[str, Any], pair: _AgentPair
+    old: dict[str, Any], new: dict[str, Any], pair: _AgentPair, old_names: set[str]
 ) -> Iterator[ManifestChange]:
     if old["name"] != new["name"]:
         what = f"the agent {old['name']} is now {new['name']}"
         # A run finds its root agent by name, and every other agent by its tool.
-        kind: ChangeKind = "compatible" if pair.parent else "missing"
+        is_found = pair.parent is not None or old["name"] in old_names
+        kind: ChangeKind = "compatible" if is_found else "missing"
         yield ManifestChange(kind=kind, where=pair.where(), what=what)
     if old["prompt"] != new["prompt"]:
         what = "the instructions changed"
@@ -205,14 +227,23 @@ def _tool_changes(
     old: dict[str, Any], new: dict[str, Any], pair: _AgentPair
 ) -> Iterator[ManifestChange]:
     for name, before in old.items():
+        if _RENAMED in before:
+            continue
         after = new.get(name)
         change = _tool_removal(before) if after is None else _tool_change(before, after)
         if change is not None:
             kind, what = change
             yield ManifestChange(kind=kind, where=f"{pair.where()}/{name}", what=what)
+    known = {row.get(_RENAMED, name) for name, row in new.items() if name in old}
     for name in [key for key in new if key not in old]:
+        if name in known or _RENAMED in new[name]:
+            continue
         where = f"{pair.where()}/{name}"
         yield ManifestChange(kind="compatible", where=where, what="the tool was added")
+
+
+def _old_names(manifest: _Manifest, name: str) -> set[str]:
+    return {row["name"] for row in manifest.agents if row.get(_RENAMED) == name}
 
 
 def _tool_removal(old: dict[str, Any]) -> tuple[ChangeKind, str]:
@@ -235,7 +266,8 @@ def _tool_change(
         return "compatible", "the description changed"
     if old.get("policy") != new.get("policy"):
         return "compatible", "the approval policy changed"
-    return None
+    new_name = new.get(_RENAMED)
+    return new_name and ("compatible", f"it is now named {new_name}")
 
 
 def _tool_kind(tool: dict[str, Any]) -> str:

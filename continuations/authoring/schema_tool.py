@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_declaration import OnTimeout
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.attachments import ResultWithFiles
 
 # It takes the arguments as one dict; a ToolContext may follow.
 SchemaFunction: TypeAlias = (
@@ -256,7 +257,7 @@ class SchemaTool(WaitingTool):
 
     async def invoke(
         self, arguments_json: str, ctx: ToolContext
-    ) -> str | ToolWait[Any]:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the callable; see `ToolProtocol.invoke`.
 
         A plain function runs in a thread of its own.

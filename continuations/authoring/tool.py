@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_option_types import ToolOptions
     from continuations.authoring.tool_signature import ToolSignature
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.attachments import ResultWithFiles
 
 # The return annotations of a function whose result needs no serializer.
 _TEXT = (str, "str")
@@ -263,7 +264,7 @@ class Tool(WaitingTool, Generic[P, R]):
 
     async def invoke(
         self, arguments_json: str, ctx: ToolContext
-    ) -> str | ToolWait[Any]:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the function; see `ToolProtocol.invoke`.
 
         A plain function runs in a thread of its own.
@@ -298,7 +299,7 @@ class Tool(WaitingTool, Generic[P, R]):
         return {**self._values_by_name(arguments_json), **contexts}
 
 
-def _load_result_serializer() -> Callable[[object], str]:
+def _load_result_serializer() -> Callable[[object], str | ResultWithFiles]:
     from continuations.authoring.tool_results import serialize_result  # noqa: PLC0415 - slow to import
 
     return serialize_result

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
 
@@ -156,7 +157,7 @@ class ToolProtocol(ToolDeclaration, Protocol):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str:
+    ) -> str | ResultWithFiles:
         """Call the `on_answer` function. An exception of its code propagates.
 
         Args:
@@ -177,7 +178,7 @@ class ToolProtocol(ToolDeclaration, Protocol):
 
     async def invoke(
         self, arguments_json: str, ctx: ToolContext
-    ) -> str | ToolWait[Any]:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the tool. An exception of the tool's code propagates.
 
         Args:

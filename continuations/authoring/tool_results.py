@@ -18,6 +18,7 @@ type is written in one way only, or refused with its place. It never changes sil
 | `datetime`, `date`, `time`, `timedelta` | a string, ISO 8601 |
 | `SecretStr` and its like | a string of asterisks |
 | `bytes`, `bytearray` | a string, if they are UTF-8 |
+| an `Image`, `Audio` or `File`, or a list of texts and of these | parts |
 
 Refused:
 
@@ -32,11 +33,12 @@ Refused:
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pydantic_core import to_jsonable_python
 
@@ -52,16 +54,33 @@ from continuations.authoring.json_normalization import (
 from continuations.authoring.strict_json import first_line, truncate
 from continuations.core import jsontext
 
+if TYPE_CHECKING:
+    from continuations.core.attachments import ResultWithFiles
+
+_ATTACHMENTS = "continuations.core.attachments"
 _MAX_DEPTH = 100
 _MAX_PLACE_LENGTH = 80
 _Converter: TypeAlias = Callable[[Any, str, int], Any]
 _ITERATOR_TYPES: tuple[type[Any], ...] = (Iterator, AsyncIterator)
 
 
-def serialize_result(result: object) -> str:
-    """Return a result as text for the model; raises `ResultNotSerializable`."""
+def serialize_result(result: object) -> str | ResultWithFiles:
+    """Return a result as text for the model; raises `ResultNotSerializable`.
+
+    An `Image`, `Audio` or `File`, or a list of texts and of these, keeps its parts.
+    """
     if isinstance(result, str):
         return str.__str__(result)  # a member of a str enum becomes its value
+    if _ATTACHMENTS in sys.modules:  # without it, there is no attachment
+        from continuations.authoring import file_results  # noqa: PLC0415 - few tools return one
+
+        if file_results.has_contents(result):
+            return file_results.result_with_files(result)
+    return to_json_text(result)
+
+
+def to_json_text(result: object) -> str:
+    """Return a value as JSON text; raises `ResultNotSerializable`."""
     try:
         return jsontext.dump(_Serializer().to_json_value(result, "result", 0))
     except ResultNotSerializable:
@@ -112,6 +131,11 @@ class _Serializer:
                 return converter
         if isinstance(value, type):
             return None
+        if _ATTACHMENTS in sys.modules:
+            from continuations.core.attachments import is_content  # noqa: PLC0415 - rarely needed
+
+            if is_content(value):
+                return _refuse_content
         if hasattr(value, "__pydantic_serializer__"):
             return self._pydantic
         return self._dataclass if is_dataclass(value) else None
@@ -159,6 +183,15 @@ class _Serializer:
             return normalize_json(plain, data, where)
         except jsontext.NotJson as error:
             raise ResultNotSerializable(str(error)) from None
+
+
+def _refuse_content(value: Any, where: str, depth: int) -> NoReturn:
+    del depth
+    _raise_not_serializable(
+        where,
+        f"is {_type_text(value)} within another value: return it alone, or in a list "
+        "of texts and attachments",
+    )
 
 
 def _check_lossless(python_value: Any, where: str) -> None:

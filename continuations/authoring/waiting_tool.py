@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from continuations.authoring.answer_function import AnswerFunction
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.context import ToolContext
+    from continuations.core.attachments import ResultWithFiles
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -162,7 +163,7 @@ class WaitingTool(BaseTool):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str:
+    ) -> str | ResultWithFiles:
         """Call the `on_answer` function; see `ToolProtocol.receive_answer`."""
         from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 

@@ -47,7 +47,8 @@ def erase(
         write_json(erased_run_json(receipt))
         return
     counts = (
-        f"{receipt.versions} versions, {receipt.arrivals} arrivals and {receipt.keys} "
+        f"{receipt.versions} versions, {receipt.arrivals} arrivals"
+        f"{f', {receipt.files} files' if receipt.files else ''} and {receipt.keys} "
         "other keys"
     )
     write_lines([f"{escape_invisible(run)} is erased: {counts}"])

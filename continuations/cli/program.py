@@ -29,6 +29,7 @@ from continuations.cli.request_commands import (
 )
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
+from continuations.cli.ui_command import ui
 from continuations.cli.watch_command import watch
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     drift,
     sweep,
     serve,
+    ui,
     erase,
     prune,
     doctor,

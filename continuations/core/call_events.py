@@ -93,11 +93,13 @@ class CallReturned:
     """The tool or the sub-agent returned a result.
 
     `patch` has the fields of the agent's state that the tool changed, as JSON text.
+    `parts_json` has the parts of a result with attachments, as a JSON array.
     """
 
     call_id: str
     content: str
     patch: str | None = None
+    parts_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,11 +75,11 @@ def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
             return replace(row, arguments=event.arguments, original_arguments=original)
         case CallStarted() | SubAgentStarted():
             return replace(row, attempts=row.attempts + 1)
+        case CallReturned(parts_json=str()):
+            row = replace(row, parts_json=event.parts_json)
+            return row if event.patch is None else _with_patch(row, event.patch)
         case CallReturned() | CallParked() | Answered() if event.patch is not None:
-            from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
-
-            patch = frame_state.with_patch(row.patch or "", event.patch)
-            return replace(row, patch=patch)
+            return _with_patch(row, event.patch)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.
             form = row.form
@@ -97,6 +97,12 @@ def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
             return replace(row, attempts=max(row.attempts, 1))
         case _:
             return row
+
+
+def _with_patch(row: CallRow, patch: str) -> CallRow:
+    from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
+    return replace(row, patch=frame_state.with_patch(row.patch or "", patch))
 
 
 def _without_approval(row: CallRow) -> CallRow:

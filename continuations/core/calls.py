@@ -173,6 +173,8 @@ class CallRow:
         patch: The fields of its agent's state that the call changes once the turn ends,
             as the text of a JSON object. `None` if the tool does not write the state.
             Calls that do begin one after another.
+        parts_json: The parts of the result as a JSON array, if the tool returned
+            attachments.
     """
 
     id: str
@@ -197,3 +199,4 @@ class CallRow:
     grant: str | None = None
     form: str | None = None
     patch: str | None = None
+    parts_json: str | None = None

@@ -6,7 +6,7 @@ sent to the provider again, so unknown fields stay unchanged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from continuations.core import jsontext
 from continuations.errors import FormatError
@@ -40,6 +40,7 @@ class _Facts(NamedTuple):
     role: str
     tool_call_ids: tuple[str, ...]
     answered_call_id: str | None
+    has_attachments: bool = False
 
 
 class Message:
@@ -139,6 +140,11 @@ class Message:
         return self.read().answered_call_id
 
     @property
+    def has_attachments(self) -> bool:
+        """Whether a part refers to an attachment. No message of a model has one."""
+        return self.read().has_attachments
+
+    @property
     def data(self) -> dict[str, Any]:
         """The message as a new dict."""
         self.read()
@@ -212,7 +218,21 @@ def _facts_of(data: Mapping[str, Any]) -> _Facts:
         if not isinstance(answered_call_id, str):
             msg = 'a tool message needs "tool_call_id", a string'
             raise MalformedMessage(msg)
+    content: Any = data.get("content")
+    if type(content) is list and role in ("user", "tool"):
+        has_attachments = _has_attachments(cast("list[Any]", content))
+        return _Facts(role, tool_call_ids, answered_call_id, has_attachments)
     return _Facts(role, tool_call_ids, answered_call_id)
+
+
+def _has_attachments(parts: list[Any]) -> bool:
+    """Return whether parts refer to attachments; raises `MalformedMessage`."""
+    from continuations.core.attachment_parts import InvalidReference, references  # noqa: PLC0415 - rarely needed
+
+    try:
+        return bool(references(parts))
+    except InvalidReference as error:
+        raise MalformedMessage(str(error)) from None
 
 
 def system_message(text: str) -> Message:
@@ -225,8 +245,8 @@ def user_message(text: str) -> Message:
     return Message.from_mapping({"role": "user", "content": text})
 
 
-def tool_message(tool_call_id: str, content: str) -> Message:
-    """Return the tool message for one tool call."""
+def tool_message(tool_call_id: str, content: str | list[Any]) -> Message:
+    """Return the tool message for one tool call; `content` is a text or its parts."""
     return Message.from_mapping(
         {"role": "tool", "tool_call_id": tool_call_id, "content": content}
     )

@@ -89,6 +89,10 @@ class ModelRequest:
         may_ask_again: For such models: a function that they await before each further
             request of one `reply`. If it returns False, the worker must stop, and the
             model raises its error with `retryable=True`. `None`: it may ask again.
+        files: The bytes of the attachments by digest. A user or tool message refers to
+            one with a part of the type `continuations.attachment`, which has `kind`,
+            `media_type`, `digest`, `size` and perhaps `name`. In a message of the
+            model such a part is text.
     """
 
     messages: Sequence[Message]
@@ -101,6 +105,9 @@ class ModelRequest:
     prices: Prices | None = field(default=None, compare=False, repr=False)
     may_ask_again: Callable[[], Awaitable[bool]] | None = field(
         default=None, compare=False, repr=False
+    )
+    files: Mapping[str, bytes] = field(
+        default_factory=dict[str, bytes], compare=False, repr=False
     )
 
 

@@ -94,7 +94,7 @@ class TakenMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewound:
-    """A run goes on from an earlier version. What happened since is not undone.
+    """A run goes on from an earlier version. Its effects since then are not undone.
 
     Attributes:
         run_id: Id of the run.

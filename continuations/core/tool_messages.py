@@ -7,9 +7,9 @@ a success.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from continuations.core import denials
+from continuations.core import denials, jsontext
 from continuations.core.call_events import CallInvalid
 from continuations.core.calls import (
     CLOSED_STATES,
@@ -140,6 +140,14 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
     )
 
 
+def tool_message_parts(row: CallRow, parts_json: str) -> list[Any]:
+    """Return the content of the tool message of a call that returned attachments."""
+    assert isinstance(row.state, Returned)  # noqa: S101 - for the type checkers
+    note = tool_message_text(row).removesuffix(row.state.content)
+    parts: list[Any] = jsontext.parse(parts_json)
+    return [{"type": "text", "text": note}, *parts] if note else parts
+
+
 def _error_code(row: CallRow) -> str | None:
     return row.state.code if isinstance(row.state, Errored) else None
 
@@ -199,7 +207,9 @@ def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
     results = [
         tool_message(
             row.tool_call_id,
-            tool_message_text(row, denials.count_of(frame.denials, row)),
+            tool_message_text(row, denials.count_of(frame.denials, row))
+            if row.parts_json is None
+            else tool_message_parts(row, row.parts_json),
         )
         for row in rows
     ]

@@ -27,6 +27,7 @@ class TranscriptCheck:
         received: Number of tool messages that followed it.
         violation: The first violation as a text, or `None`.
         call_ids: Ids of all tool calls.
+        has_attachments: Whether a message refers to an attachment.
     """
 
     count: int = 0
@@ -34,14 +35,17 @@ class TranscriptCheck:
     received: int = 0
     violation: str | None = None
     call_ids: frozenset[str] = frozenset()
+    has_attachments: bool = False
 
     def extended(self, messages: Sequence[Message]) -> TranscriptCheck:
         """Return the check of the same messages and of those that follow them."""
         expected, received = self.expected, self.received
         violation = self.violation
         new_ids: set[str] = set()
+        attached = self.has_attachments
         for index, message in enumerate(messages, self.count):
-            role, tool_call_ids, answered_call_id = message.read()
+            role, tool_call_ids, answered_call_id, attaches = message.read()
+            attached = attached or attaches
             new_ids.update(tool_call_ids)
             if violation is not None:
                 continue
@@ -66,6 +70,7 @@ class TranscriptCheck:
             received=received,
             violation=violation,
             call_ids=self.call_ids | new_ids if new_ids else self.call_ids,
+            has_attachments=attached,
         )
 
     def violation_at_end(self) -> str | None:

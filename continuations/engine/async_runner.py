@@ -75,6 +75,8 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         prices: The prices of models: with them, `Usage.cost` is known, and budgets in
             money are possible. Default: no prices.
+        renamed: The new names of agents and tools by their old names, such as
+            `{"transfer": "pay"}`, for runs that were stored with the old names.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         callback_url: A function that returns the URL of a wait, to which another
@@ -104,6 +106,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         prices: Prices | None = None,
+        renamed: Mapping[str, str] | None = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
@@ -130,6 +133,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
                 max_model_failures=max_model_failures,
                 context_type=context_type,
                 prices=prices,
+                renamed=renamed,
             ),
         )
 
@@ -165,7 +169,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         crash the run does not exist, or `resume` and `sweep` continue it.
 
         Args:
-            input: The first user message as text, or a list of chat messages.
+            input: A text, or a list: texts and attachments, or chat messages.
             run_id: Id of the run, by default a new one. With yours, repeats start one.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.
@@ -200,14 +204,29 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             context=run_options.context,
             description=description,
         )
-        return await self._begin(state, run_options, on_event)
+        return await self._begin(state, input, run_options, on_event)
 
     async def _begin(
-        self, state: RunState, run_options: RunOptions, on_event: OnEvent | None
+        self,
+        state: RunState,
+        agent_input: Input,
+        run_options: RunOptions,
+        on_event: OnEvent | None,
     ) -> Outcome[Output]:
+        from continuations.core.state import ROOT_FRAME_ID
+        from continuations.engine import new_run
+
+        messages = state.logs[ROOT_FRAME_ID].messages
+        contents = new_run.contents_of(messages, agent_input)
         await self._probe_once()
         async with self._listening(run_options, on_event) as options:
             worker = self._worker_factory.make_worker(state.run.id, options)
+            if contents:
+                from continuations.engine import file_starts
+
+                return await file_starts.start_or_resume_with_files(
+                    worker, state, contents
+                )
             return await worker.start_or_resume(state)
 
     async def resume(

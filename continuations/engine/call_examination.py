@@ -10,6 +10,7 @@ from continuations.core.call_events import ApprovalRequested, CallAccepted, Call
 from continuations.core.decisions import Deny
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
+from continuations.engine.grant_coverage import with_grants_of_old_names
 from continuations.engine.model_turn import enabled_tools, is_enabled
 from continuations.engine.rule_approvals import ExaminedCall
 from continuations.errors import ModelError
@@ -73,6 +74,8 @@ class CallExaminer:
             is_made = self.checks.is_made(check)
             return self.checks.take_result(check) if is_made else None
         tool = agent.get_tool(call.tool)
+        if tool is None:
+            tool = self.stack_binding.tool(state, call)  # it may have another name now
         if tool is None or not await is_enabled(tool, self.context):
             offered = await enabled_tools(agent, self.context)
             names = ", ".join(each.name for each in offered) or "none"
@@ -134,7 +137,10 @@ class CallExaminer:
         # A rule may deny the call, but it does not approve what a guardrail refuses.
         if not asks or (trip is not None and type(verdict) is Deny):
             now = self.ports.clock.now()
-            ruling = await self.rules.rule(state, call, tool, examined, verdict, now)
+            granted, renames = state, self.stack_binding.renames
+            if renames is not None:
+                granted = with_grants_of_old_names(state, call, tool, renames)
+            ruling = await self.rules.rule(granted, call, tool, examined, verdict, now)
             if not isinstance(ruling, str | None):
                 return ruling
             note = note or ruling

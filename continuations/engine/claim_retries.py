@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from continuations.errors import Inconclusive, StoreUnavailable
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from continuations.engine.ports import Ports
-    from continuations.ledger.claims import Lease
     from continuations.ledger.loaded_version import LoadedVersion
 
 T = TypeVar("T")
@@ -22,9 +21,18 @@ _log = logging.getLogger("continuations")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
+class TimeLeft(Protocol):
+    """The time that is left of a claim."""
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until the claim ends."""
+        ...
+
+
 async def retry_while_claimed(
     attempt: Callable[[], Awaitable[T]],
-    lease: Lease | None,
+    lease: TimeLeft | None,
     ports: Ports,
     loaded: LoadedVersion | None,
 ) -> T:

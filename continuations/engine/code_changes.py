@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.authoring.contract_text import Contract
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
+    from continuations.authoring.renames import Renames
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("continuations")
 
 
-def current_manifest(agent: AgentProtocol) -> str:
-    """Return the manifest of an agent's code in this process."""
-    return make_manifest(agent, sdk_version=__version__)
+def current_manifest(agent: AgentProtocol, renames: Renames | None = None) -> str:
+    """Return the manifest of an agent's code in this process.
+
+    With renames, it also has every renamed agent and tool under its old names.
+    """
+    return make_manifest(agent, sdk_version=__version__, renames=renames)
 
 
 def find_code_changes(
@@ -46,7 +50,8 @@ def find_code_changes(
     agent = agent_registry.find_root_agent(state.run.agent)
     if agent is None:
         return ()
-    return compare_manifests(state.manifest, current_manifest(agent))
+    current = current_manifest(agent, agent_registry.renames)
+    return compare_manifests(state.manifest, current)
 
 
 def with_current_manifest(
@@ -60,7 +65,8 @@ def with_current_manifest(
         return state
     for change in code_changes:
         _log.info("run %s continues with changed code: %s", state.run.id, change)
-    return replace(state, manifest=current_manifest(agent))
+    manifest = current_manifest(agent, agent_registry.renames)
+    return replace(state, manifest=manifest)
 
 
 def old_contract(state: RunState, call: CallRow, wait: Wait | None) -> Contract:

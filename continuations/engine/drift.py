@@ -1,6 +1,6 @@
 """Predict what `resume` would do with the runs of a store, and write nothing.
 
-The prediction makes the steps of a worker before its claim (`before_claim`), with the
+The prediction makes the steps of a worker before its claim (`readiness`), with the
 same classes. Then it asks them about each open wait: if it were approved now, or got an
 answer, would its call go on?
 """
@@ -18,7 +18,7 @@ from continuations.core.calls import Parked, Ready, open_wait_id
 from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import frame_path
-from continuations.engine import before_claim
+from continuations.engine import readiness
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes
@@ -155,7 +155,7 @@ class _Prediction:
         reducer = ArrivalReducer(binding, self.check.ports)
         try:
             self._check_process(binding)
-            state = before_claim.take_in(self.before, self.arrived, reducer).state
+            state = readiness.take_in(self.before, self.arrived, reducer).state
         except (AgentChanged, InvalidInput, ModelError) as error:
             return [_refusal(error)]
         if state.run.status in ENDED_STATUSES:
@@ -172,7 +172,7 @@ class _Prediction:
     def _check_process(self, binding: StackBinding) -> None:
         """Raise the error with which a worker would refuse the run."""
         check = self.check
-        before_claim.check_code(
+        readiness.check_code(
             *(self.before, self.arrived, binding, check.run_options, check.options),
             checks_context=check.checks_context,
         )

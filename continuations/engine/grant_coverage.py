@@ -17,11 +17,13 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import frame_path
 from continuations.engine.call_waits import approved_contract_digest
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from continuations.authoring.renames import Renames
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
@@ -84,6 +86,31 @@ def covering_grant(
         if is_same_tool and not has_ended(grant, now) and _matches(grant, arguments):
             return grant
     return None
+
+
+def with_grants_of_old_names(
+    state: RunState, call: CallRow, tool: ToolProtocol, renames: Renames
+) -> RunState:
+    """Return a run whose grants count for a renamed tool, to look for a grant in.
+
+    A grant counts if nothing but names has changed: on the way to the tool, and in its
+    contract under the name that the grant has.
+    """
+
+    def newest(path: Sequence[str]) -> list[str]:
+        return [renames.newest_name(name) for name in path]
+
+    path = (*frame_path(state, call.frame_id), call.tool)
+    quorum = tool.approval.quorum if tool.approval is not None else None
+    contract = _grant_contract(tool, quorum)
+    grants: list[KeptGrant] = []
+    for grant in state.run.grants:
+        same = newest(grant.path) == newest(path)
+        old = renames.named(tool, grant.tool)
+        if same and grant.contract == _grant_contract(old, quorum):
+            grant = replace(grant, path=path, contract=contract)  # noqa: PLW2901
+        grants.append(grant)
+    return replace(state, run=replace(state.run, grants=tuple(grants)))
 
 
 def _grant_contract(tool: ToolProtocol, quorum: Quorum | None) -> str:

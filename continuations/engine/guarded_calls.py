@@ -164,7 +164,9 @@ class GuardedCall:
             return CallRaised(call_id=call.id, code=HOOK_CODE, content=text)
         if isinstance(event, CallRaised):
             return CallRaised(call_id=call.id, code=event.code, content=text)
-        return replace(event, content=text)
+        if text == event.content:
+            return event
+        return replace(event, content=text, parts_json=None)
 
     @property
     def _path(self) -> tuple[str, ...]:

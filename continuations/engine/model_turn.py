@@ -23,7 +23,7 @@ from continuations.errors import ModelError, TranscriptInvalid
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.events import InputHeld, ModelDelayed, TurnRefused
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import DeltaListener
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
+    from continuations.engine.file_storing import AttachedFiles
     from continuations.engine.guarded_turn import GuardedTurn
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
@@ -51,6 +52,7 @@ class ModelTurn:
     run_options: RunOptions
     ports: Ports
     feed: RunFeed | None = None
+    files_of: Callable[[RunState], AttachedFiles] | None = None
 
     async def ask(
         self, state: RunState, frame: FrameRow, agent: AgentProtocol, fence: int
@@ -107,7 +109,7 @@ class ModelTurn:
         fence: int,
     ) -> ModelReplied | ModelDelayed | TurnRefused | InputHeld:
         log = state.logs[frame.id]
-        _check_transcript(state, frame)
+        has_attachments = _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context)
         request = ModelRequest(
             messages=log.messages,
@@ -118,6 +120,10 @@ class ModelTurn:
             run_id=state.run.id,
             on_delta=self._listener(state, frame, fence),
         )
+        if has_attachments and self.files_of is not None:
+            from continuations.engine.file_storing import with_files  # noqa: PLC0415 - few runs have one
+
+            request = await with_files(request, self.files_of(state))
         gate = current_gate()
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
         if guarded is not None and frame.pending_reply is None:
@@ -154,14 +160,17 @@ class ModelTurn:
         return await guarded.replied(event, lambda each: _output_problem(agent, each))
 
 
-def _check_transcript(state: RunState, frame: FrameRow) -> None:
-    violation = state.logs[frame.id].transcript_check.violation_at_end()
+def _check_transcript(state: RunState, frame: FrameRow) -> bool:
+    """Check the messages; return whether one refers to an attachment."""
+    check = state.logs[frame.id].transcript_check
+    violation = check.violation_at_end()
     if violation is not None:
         msg = (
             f"run {state.run.id}, frame {frame.id}: its messages cannot be sent to the "
             f"model: {violation}. No request was sent."
         )
         raise TranscriptInvalid(msg, run_id=state.run.id)
+    return check.has_attachments
 
 
 async def enabled_tools(agent: AgentProtocol, context: Any) -> list[ToolProtocol]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
@@ -19,13 +20,14 @@ from continuations.core.transcript import find_violation
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.attachments import Audio, Content, File, Image
     from continuations.core.prices import Prices
 
-Input: TypeAlias = "str | Sequence[Mapping[str, Any]]"
+Input: TypeAlias = "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
 
 
 class RunLimits(NamedTuple):
@@ -44,13 +46,12 @@ def parse_input(agent_input: Input) -> tuple[Message, ...]:
     if isinstance(agent_input, str) and agent_input:
         messages: tuple[Message, ...] = (user_message(agent_input),)
     elif isinstance(agent_input, list | tuple) and agent_input:
-        messages = tuple(
-            _parse_message(index, item) for index, item in enumerate(agent_input)
-        )
+        messages = _parse_list(agent_input)
     else:
+        got = type(agent_input).__name__ if agent_input else "nothing"
         msg = (
-            "input must be a non-empty text or a non-empty list of chat messages, got "
-            f"{'nothing' if not agent_input else type(agent_input).__name__}."
+            "input must be a non-empty text, or a non-empty list of chat messages or "
+            f"of texts and attachments, got {got}."
         )
         raise InvalidInput(msg)
     violation = find_violation(messages)
@@ -58,6 +59,28 @@ def parse_input(agent_input: Input) -> tuple[Message, ...]:
         msg = f"input is not a conversation that a model accepts: {violation}."
         raise InvalidInput(msg)
     return messages
+
+
+def _parse_list(items: Sequence[object]) -> tuple[Message, ...]:
+    if not all(isinstance(item, Mapping) for item in items):
+        from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
+
+        if input_parts.is_part_list(items):
+            parts = input_parts.user_content(items, "input")
+            return (Message.from_mapping({"role": "user", "content": parts}),)
+    return tuple(_parse_message(index, item) for index, item in enumerate(items))
+
+
+def contents_of(messages: Sequence[Message], agent_input: Input) -> Sequence[Content]:
+    """Return the attachments of an input that `parse_input` accepts.
+
+    Raises `InvalidInput` if they are too large together.
+    """
+    if not any(message.has_attachments for message in messages):
+        return ()
+    from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
+
+    return input_parts.contents_of(agent_input)
 
 
 def with_instructions(
@@ -92,8 +115,14 @@ async def root_instructions(
 
 
 def _parse_message(index: int, value: object) -> Message:
+    fields = jsontext.as_object(value) or {}
+    parts = jsontext.as_array(fields.get("content"))
     try:
-        message = Message.from_mapping(jsontext.as_object(value) or {})
+        if parts is not None:
+            from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
+
+            fields = input_parts.with_part_content(fields, parts, f"input[{index}]")
+        message = Message.from_mapping(fields)
     except (MalformedMessage, jsontext.NotJson) as error:
         msg = f"input[{index}] is not a valid chat message: {error}."
         raise InvalidInput(msg) from None

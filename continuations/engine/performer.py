@@ -48,13 +48,16 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.actions import Launched
+    from continuations.core.attachments import ResultWithFiles
     from continuations.core.calls import CallRow
     from continuations.core.events import Event
     from continuations.core.state import RunState
+    from continuations.engine.file_storing import AttachedFiles
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
+    from continuations.ledger.objects import Objects
 
 # No limit of an agent is lower.
 _SHORT_RESULT = 200
@@ -78,6 +81,9 @@ class Performer:
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
     # Takes the parts of replies and the progress of tools.
     feed: RunFeed | None = field(kw_only=True, default=None)
+    # The store of the run, if it has one, and the attachments once they are needed.
+    objects: Objects | None = field(kw_only=True, default=None)
+    files: AttachedFiles | None = field(kw_only=True, default=None)
 
     suspend_checks: SuspendChecks = field(init=False)
     _admission: Admission = field(init=False)
@@ -214,7 +220,13 @@ class Performer:
             event = await compactor.event(state, frame, agent, agent.compaction)
             if event is not None:
                 return event
-        turn = ModelTurn(self.model_registry, self.run_options, self.ports, self.feed)
+        turn = ModelTurn(
+            self.model_registry,
+            self.run_options,
+            self.ports,
+            self.feed,
+            self.files_of,
+        )
         return await turn.ask(state, frame, agent, fence)
 
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
@@ -260,11 +272,37 @@ class Performer:
             if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
             return CallReturned(call_id=call.id, content=result, patch=patch)
+        return await self._waiting_or_stored(state, call, tool, result, patch)
+
+    async def _waiting_or_stored(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        result: ResultWithFiles | ToolWait[Any],
+        patch: str | None,
+    ) -> Event:
+        """Return the event of a tool that waits, or that returned attachments."""
         now = self.ports.clock.now()
-        ulid = self.ports.ids.new_ulid(now)
-        return parked_calls.park(
-            state, call, tool, result, now=now, ulid=ulid, patch=patch
+        if isinstance(result, ToolWait):
+            ulid = self.ports.ids.new_ulid(now)
+            return parked_calls.park(
+                state, call, tool, result, now=now, ulid=ulid, patch=patch
+            )
+        from continuations.engine.file_storing import stored_result  # noqa: PLC0415 - few tools return files
+
+        event = await stored_result(
+            self.files_of(state), call, result, self.ports, self.claim_end()
         )
+        return replace(event, patch=patch) if isinstance(event, CallReturned) else event
+
+    def files_of(self, state: RunState) -> AttachedFiles:
+        """Return the attachments of the run."""
+        if self.files is None:
+            from continuations.engine.file_storing import open_files  # noqa: PLC0415 - few runs have one
+
+            self.files = open_files(self.objects, state.run)
+        return self.files
 
     def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
         """Return the result of a tool, cut if the agent of the call limits it."""

@@ -1,7 +1,7 @@
 """Rewind a live run: it goes on from an earlier version under its own id.
 
-A claim version that names the earlier version comes first. Whoever takes the run over
-finishes the rewind. Effects are not undone, and messages are not read again.
+A claim version that names the earlier version comes first. A process that takes the run
+over finishes the rewind. Effects are not undone, and messages are not read again.
 """
 
 from __future__ import annotations

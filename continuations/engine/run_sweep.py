@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from continuations.ledger.store_clock import StoreClock
     from continuations.ledger.versions import LoadedVersion
 
+# The delays before these looks are 34 hours together.
+_LOOKS_BEFORE_DELETION = 11
+
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
@@ -63,6 +66,7 @@ class RunSweep:
             newest = await self.worker.versions.load_newest()
         except RunNotFound:
             # The starting process died before version 1, or is about to write it.
+            await self._delete_abandoned_files(due_markers)
             await self._postpone(due_markers)
             return RunReport()
         except RunErased:
@@ -89,6 +93,20 @@ class RunSweep:
             await self._delete_releases(due_markers, newest)
         await self._repair(due_markers, newest)
         return RunReport(outcome=outcome)
+
+    async def _delete_abandoned_files(self, due_markers: list[Marker]) -> None:
+        """Delete the attachments of a start that never created its run."""
+        looks = max((marker.fruitless_looks for marker in due_markers), default=0)
+        if looks < _LOOKS_BEFORE_DELETION:
+            return
+        from continuations.ledger.run_files import delete_abandoned  # noqa: PLC0415 - rarely needed
+
+        await delete_abandoned(
+            self.objects,
+            self.worker.run_id,
+            now=self.clock.now(),
+            older_than=markers.MAX_RETRY_DELAY,
+        )
 
     async def back_off(self, due_markers: list[Marker]) -> None:
         """Let all sweeps look at the run later, after an error of the run itself."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
+    from continuations.authoring.renames import Renames
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
@@ -63,7 +64,17 @@ class StackBinding:
     def tool(self, state: RunState, call: CallRow) -> ToolProtocol | None:
         """Return a call's tool, `None` if its agent is missing or has no such tool."""
         agent = self.find_agent(state, call.frame_id)
-        return None if agent is None else agent.get_tool(call.tool)
+        if agent is None:
+            return None
+        tool = agent.get_tool(call.tool)
+        if tool is None:
+            tool = self._agent_registry.find_renamed_tool(agent, call.tool)
+        return tool
+
+    @property
+    def renames(self) -> Renames | None:
+        """The old names of agents and tools, if there are any."""
+        return self._agent_registry.renames
 
     def missing_tool_note(self, state: RunState, call: CallRow) -> str:
         """Return the note of a wait whose call has no tool in this process."""

@@ -255,8 +255,8 @@ class Catalog:
         - Effects are not undone, and messages are not read again. The result lists the
           calls that were started and the messages that were read since the version.
         - Each open wait ends, and each wait of the version comes back under a new id.
-        - What was approved or started since the version is asked about before it runs
-          again, as in a fork. `read_only` tools run again without that.
+        - As in a fork, a person is asked before calls that were approved or started
+          since the version run again. `read_only` tools run again unasked.
         - Grants that were given since the version end. A pause stays.
 
         Fork a run that has ended. After a crash, `resume`, a sweep or a second call

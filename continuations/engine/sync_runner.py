@@ -71,6 +71,8 @@ class Runner(Sweeps, Generic[Output]):
             another object raises `InvalidInput` before any work. Default: any object.
         prices: The prices of models: with them, `Usage.cost` is known, and budgets in
             money are possible. Default: no prices.
+        renamed: The new names of agents and tools by their old names, such as
+            `{"transfer": "pay"}`, for runs that were stored with the old names.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         callback_url: A function that returns the URL of a wait, to which another
@@ -103,6 +105,7 @@ class Runner(Sweeps, Generic[Output]):
         max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         prices: Prices | None = None,
+        renamed: Mapping[str, str] | None = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
@@ -120,6 +123,7 @@ class Runner(Sweeps, Generic[Output]):
             max_model_failures=max_model_failures,
             context_type=context_type,
             prices=prices,
+            renamed=renamed,
             notify=notify,
             callback_url=callback_url,
             groups=groups,
@@ -160,7 +164,7 @@ class Runner(Sweeps, Generic[Output]):
         crash the run does not exist, or `resume` and `sweep` continue it.
 
         Args:
-            input: The first user message as text, or a list of chat messages.
+            input: A text, or a list: texts and attachments, or chat messages.
             run_id: Id of the run, by default a new one. With yours, repeats start one.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.

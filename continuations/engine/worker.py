@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
-from continuations.engine import before_claim, deadlines, readiness, signal_delivery
+from continuations.engine import deadlines, readiness, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
 from continuations.engine.inbox_messages import leaves_messages
@@ -238,7 +238,7 @@ class Worker:
             await journal.ensure_guarded()
             return await ender.end_as_cancelled(state, arrived.cancel_request)
         stack_binding = StackBinding(self.agent_registry)
-        before_claim.check_code(
+        readiness.check_code(
             state, arrived, stack_binding, self.run_options, self.options
         )
         reducer = ArrivalReducer(stack_binding, self.ports, self.feed)
@@ -249,7 +249,7 @@ class Worker:
                 # waits, not one that finds the run's worker alive after all.
                 await journal.commit(state, progressed=False)
                 return await ender.end_after_attempts(state, attempt - 1)
-        taken_in = before_claim.take_in(state, arrived, reducer)
+        taken_in = readiness.take_in(state, arrived, reducer)
         before, after = taken_in.interrupted, taken_in.state
         cancels = before.waits.keys() - taken_in.operated.waits.keys()
         now = self._store_clock.now()
@@ -351,6 +351,7 @@ class Worker:
             RuleApprovals(self._record_rule_decision),
             claim_end=lambda: journal.claim_end,
             feed=self.feed,
+            objects=self.objects,
         )
 
     async def _record_rule_decision(self, decision: Decision) -> None:

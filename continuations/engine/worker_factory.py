@@ -42,7 +42,7 @@ class WorkerFactory:
         options: WorkerOptions,
     ) -> None:
         self._root_agents = _agent_list(agents)
-        self._agent_registry = AgentRegistry(self._root_agents)
+        self._agent_registry = AgentRegistry(self._root_agents, options.renamed)
         self._model_registry = ModelRegistry(
             options.model_retry_time,
             ports.clock,
@@ -220,6 +220,12 @@ class WorkerFactory:
             for agent in self._root_agents:
                 if agent.name == name:
                     return agent
+            found = self._agent_registry.find_root_agent(name)
+            for agent in self._root_agents:
+                if agent is found:
+                    from continuations.authoring.renames import with_old_name  # noqa: PLC0415 - rarely needed
+
+                    return with_old_name(agent, name)
             msg = f"agent={name!r} is not a root agent. The root agents are: {names}."
             raise InvalidInput(msg)
         if len(self._root_agents) != 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -11,6 +12,8 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.prices import Prices
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
@@ -40,6 +43,7 @@ class WorkerOptions:
             longer than `model_retry_time`, before the run fails; `None` for no limit.
         context_type: The class of the application's object, or `None` for any.
         prices: The prices of models, or `None`.
+        renamed: The new name of each old name of an agent or tool.
     """
 
     lease: float
@@ -49,6 +53,7 @@ class WorkerOptions:
     context_type: Any = None
     max_model_failures: int | None = None
     prices: Prices | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def validate(
@@ -61,6 +66,7 @@ class WorkerOptions:
         context_type: Any = None,
         max_model_failures: object = None,
         prices: object = None,
+        renamed: object = None,
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
@@ -91,6 +97,7 @@ class WorkerOptions:
             context_type=context_type,
             max_model_failures=max_model_failures,
             prices=check_prices(prices),
+            renamed=check_renamed(renamed),
         )
 
     def check_lease(self, time_resolution: timedelta) -> None:
@@ -104,6 +111,15 @@ class WorkerOptions:
                 "checked for a shorter claim."
             )
             raise InvalidInput(msg)
+
+
+def check_renamed(renamed: object) -> Mapping[str, str]:
+    """Return a valid mapping of old names to new ones; raises `InvalidInput`."""
+    if renamed is None:
+        return {}
+    from continuations.authoring import renames  # noqa: PLC0415 - few runners have any
+
+    return renames.check_renamed(renamed)
 
 
 def check_prices(prices: Any) -> Prices | None:

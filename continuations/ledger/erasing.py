@@ -22,6 +22,7 @@ from continuations.errors import (
 )
 from continuations.ledger import (
     event_keys,
+    file_keys,
     index_layout,
     layout,
     markers,
@@ -62,6 +63,7 @@ class ErasedRun:
         versions: Number of versions.
         arrivals: Number of decisions, messages, signals and other objects that were
             sent to the run.
+        files: Number of images, sounds and files.
         keys: Number of wait objects, markers and keys of the index.
     """
 
@@ -69,6 +71,7 @@ class ErasedRun:
     erased_at: datetime
     versions: int = 0
     arrivals: int = 0
+    files: int = 0
     keys: int = 0
 
 
@@ -165,11 +168,13 @@ class Eraser:
         await self._delete_all(marker.key for marker in due_markers)
         versions = layout.versions_prefix(self.run_id)
         count = sum(key.startswith(versions) for key in left)
+        files = sum(map(file_keys.is_file_key, left))
         return ErasedRun(
             run_id=self.run_id,
             erased_at=tombstone.at,
             versions=count,
-            arrivals=len(left) - count,
+            arrivals=len(left) - count - files,
+            files=files,
             keys=len(listed) if left else 0,
         )
 

@@ -115,6 +115,7 @@ async def check_integrity(objects: Objects, run_id: str) -> IntegrityReport:
     await scan.scan_versions(numbers)
     state = scan.last_good.state if scan.last_good else None
     await scan.scan_arrivals(state)
+    await scan.scan_files(state)
     if not numbers and not scan.findings:
         raise Versions(objects, run_id).run_not_found_error()
     return IntegrityReport(
@@ -348,6 +349,21 @@ class _IntegrityScan:
         )
         if wait is not None and kind == "damaged":
             self.damaged_waits.append(wait_id)
+
+    async def scan_files(self, state: RunState | None) -> None:
+        """Check the attachments that the messages refer to; a run may have none."""
+        logs = () if state is None else state.logs.values()
+        if state is None or not any(
+            log.transcript_check.has_attachments for log in logs
+        ):
+            return
+        from continuations.ledger import file_checks  # noqa: PLC0415 - few runs have one
+
+        for key, attachment in file_checks.referenced(state):
+            reading = file_checks.read_own(self._objects, key, attachment)
+            kind = await self._check_record(key, reading, blocks=False)
+            if kind is None and not await self._objects.keys(key, limit=1):
+                self._add_finding(key, "missing", "It is missing.", blocks=False)
 
     async def _check_record(
         self,

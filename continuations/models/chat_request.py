@@ -67,7 +67,10 @@ def build_request_body(
         msg = f"settings and tools must be JSON: {error}"
         raise InvalidModelSettings(msg) from None
     rest = f",{tail[1:]}" if settings else "}"
-    messages = _messages_json(request.messages, null_content=dialect.null_content)
+    conversation = request.messages
+    if request.files:
+        conversation = _with_files(request)
+    messages = _messages_json(conversation, null_content=dialect.null_content)
     return encode_utf8(f'{head[:-1]},"messages":[{messages}]{rest}')
 
 
@@ -107,6 +110,16 @@ def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:
     description = {"description": spec.description} if spec.description else {}
     function = {"name": spec.name, **description, "parameters": dict(spec.parameters)}
     return {"type": "function", "function": function}
+
+
+def _with_files(request: ModelRequest) -> Sequence[Message]:
+    from continuations.core.messages import Message  # noqa: PLC0415 - few requests have files
+    from continuations.models.expanded_parts import chat_messages  # noqa: PLC0415
+
+    return [
+        Message.from_mapping(each) if isinstance(each, dict) else each
+        for each in chat_messages(request.messages, request.files)
+    ]
 
 
 def _messages_json(messages: Sequence[Message], *, null_content: bool) -> str:

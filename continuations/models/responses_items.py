@@ -85,7 +85,10 @@ def client_call_type(items: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def input_items(
-    messages: Sequence[Message], *, as_stored: bool = True
+    messages: Sequence[Message],
+    *,
+    as_stored: bool = True,
+    files: Mapping[str, bytes] | None = None,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the items of a conversation.
 
@@ -93,10 +96,11 @@ def input_items(
         messages: The conversation. It is a valid transcript.
         as_stored: Whether to send the stored output items. If not, each message is
             written from its text and calls alone, as one that another adapter stored.
+        files: The bytes of attachments by digest.
     """
     custom_calls: set[str] = set()
     for message in messages:
-        data = message.data
+        data = _expanded(message, files) if files else message.data
         if message.role == "tool":
             yield _tool_output(data, is_custom=data["tool_call_id"] in custom_calls)
         elif message.role == "assistant":
@@ -109,6 +113,12 @@ def input_items(
                 "role": message.role,
                 "content": _input_content(data.get("content")),
             }
+
+
+def _expanded(message: Message, files: Mapping[str, bytes]) -> dict[str, Any]:
+    from continuations.models.expanded_parts import expanded_data  # noqa: PLC0415 - few requests have files
+
+    return expanded_data(message, files)
 
 
 def stored_items(data: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:

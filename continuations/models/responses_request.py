@@ -54,7 +54,9 @@ def build_body(model: str, request: ModelRequest, form: RequestForm) -> bytes:
 
     A lone surrogate has no form in UTF-8 (RFC 3629, section 3) and is sent as U+FFFD.
     """
-    items = input_items(request.messages, as_stored=form.with_stored_items)
+    items = input_items(
+        request.messages, as_stored=form.with_stored_items, files=request.files
+    )
     fields = {"model": model, "input": list(items), **_settings(request, form)}
     tools = [*map(_tool_json, request.tools), *form.hosted_tools]
     if tools:

@@ -112,6 +112,7 @@ def erased_run_json(receipt: ErasedRun) -> dict[str, Any]:
         "erased_at": utc_text(receipt.erased_at),
         "versions": receipt.versions,
         "arrivals": receipt.arrivals,
+        "files": receipt.files,
         "keys": receipt.keys,
     }
 

@@ -111,6 +111,7 @@ def index_definitions() -> dict[str, Json]:
                 "erased_at": TIME,
                 "versions": COUNT,
                 "arrivals": described(COUNT, "Decisions, messages and signals."),
+                "files": described(COUNT, "Images, sounds and files."),
                 "keys": described(COUNT, "Wait objects, markers, keys of the index."),
             },
         ),

@@ -55,6 +55,7 @@ from continuations.wire.field_codecs import (
     NAMES_TEXT,
     NUMBER,
     OPTIONAL_TEXT,
+    PARTS,
     QUORUM,
     SIGNALS,
     STATES,
@@ -236,6 +237,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "cancelled", TEXT),
         NewField(3, "grant", TEXT),
         NewField(3, "form", JSON_OBJECT_TEXT),
+        NewField(3, "parts", PARTS, attribute="parts_json"),
     ),
 }
 
@@ -282,6 +284,8 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "wait": (NewValue(3, _has_new_kind),),
     # Earlier formats have none of these objects.
     "event": (NewValue(3, lambda _: True),),
+    "file": (NewValue(3, lambda _: True),),
+    "file header": (NewValue(3, lambda _: True),),
     "message id": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),

@@ -260,4 +260,5 @@ def test_json_value_is_unchanged_or_refused(value: Any) -> None:
         assert "inf" in str(error)  # noqa: PT017 - the expected exception
         return
 
+    assert isinstance(text, str)
     assert value == json.loads(text)

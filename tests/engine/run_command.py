@@ -11,6 +11,7 @@ Usage: `python -m tests.engine.run_command start r1 go`. The environment has opt
   `7 freeze`: SIGSTOP before it.
 - TEST_AHEAD: the clock is so many seconds ahead, and the store tells no time.
 - TEST_SKEWED: the clock is so many seconds ahead, and the store tells the time.
+- TEST_RENAMED: `renamed`, as JSON.
 - TEST_PAUSE_AFTER: `should_pause` returns True after so many questions.
 """
 
@@ -183,6 +184,7 @@ def make_runner() -> Runner:
         max_attempts=attempts,
         max_depth=max_depth(),
         clock=OffsetClock(float(ahead)),
+        renamed=json.loads(os.environ.get("TEST_RENAMED", "{}")),
     )
 
 

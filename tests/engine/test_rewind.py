@@ -90,7 +90,7 @@ def test_what_was_approved_or_started_since_is_asked_about(
         runner.decide(before.waits[0].id, Answer("red"))
     with pytest.raises(AlreadyDecided):
         runner.decide(old.id, Deny())
-    # Nothing runs until somebody decides; then the mail is asked about
+    # Nothing runs until a person decides; then the mail is asked about
     assert isinstance(runner.resume(RUN_ID), Suspended)
     assert DONE == sorted(environment.effect_names())
     runner.decide(wait.id, Deny(by="lee"))

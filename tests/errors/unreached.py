@@ -18,6 +18,8 @@ _SYSTEM_CALL = "a system call fails between two others; see test_files_system_ca
 
 _HOOK_PROBLEM = "it is a part of another text; see test_hooks.py"
 
+_PART = "it is a part of another text; see tests/hostile/test_forged_attachments.py"
+
 _FORGED_FORM = "a form that no page has; see test_wait_pages.py"
 _CUT_STREAM = "a server cuts its stream, or stalls; see test_chat_deltas.py"
 
@@ -31,6 +33,13 @@ UNREACHED: dict[str, str] = {
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
     "continuations/wire/held_reply_fields.py": _BYTES,
     "continuations/wire/trip_fields.py": _BYTES,
+    "continuations/wire/file_parts.py": _BYTES,
+    "continuations/wire/file_records.py": _BYTES,
+    "continuations/core/attachment_parts.py": _PART,
+    "continuations/core/messages.py:_has_attachments": _PART,
+    "continuations/authoring/file_results.py": (
+        "it is a part of the text that the model reads; see test_attachments.py"
+    ),
     "continuations/serve/console/wait_edits.py": _FORGED_FORM,
     "continuations/serve/console/wait_grants.py": _FORGED_FORM,
     "continuations/serve/pages/environment.py": (

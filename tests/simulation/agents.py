@@ -16,13 +16,16 @@ from continuations import Agent, ApprovalPolicy, Compaction, ModelError
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
+from tests.simulation import readers
 from tests.simulation.guarded_tools import GUARDRAILS, HOOKS, REFUSED_TASK
+from tests.simulation.judging import JUDGED
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
 from tests.simulation.state_tools import Kept
 from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:
+    from continuations import Guardrails
     from continuations.models.interface import LostReply, ModelRequest
     from tests.simulation.fault_schedule import Deployment
 
@@ -67,6 +70,7 @@ class SimModel:
         if process.draw_fault("die_in_call") is not None:
             await process.die_here()
         await asyncio.sleep(0.2 + process.rng.random() * 2)
+        await readers.write(request)
         if process.draw_fault("die_in_call") is not None:
             await process.die_here()
         if process.draw_fault("model_error") is not None:
@@ -231,6 +235,7 @@ class Tree:
     state: type[Any] | None = None
     compaction: Compaction | None = None
     guarded: bool = False
+    judged: bool = False
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -239,6 +244,13 @@ class Tree:
             call[0] for lines in self.script.values() for line in lines for call in line
         }
         return frozenset(called & TOOLS.keys())
+
+    @property
+    def guardrails(self) -> Guardrails | None:
+        """The guardrails of its agents."""
+        if self.judged:
+            return JUDGED
+        return GUARDRAILS if self.guarded else None
 
     def make_root(self, change: Deployment | None) -> Agent:
         """Make the agents, with the tools of a deployment; returns the root."""
@@ -260,7 +272,7 @@ class Tree:
                 compaction=shortened,
                 state=self.state,
                 hooks=HOOKS if self.guarded else None,
-                guardrails=GUARDRAILS if self.guarded else None,
+                guardrails=self.guardrails,
             )
 
         def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
@@ -685,6 +697,26 @@ GUARDED_TREES: dict[str, Tree] = {
     ),
 }
 
+# People judge each input and output, and an agent judges each call.
+JUDGED_TREES: dict[str, Tree] = {
+    "judged": Tree(
+        "judged",
+        {"go": [[("pay", "1"), ("act", "9"), ("act", "2")], "end"]},
+        {},
+        judged=True,
+    ),
+    "judged_deep": Tree(
+        "judged_deep",
+        {
+            "go": [[("hr", "A"), ("act", "2")], "end"],
+            "A": [[("clerk", "B")], "A end"],
+            "B": [[("pay", "1"), ("act", "9")], "B end"],
+        },
+        {"hr": {"clerk": {}}},
+        judged=True,
+    ),
+}
+
 
 def names_of_trees() -> list[str]:
     """Return the names of the trees that a schedule may draw."""
@@ -711,6 +743,7 @@ _BY_NAME = (
     | THREAD_TREES
     | STATE_TREES
     | GUARDED_TREES
+    | JUDGED_TREES
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tests.simulation.agents import (
     GUARDED_TREES,
+    JUDGED_TREES,
     POLICY_TREES,
     SHORTENED_TREES,
     STATE_TREES,
@@ -24,6 +25,7 @@ from tests.simulation.fault_schedule import CodeChange, PolicyChange
 from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.operators import OPERATED_TREES, draw_operators
 from tests.simulation.policy import draw_policy_actors
+from tests.simulation.readers import STREAMED_TREES, draw_readers
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.voting import draw_voters
 
@@ -113,6 +115,13 @@ GUARDS = Family(
     number=10, trees=tuple(GUARDED_TREES), roles=_no_roles, deployment_rate=0.0
 )
 
+# People judge inputs and outputs, and an agent judges calls.
+JUDGES = Family(
+    number=14, trees=tuple(JUDGED_TREES), roles=_no_roles, deployment_rate=0.0
+)
+# Processes stream run `r0` to one screen.
+STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -127,6 +136,8 @@ FAMILIES: dict[str, Family] = {
     "states": STATES,
     "compactions": COMPACTIONS,
     "guards": GUARDS,
+    "judges": JUDGES,
+    "streams": STREAMS,
 }
 
 

@@ -13,6 +13,7 @@ from tests.simulation.agents import (
     EVENT_TREES,
     GUARDED_TREES,
     JOB_TREES,
+    JUDGED_TREES,
     POISON_TREES,
     POLICY_TREES,
     SHORTENED_TREES,
@@ -234,6 +235,7 @@ def cache_uninterrupted_ends() -> None:
         *POLICY_TREES,
         *SHORTENED_TREES,
         *GUARDED_TREES,
+        *JUDGED_TREES,
     ):
         uninterrupted_end(tree)
 

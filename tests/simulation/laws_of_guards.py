@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.calls import Errored
-from tests.simulation.agents import GUARDED_TREES
+from tests.simulation.agents import GUARDED_TREES, JUDGED_TREES
 from tests.simulation.guarded_tools import ASKED, REFUSED, REFUSED_TASK, halved
+from tests.simulation.judging import REFUSED_BY_AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,10 +74,12 @@ def _proposed(evidence: Evidence, effect: Effect) -> str:
 def refused_by_guardrail(evidence: Evidence, record: WaitRecord) -> bool:
     """Return whether a guardrail refuses the arguments that a person approved."""
     wait, decision = record.wait, record.decision
-    if evidence.environment.tree_of_run.get(wait.run_id) not in GUARDED_TREES:
+    tree = evidence.environment.tree_of_run.get(wait.run_id)
+    if tree not in GUARDED_TREES | JUDGED_TREES:
         return False
     edited = decision.arguments if decision is not None else None
-    return jsontext.parse(edited or wait.arguments_json).get("what") in REFUSED
+    what = jsontext.parse(edited or wait.arguments_json).get("what")
+    return what in (REFUSED if tree in GUARDED_TREES else {REFUSED_BY_AGENT})
 
 
 def refused_by_a_guardrail_never_runs(evidence: Evidence) -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.conversations import SendAnswer, SentMessage
     from tests.simulation.fault_schedule import Deployment, FaultSchedule
     from tests.simulation.policy_tools import Recheck
+    from tests.simulation.readers import Screen
     from tests.simulation.slow_provider import SlowProvider
 
 
@@ -254,6 +255,7 @@ class SimEnvironment:
     jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     stops: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     provider: SlowProvider | None = None
+    screen: Screen | None = None
     thread_tree: str | None = None
     sent_messages: list[SentMessage] = field(default_factory=list[Any])
     summaries: list[tuple[str, int, float]] = field(default_factory=list[Any])

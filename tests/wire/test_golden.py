@@ -16,6 +16,7 @@ from continuations.wire.envelope import (
     format_number,
 )
 from continuations.wire.event_records import decode_event, encode_event
+from continuations.wire.file_records import decode_file, encode_file
 from continuations.wire.operator_records import (
     decode_operator_request,
     encode_operator_request,
@@ -62,6 +63,7 @@ POSTED_KINDS = frozenset(
         "slot",
         "operator request",
         "tombstone",
+        "file",
     )
 )
 
@@ -74,6 +76,9 @@ def load_posted(  # noqa: PLR0911 - one return for each kind of object
     if kind == "tombstone":
         tombstone = decode_tombstone(data, "golden")
         return tombstone, lambda: encode_tombstone(tombstone)
+    if kind == "file":
+        stored, digest = decode_file(data, "golden")
+        return (stored, digest), lambda: encode_file(stored, digest)
     if kind == "event":
         event = decode_event(data, "golden")
         return event, lambda: encode_event(event)

@@ -78,6 +78,8 @@ def truth(wait: Wait) -> str:
             "The call was started once, and its outcome is unknown. Check whether it "
             "took effect before you decide. If it did, running it again repeats it."
         )
+    if wait.kind == "question":
+        return f"{wait.rules.explanation} The first answer ends the question."
     if wait.kind != "approval":
         return wait.rules.explanation
     if wait.votes_needed == 1:
@@ -98,7 +100,7 @@ def reversal(wait: Wait) -> str:
 def at_deadline(wait: Wait) -> str:
     """Return the consequence of the deadline, after the word "then"."""
     if wait.expiry_stops:
-        return "the run stops"
+        return "expired, nothing runs, and the run stops"
     match wait.on_deadline or wait.rules.on_deadline:
         case Answer(value=value):
             text = value if isinstance(value, str) else jsontext.dump(value)
@@ -109,7 +111,7 @@ def at_deadline(wait: Wait) -> str:
             refused = _EXPIRY.get(wait.kind, "") if wait.rules.judges_text else ""
             return refused or "denied, nothing runs"
         case Escalate(to=to):
-            return f"other people are asked: {', '.join(to)}"
+            return f"nothing runs, and other people are asked: {', '.join(to)}"
         case None:
             return _EXPIRY.get(wait.kind, "the work goes on")
 
@@ -140,7 +142,9 @@ def rule_text(wait: Wait) -> str:
         return ""
     who = ", ".join(quorum.approvers) or "all who can open this page"
     count = wait.votes_needed
-    text = f"one of {who}" if count == 1 else f"{count} of {who}"
+    is_one = count == 1 and len(quorum.approvers) == 1
+    text = f"{count} of {who}" if count > 1 else f"one of {who}"
+    text = f"only {who} decides" if is_one else text
     if quorum.not_requester:
         text += f", not the requester ({quorum.requester or 'unknown'})"
     return f"{text}."

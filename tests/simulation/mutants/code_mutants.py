@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 def a_changed_tool_runs_under_the_old_approval() -> Patches:
     original = Admission.why_void
 
-    def why_void(
+    def why_void(  # noqa: PLR0913 - as the original
         self: Admission,
         state: RunState,
         call: CallRow,
@@ -64,6 +64,7 @@ def a_changed_tool_runs_under_the_old_approval() -> Patches:
         until: datetime | None,
         form: str | None,
         wait: Wait | None = None,
+        form_is_known: bool = True,
     ) -> str | None:
         note = original(
             self,
@@ -74,6 +75,7 @@ def a_changed_tool_runs_under_the_old_approval() -> Patches:
             until=until,
             form=form,
             wait=wait,
+            form_is_known=form_is_known,
         )
         return None if note and "changed after the approval" in note else note
 

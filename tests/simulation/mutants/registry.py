@@ -19,12 +19,14 @@ from tests.simulation.mutants import (
     guard_mutants,
     index_mutants,
     job_mutants,
+    judging_mutants,
     marker_mutants,
     model_mutants,
     operator_mutants,
     policy_mutants,
     publishing_mutants,
     state_mutants,
+    stream_mutants,
     thread_mutants,
     version_mutants,
     vote_mutants,
@@ -57,6 +59,8 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     state_mutants.MUTANTS,
     compaction_mutants.MUTANTS,
     guard_mutants.MUTANTS,
+    judging_mutants.MUTANTS,
+    stream_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

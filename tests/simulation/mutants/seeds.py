@@ -271,4 +271,23 @@ SEEDS: dict[str, tuple[int, str]] = {
     "after_tool_loses_the_changes": (10000000, "state_is_the_replay_of_its_changes"),
     "a_trip_is_not_recorded": (10000000, "each_trip_is_told_once"),
     "a_trip_is_recorded_twice": (10000000, "each_trip_is_told_once"),
+    "a_denied_text_is_used": (14000002, "no_input_is_read_unasked"),
+    "a_held_reply_is_a_message": (14000003, "no_output_is_used_unasked"),
+    "an_accepted_input_covers_other_texts": (14000026, "no_input_is_read_unasked"),
+    "the_second_check_of_a_call_is_ignored": (
+        14000113,
+        "refused_by_an_agent_never_runs",
+    ),
+    "approved_calls_are_not_shown_to_agents": (
+        14000113,
+        "refused_by_an_agent_never_runs",
+    ),
+    "versions_of_other_workers_are_left_out": (
+        13000001,
+        "streams_go_on_where_they_were_cut",
+    ),
+    "rest_of_a_version_is_left_out": (13000002, "streams_go_on_where_they_were_cut"),
+    "live_events_have_no_fence": (13000003, "each_text_is_shown_once"),
+    "repeated_request_goes_on_with_the_text": (13000003, "each_text_is_shown_once"),
+    "stored_replies_leave_live_ones": (13000046, "each_text_is_shown_once"),
 }

@@ -102,6 +102,7 @@ from tests.core.rows import (
     sub_agent_started_event,
 )
 from tests.wire.golden.compaction_objects import compaction_objects
+from tests.wire.golden.file_objects import file_objects
 from tests.wire.golden.judged_objects import judged_objects
 from tests.wire.golden.model_objects import model_objects
 from tests.wire.golden.past_objects import past_objects
@@ -799,7 +800,7 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects |= display_objects()
     objects |= forms_of_approvals()
     more = {**thread_objects(), **model_objects(), **state_objects()} | (
-        compaction_objects() | past_objects() | judged_objects()
+        compaction_objects() | past_objects() | judged_objects() | file_objects()
     )
     objects |= {name: GoldenObject(*each) for name, each in more.items()}
     signal = Signal(

@@ -1,0 +1,121 @@
+"""Attachments while a run works: results of tools, and requests to models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from continuations.core.attachments import (
+    attachments_of,
+    check_total,
+)
+from continuations.core.call_events import CallRaised, CallReturned
+from continuations.engine.claim_retries import retry_while_claimed
+from continuations.errors import Corrupt, InvalidInput
+from continuations.value_class import dataclass, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from continuations.core.attachment_parts import Attachment
+    from continuations.core.attachments import Content, ResultWithFiles
+    from continuations.core.calls import CallRow
+    from continuations.core.model_protocol import ModelRequest
+    from continuations.core.run import RunRow
+    from continuations.engine.ports import Ports
+    from continuations.ledger.claims import Clock
+    from continuations.ledger.objects import Objects
+
+
+class AttachedFiles(Protocol):
+    """The attachments of one run."""
+
+    async def add(self, contents: Sequence[Content]) -> None:
+        """Keep attachments; raises `InvalidInput` or a `StoreError`."""
+        ...
+
+    async def read(self, attachments: Iterable[Attachment]) -> Mapping[str, bytes]:
+        """Return bytes by digest; raises `Corrupt` or a `StoreError`."""
+        ...
+
+
+class MemoryFiles:
+    """The attachments of a run without a store.
+
+    Attributes:
+        data: The bytes by digest.
+    """
+
+    def __init__(self, data: Mapping[str, bytes] | None = None) -> None:
+        self.data = dict(data or {})
+
+    async def add(self, contents: Sequence[Content]) -> None:
+        """Keep attachments; raises `InvalidInput`."""
+        check_total(contents, {key: len(each) for key, each in self.data.items()})
+        self.data.update({each.digest: each.data for each in contents})
+
+    async def read(self, attachments: Iterable[Attachment]) -> Mapping[str, bytes]:
+        """Return bytes by digest; raises `Corrupt`."""
+        wanted = {each.digest for each in attachments}
+        missing = sorted(wanted - self.data.keys())
+        if missing:
+            msg = (
+                f"The continuation lacks an attachment: {missing[0]}. No request was "
+                "sent. Resume the run in the store that has it."
+            )
+            raise Corrupt(msg)
+        return {digest: self.data[digest] for digest in wanted}
+
+
+def open_files(objects: Objects | None, run: RunRow) -> AttachedFiles:
+    """Return the attachments of a run, in memory if it has no store."""
+    if objects is None:
+        return MemoryFiles()
+    from continuations.ledger.run_files import RunFiles  # noqa: PLC0415 - not without a store
+
+    return RunFiles.of(objects, run)
+
+
+async def with_files(request: ModelRequest, files: AttachedFiles) -> ModelRequest:
+    """Return a request with the bytes of its attachments."""
+    return replace(request, files=await files.read(attachments_of(request.messages)))
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimTime:
+    """The time that is left of a claim."""
+
+    clock: Clock
+    until: datetime
+
+    @property
+    def seconds_left(self) -> float:
+        return (self.until - self.clock.now()).total_seconds()
+
+
+async def stored_result(
+    files: AttachedFiles,
+    call: CallRow,
+    result: ResultWithFiles,
+    ports: Ports,
+    claim_end: datetime | None,
+) -> CallReturned | CallRaised:
+    """Store the attachments of a result; return the event that refers to them.
+
+    While the store is down, the worker tries again until its claim ends. Raises a
+    `StoreError`. Then the outcome of the call is not known.
+    """
+    claim = None if claim_end is None else _ClaimTime(ports.clock, claim_end)
+    try:
+        await retry_while_claimed(
+            lambda: files.add(result.contents), claim, ports, None
+        )
+    except InvalidInput as error:
+        text = (
+            f"ERROR: the tool ran, but its result cannot be stored: {error} Its "
+            "effects remain."
+        )
+        return CallRaised(call_id=call.id, code="result", content=text)
+    return CallReturned(
+        call_id=call.id, content=result.text, parts_json=result.parts_json
+    )

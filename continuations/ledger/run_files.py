@@ -1,0 +1,150 @@
+"""The attachments of one run in a store: created once by digest, read when needed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from continuations.core.attachments import check_total
+from continuations.core.ulid import NotUlid, milliseconds_of
+from continuations.errors import Corrupt
+from continuations.ledger import file_keys
+from continuations.ledger.objects import AlreadyExists, gather_all
+from continuations.wire.fields import to_milliseconds
+from continuations.wire.file_records import StoredFile, decode_file, encode_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime, timedelta
+
+    from continuations.core.attachment_parts import Attachment
+    from continuations.core.attachments import Content
+    from continuations.core.run import RunRow
+    from continuations.ledger.objects import Objects
+
+
+class RunFiles:
+    """The attachments of one run, with those that this process has read."""
+
+    def __init__(self, objects: Objects, run_id: str, run_nonce: str) -> None:
+        self._objects = objects
+        self._run_id = run_id
+        self._nonce = run_nonce
+        # Sizes by digest; `None` before the first listing.
+        self._sizes: dict[str, int] | None = None
+        self._data: dict[str, bytes] = {}
+
+    @classmethod
+    def of(cls, objects: Objects, run: RunRow) -> RunFiles:
+        """Return the attachments of a run."""
+        return cls(objects, run.id, run.run_nonce)
+
+    async def add(self, contents: Sequence[Content]) -> None:
+        """Create the attachments that the run does not have.
+
+        A message may refer to them afterwards. A crash leaves some of them.
+
+        Raises:
+            InvalidInput: The run would have too many bytes. Nothing was created.
+            StoreError: Some may exist. Repeat the call.
+        """
+        sizes = self._sizes
+        if sizes is None:
+            listed = await self._list_sizes()
+            sizes = self._sizes = listed if self._sizes is None else self._sizes
+        check_total(contents, sizes)
+        new = {each.digest: each for each in contents if each.digest not in sizes}
+        # Before the next await: a call that returns at the same time counts them.
+        sizes.update({digest: len(each.data) for digest, each in new.items()})
+        try:
+            await gather_all(map(self._create, new.values()))
+        except BaseException:
+            for digest in new:
+                sizes.pop(digest, None)
+            raise
+        self._data.update({digest: each.data for digest, each in new.items()})
+
+    async def read(self, attachments: Iterable[Attachment]) -> dict[str, bytes]:
+        """Return the bytes of attachments by digest; each is read once.
+
+        Raises:
+            Corrupt: An attachment is missing or damaged.
+            FormatError: A later release wrote it.
+            StoreError: The store failed.
+        """
+        wanted = {each.digest: each for each in attachments}
+        missing = [each for key, each in wanted.items() if key not in self._data]
+        keys = [file_keys.key_of(self._run_id, self._nonce, each) for each in missing]
+        bodies = await self._objects.read_many(keys) if keys else []
+        for key, attachment, body in zip(keys, missing, bodies, strict=True):
+            self._data[attachment.digest] = decode_own(key, body, attachment).data
+        return {digest: self._data[digest] for digest in wanted}
+
+    async def stored(self, digest: str) -> StoredFile | None:
+        """Return an attachment by its digest, or `None` if the run does not have it."""
+        sizes = await self._list_sizes()
+        if digest not in sizes:
+            return None
+        key = file_keys.file_key(self._run_id, self._nonce, digest, sizes[digest])
+        body = await self._objects.read(key)
+        return decode_file(body, key)[0]
+
+    async def delete(self) -> None:
+        """Delete all attachments of the run, which no version refers to."""
+        prefix = file_keys.nonce_prefix(self._run_id, self._nonce)
+        keys = [key async for key in self._objects.all_keys(prefix)]
+        await gather_all(map(self._objects.delete, keys))
+
+    async def _create(self, content: Content) -> None:
+        size = len(content.data)
+        key = file_keys.file_key(self._run_id, self._nonce, content.digest, size)
+        stored = StoredFile(
+            run_id=self._run_id,
+            media_type=content.media_type,
+            name=content.name,
+            data=content.data,
+        )
+        with suppress(AlreadyExists):
+            await self._objects.create(key, encode_file(stored, content.digest))
+
+    async def _list_sizes(self) -> dict[str, int]:
+        prefix = file_keys.nonce_prefix(self._run_id, self._nonce)
+        keys = [key async for key in self._objects.all_keys(prefix)]
+        parsed = [file_keys.parse_file_key(key) for key in keys]
+        return {each.digest: each.size for each in parsed if each is not None}
+
+
+def decode_own(key: str, body: bytes | None, attachment: Attachment) -> StoredFile:
+    """Return the attachment that a message refers to; raises `Corrupt`."""
+    run_id = key.split("/", 2)[1]
+    if body is None:
+        msg = (
+            f"{key} is missing, and a message of the run refers to it. Nothing was "
+            "changed. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=run_id)
+    stored, digest = decode_file(body, key)
+    if (stored.run_id, digest) == (run_id, attachment.digest):
+        return stored
+    msg = (
+        f"{key} is damaged: it has another attachment than its key says. It was not "
+        "changed. Restore it from a backup."
+    )
+    raise Corrupt(msg, run_id=run_id)
+
+
+async def delete_abandoned(
+    objects: Objects, run_id: str, *, now: datetime, older_than: timedelta
+) -> None:
+    """Delete attachments of starts whose process died before version 1.
+
+    Call it only if the run does not exist. The nonce in a key has the time of its
+    start; younger attachments stay, because their process may be about to create the
+    run.
+    """
+    last = to_milliseconds(now - older_than)
+    async for key in objects.all_keys(file_keys.files_prefix(run_id)):
+        parsed = file_keys.parse_file_key(key)
+        with suppress(NotUlid):
+            if parsed is not None and milliseconds_of(parsed.nonce) < last:
+                await objects.delete(key)

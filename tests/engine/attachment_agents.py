@@ -1,0 +1,92 @@
+"""Agents three deep whose tools return images and files, and what their models see."""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, File, Image, tool
+from continuations.core.attachments import attachments_of
+from continuations.models.scripted import ScriptedModel
+from tests import effect_log, scripts
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelRequest
+    from tests.scripts import Script
+
+PHOTO = Image(b"\x89PNG the photo", "image/png")
+CHART = Image(b"\x89PNG the chart", "image/png")
+REPORT = File(b"%PDF the report", "application/pdf", "report.pdf")
+
+
+@tool(idempotent=True)
+def draw(what: str) -> list[str | Image | File]:
+    """Draw something; a call may be repeated."""
+    effect_log.append_effect("draw", what)
+    return [f"Drawn: {what}.", CHART, REPORT]
+
+
+@tool
+def paint(what: str) -> Image:
+    """Paint something; the call may not be repeated."""
+    effect_log.append_effect("paint", what)
+    return Image(b"\x89PNG " + what.encode(), "image/png")
+
+
+@tool(approval=True)
+def publish(what: str) -> str:
+    """Publish a drawing."""
+    effect_log.append_effect("publish", what)
+    return f"published {what}"
+
+
+TOOLS = (draw, paint, publish)
+
+
+def seen(request: ModelRequest) -> list[str]:
+    """Return the contents that a model sees, in order; each fits its digest."""
+    names: list[str] = []
+    for attachment in attachments_of(request.messages):
+        data = request.files[attachment.digest]
+        assert attachment.digest == f"sha256:{sha256(data).hexdigest()}"
+        assert attachment.size == len(data)
+        names.append(data.decode("latin-1").partition(" ")[2])
+    assert len(set(names)) == len(request.files)
+    return names
+
+
+def seeing_model(script: Script) -> ScriptedModel:
+    """Return a model that follows a script; `SEEN` in a text lists what it sees."""
+
+    def next_reply(request: ModelRequest) -> Any:
+        messages = [message.data for message in request.messages]
+        task, turn = _task(messages), scripts.turn_count(messages)
+        effect_log.append_turn(task, turn)
+        line = script[task][turn]
+        if isinstance(line, str):
+            line = line.replace("SEEN", ", ".join(seen(request)))
+        else:
+            seen(request)
+        return scripts.assistant_message(line, turn)
+
+    return ScriptedModel(next_reply)
+
+
+def _task(messages: list[dict[str, Any]]) -> str:
+    content: Any = next(each["content"] for each in messages if each["role"] == "user")
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+def three_deep(script: Script) -> Agent:
+    """Return boss > hr > clerk."""
+    model = seeing_model(script)
+    clerk = Agent("clerk", tools=[*TOOLS], model=model)
+    hr = Agent("hr", tools=[clerk, *TOOLS], model=model)
+    return Agent("boss", tools=[hr, *TOOLS], model=model)
+
+
+def agents() -> list[Agent]:
+    """Return the agents of a fresh process."""
+    return [three_deep(json.loads(os.environ["TEST_SCRIPT"]))]

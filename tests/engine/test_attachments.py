@@ -1,0 +1,309 @@
+"""Images, audio and files in inputs and in results of tools."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Approve,
+    Audio,
+    Corrupt,
+    File,
+    Finished,
+    Image,
+    InvalidInput,
+    RunExists,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations.core import attachments, jsontext
+from continuations.ledger.integrity import check_integrity
+from continuations.ledger.objects import Objects
+from continuations.models.scripted import ScriptedModel
+from continuations_storage import MemoryStore
+from tests.engine.attachment_agents import (
+    CHART,
+    PHOTO,
+    REPORT,
+    seeing_model,
+    three_deep,
+)
+from tests.run_environment import run_python
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelRequest
+    from tests.run_environment import RunEnvironment
+    from tests.scripts import Script
+
+SCRIPT: Script = {
+    "go": [[call("draw", what="pie")], [call("publish", what="pie")], "I saw SEEN"],
+    "look": ["I saw SEEN"],
+}
+
+
+def file_keys(store: MemoryStore, run_id: str = "r1") -> list[str]:
+    """Return the keys of a run's attachments."""
+    return asyncio.run(store.keys(f"runs/{run_id}/x/", "", 1000))
+
+
+def test_a_model_sees_the_input_and_the_results_of_tools(
+    environment: RunEnvironment,
+) -> None:
+    """Also after a suspension, in a process that did not have the bytes."""
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    suspended = runner.start(["go", PHOTO], run_id="r1")
+    assert isinstance(suspended, Suspended)
+
+    later = Runner(three_deep(SCRIPT), store=store)
+    later.decide(suspended.waits[0].id, Approve())
+    end = later.resume("r1")
+
+    assert isinstance(end, Finished)
+    assert "I saw the photo, the chart, the report" == end.output
+    assert ["draw pie", "publish pie"] == environment.effect_names()
+    assert 3 == len(file_keys(store))
+
+
+def test_one_attachment_is_stored_once(environment: RunEnvironment) -> None:
+    """The same bytes twice in the input and once in a result are one object."""
+    del environment
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    runner.start(["go", CHART, Image(CHART.data, "image/png"), REPORT], run_id="r1")
+    assert 2 == len(file_keys(store))
+
+
+def test_a_repeated_start_finds_its_run(environment: RunEnvironment) -> None:
+    """The same input resumes the run; another picture is another input."""
+    del environment
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    first = runner.start(["look", PHOTO], run_id="r1")
+    again = runner.start(["look", Image(PHOTO.data, "image/png")], run_id="r1")
+    assert first == again
+    with pytest.raises(RunExists):
+        runner.start(["look", CHART], run_id="r1")
+    assert 1 == len(file_keys(store))
+
+
+def test_messages_of_an_input_may_have_attachments(
+    environment: RunEnvironment,
+) -> None:
+    """A chat message takes texts and attachments as its content."""
+    del environment
+    runner = Runner(three_deep(SCRIPT), store=MemoryStore())
+    end = runner.start(
+        [
+            {"role": "system", "content": "You look."},
+            {"role": "user", "content": ["look", PHOTO]},
+        ]
+    )
+    assert "I saw the photo" == getattr(end, "output", end)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["look", {"role": "user", "content": "look"}], "input mixes messages"),
+        (["look", ""], "must be a text, an Image"),
+        ([{"role": "system", "content": [PHOTO]}], "only a user message"),
+        ([{"role": "user", "content": [PHOTO.attachment.part]}], "Pass the attachment"),
+        (PHOTO, "input must be a non-empty text"),
+    ],
+)
+def test_an_invalid_input_starts_nothing(value: Any, expected: str) -> None:
+    """The error names the item, and the store stays empty."""
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    with pytest.raises(InvalidInput, match=expected):
+        runner.start(value)
+    assert [] == asyncio.run(store.keys("", "", 10))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Image(b"", "image/png"),
+        lambda: Image("text", "image/png"),  # type: ignore[arg-type]
+        lambda: Image(b"1", "audio/wav"),
+        lambda: Image(b"1", "image/png\n"),
+        lambda: Audio(b"1", "image/png"),
+        lambda: File(b"1", "application/pdf", "a/b"),
+        lambda: File(b"1", "application/pdf", ""),
+        lambda: File(b"1", "PDF", "a.pdf"),
+    ],
+)
+def test_an_invalid_attachment_is_refused(make: Any) -> None:
+    """The bytes, the media type and the name are checked at once."""
+    with pytest.raises(InvalidInput):
+        make()
+
+
+def test_a_repr_has_no_bytes() -> None:
+    """A log line with an attachment does not contain the content."""
+    assert "PNG" not in repr(PHOTO)
+
+
+def test_an_input_that_is_too_large_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names the biggest attachment."""
+    monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 28)
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    with pytest.raises(InvalidInput, match=r"report\.pdf"):
+        runner.start(["look", PHOTO, REPORT])
+    assert [] == asyncio.run(store.keys("runs/", "", 10))
+
+
+def test_the_limit_counts_all_attachments_of_the_run(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result that would exceed it becomes an error text, and the run goes on."""
+    monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 40)
+    script: Script = {"go": [[call("draw", what="pie")], "I saw SEEN"]}
+    store = MemoryStore()
+    end = Runner(three_deep(script), store=store).start(["go", PHOTO], run_id="r1")
+    assert isinstance(end, Finished)
+    assert "I saw the photo" == end.output
+    result = end.continuation.root.messages[2]["content"]
+    assert result.startswith("ERROR: the tool ran, but its result cannot be stored")
+    assert ["draw pie"] == environment.effect_names()
+    assert 1 == len(file_keys(store))
+
+
+def test_erase_deletes_the_attachments(environment: RunEnvironment) -> None:
+    """The receipt counts them."""
+    del environment
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    runner.start(["look", PHOTO, REPORT], run_id="r1")
+    receipt = runner.erase("r1")
+    assert (2, 0) == (receipt.files, receipt.arrivals)
+    assert [] == file_keys(store)
+
+
+def test_a_list_with_other_values_is_an_error_text(environment: RunEnvironment) -> None:
+    """Bytes in a dict are refused with their place, and nothing leaks into a text."""
+    del environment
+
+    @tool
+    def wrong() -> Any:
+        """Return an image within another value."""
+        return {"chart": CHART}
+
+    @tool
+    def mixed() -> Any:
+        """Return an image and a number."""
+        return [CHART, 5]
+
+    script: Script = {"go": [[call("wrong"), call("mixed")], "end"]}
+    agent = Agent("a", tools=[wrong, mixed], model=seeing_model(script))
+    end = Runner(agent, store=MemoryStore()).start("go")
+    first, second = (m["content"] for m in end.continuation.root.messages[2:4])
+    assert "result.chart is of type Image within another value" in first
+    assert "result[1] is of type int" in second
+
+
+# What others may have written --------------------------------------------------
+
+
+def test_a_reference_that_a_model_writes_is_text() -> None:
+    """Neither a reply nor a tool that echoes it makes the engine read the bytes."""
+    requests: list[ModelRequest] = []
+    forged = [{"type": "text", "text": "x"}, PHOTO.attachment.part]
+
+    @tool
+    def echo(text: str) -> str:
+        """Return the text."""
+        return text
+
+    def reply(request: ModelRequest) -> Any:
+        requests.append(request)
+        if len(requests) == 1:
+            function = {
+                "name": "echo",
+                "arguments": jsontext.dump({"text": jsontext.dump(forged)}),
+            }
+            calls = [{"id": "c1", "type": "function", "function": function}]
+            return {"role": "assistant", "content": forged, "tool_calls": calls}
+        return "end"
+
+    store = MemoryStore()
+    Runner(seeing_victim(), store=store).start(["look", PHOTO], run_id="victim")
+    agent = Agent("a", tools=[echo], model=ScriptedModel(reply))
+    end = Runner(agent, store=store).start("go", run_id="r1")
+
+    assert isinstance(end, Finished)
+    assert [{}, {}] == [request.files for request in requests]
+    assert forged == requests[1].messages[1].data["content"]
+    assert [] == file_keys(store)
+
+
+def seeing_victim() -> Agent:
+    """Return an agent whose run has a photo that no other run may read."""
+    return Agent("victim", model=ScriptedModel(["seen"]))
+
+
+@pytest.mark.parametrize("damage", ["missing", "flipped", "other"])
+def test_wrong_bytes_never_reach_a_model(
+    environment: RunEnvironment, damage: str
+) -> None:
+    """The error names the object; after a restore, the run goes on."""
+    del environment
+    store = MemoryStore()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    suspended = runner.start(["go", PHOTO], run_id="r1")
+    assert isinstance(suspended, Suspended)
+    key = next(key for key in file_keys(store) if key.endswith(f"-{len(PHOTO.data)}"))
+    other = next(each for each in file_keys(store) if each != key)
+    bodies = store._bodies  # pyright: ignore[reportPrivateUsage]
+    good = bodies[key]
+    if damage == "missing":
+        asyncio.run(store.delete(key))
+    elif damage == "flipped":
+        bodies[key] = good[:-20] + bytes([good[-20] ^ 1]) + good[-19:]
+    else:
+        bodies[key] = bodies[other]
+    runner.decide(suspended.waits[0].id, Approve())
+
+    with pytest.raises(Corrupt, match=key):
+        Runner(three_deep(SCRIPT), store=store).resume("r1")
+    report = asyncio.run(check_integrity(Objects(store), "r1"))
+    assert [key] == [finding.key for finding in report.findings]
+    expected = "missing" if damage == "missing" else "damaged"
+    assert expected == report.findings[0].kind
+
+    asyncio.run(store.delete(key))
+    asyncio.run(store.create(key, good))
+    end = Runner(three_deep(SCRIPT), store=store).resume("r1")
+    assert "I saw the photo, the chart, the report" == getattr(end, "output", end)
+
+
+def test_a_run_without_attachments_loads_no_code_for_them() -> None:
+    """No module for attachments is imported by a run with text only."""
+    code = """
+import sys
+from continuations import Agent, Runner, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+@tool
+def look() -> list[str]:
+    "Look."
+    return ["a", "b"]
+
+model = ScriptedModel([ToolCall("look"), "end"])
+runner = Runner(Agent("a", tools=[look], model=model), store="memory:")
+print(runner.start([{"role": "user", "content": "go"}]).output)
+words = ("attachment", "file_", "input_parts", "expanded_parts", "run_files")
+ours = [name for name in sys.modules if name.startswith("continuations.")]
+print([name for name in ours if any(word in name for word in words)])
+"""
+    assert ["end", "[]"] == run_python(code).split("\n")[:2]

@@ -1,0 +1,105 @@
+"""Images, audio and files."""
+
+from __future__ import annotations
+
+from continuations.errors import Corrupt, InvalidInput
+from tests.errors.case import Area, Case
+
+_PHOTO = 'photo = Image(b"PNG", "image/png")'
+_LOOK = "Runner(talker(), store=store).start"
+_GOOD = f'{_LOOK}(["Describe it.", photo])'
+_STORED = f"""
+                {_PHOTO}
+                looker = Runner(talker(), store=store)
+                looker.start([TASK, photo], run_id="jane-1", work=False)
+                key = await_(store.keys("runs/jane-1/x/", "", 9))[0]
+                body = await_(store.read(key))
+                await_(store.delete(key))
+"""
+_RESTORED = """
+                await_(store.delete(key))
+                await_(store.create(key, body))
+                assert looker.resume("jane-1").output == "done"
+"""
+
+FILES = Area(
+    "Images, audio and files",
+    (
+        Case("attachment-empty", InvalidInput, 'Image(b"", "image/png")', _PHOTO),
+        Case(
+            "attachment-media-type",
+            InvalidInput,
+            'Audio(b"RIFF", "image/png")',
+            'Audio(b"RIFF", "audio/wav")',
+            names=("media_type", "'image/png'"),
+        ),
+        Case(
+            "attachment-name",
+            InvalidInput,
+            'File(b"%PDF", "application/pdf", "../report.pdf")',
+            'File(b"%PDF", "application/pdf", "report.pdf")',
+            names=("name",),
+        ),
+        Case(
+            "attachments-too-large",
+            InvalidInput,
+            f'{_LOOK}(["Describe it.", Image(bytes((64 << 20) + 1), "image/png")])',
+            _GOOD,
+            setup=_PHOTO,
+        ),
+        Case(
+            "input-mixed",
+            InvalidInput,
+            f'{_LOOK}(["Describe it.", {{"role": "user", "content": "Hello."}}])',
+            _GOOD,
+            setup=_PHOTO,
+            names=("input[1]",),
+        ),
+        Case(
+            "input-empty-part",
+            InvalidInput,
+            f'{_LOOK}(["", photo])',
+            _GOOD,
+            setup=_PHOTO,
+            names=("input[0]",),
+        ),
+        Case(
+            "input-reference",
+            InvalidInput,
+            f"""
+                part = photo.attachment.part
+                {_LOOK}([{{"role": "user", "content": [part]}}])
+            """,
+            f'{_LOOK}([{{"role": "user", "content": [photo]}}])',
+            setup=_PHOTO,
+            names=("input[0]",),
+        ),
+        Case(
+            "input-attachment-of-system",
+            InvalidInput,
+            f'{_LOOK}([{{"role": "system", "content": [photo]}}])',
+            f'{_LOOK}([{{"role": "user", "content": [photo]}}])',
+            setup=_PHOTO,
+            names=("input[0]",),
+        ),
+        Case(
+            "attachment-missing",
+            Corrupt,
+            'looker.resume("jane-1")',
+            _RESTORED,
+            setup=_STORED,
+        ),
+        Case(
+            "attachment-other-run",
+            Corrupt,
+            """
+                looker.start([TASK, photo], run_id="john-1", work=False)
+                other = await_(store.keys("runs/john-1/x/", "", 9))[0]
+                await_(store.create(key, await_(store.read(other))))
+                looker.resume("jane-1")
+            """,
+            _RESTORED,
+            setup=_STORED,
+        ),
+    ),
+)

@@ -1,0 +1,61 @@
+"""The golden objects of runs with images, audio and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.attachments import Audio, File, Image, text_part
+from continuations.core.call_events import CallReturned, CallStarted
+from continuations.core.messages import Message
+from continuations.wire.continuation import Continuation
+from continuations.wire.file_records import StoredFile, encode_file
+from tests.core.rows import (
+    RUN,
+    accepted_event,
+    apply_events,
+    new_state,
+    reply_with_calls,
+)
+
+if TYPE_CHECKING:
+    from continuations.core.state import RunState
+
+PHOTO = Image(bytes(range(256)), "image/png")
+SOUND = Audio(b"RIFF", "audio/wav")
+REPORT = File(b"%PDF", "application/pdf", "caf\u00e9.pdf")
+
+
+def run_with_file() -> RunState:
+    """Return a run with attachments in its input and in a result."""
+    parts = [text_part("look"), PHOTO.attachment.part, SOUND.attachment.part]
+    message = Message.from_mapping({"role": "user", "content": parts})
+    returned = CallReturned(
+        call_id="c3",
+        content=REPORT.attachment.label,
+        parts_json=jsontext.dump([text_part("drawn"), REPORT.attachment.part]),
+    )
+    return apply_events(
+        new_state(message),
+        reply_with_calls("transfer", "transfer"),
+        accepted_event("c3"),
+        CallStarted(call_id="c3"),
+        returned,
+    )
+
+
+def file_objects() -> dict[str, tuple[bytes, object]]:
+    """Return the objects by name: their bytes, and what they mean."""
+    continuation = Continuation(run_with_file(), 12)
+    objects: dict[str, tuple[bytes, object]] = {
+        "run_with_file": (continuation.to_bytes(), continuation)
+    }
+    for name, content in (("file", REPORT), ("file-image", PHOTO)):
+        stored = StoredFile(
+            run_id=RUN,
+            media_type=content.media_type,
+            name=content.name,
+            data=content.data,
+        )
+        objects[name] = (encode_file(stored, content.digest), (stored, content.digest))
+    return objects
