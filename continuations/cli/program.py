@@ -16,6 +16,7 @@ from continuations.cli.drift_command import drift
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
+from continuations.cli.inbox_command import inbox
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
 from continuations.cli.past_commands import diff, fork, history, rewind
 from continuations.cli.publish_command import publish
@@ -99,6 +100,7 @@ _SETTINGS = {"answer": {"ignore_unknown_options": True}}
 _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
     chat,
+    inbox,
     waiting,
     runs,
     show,
