@@ -16,8 +16,9 @@ from continuations.cli.drift_command import drift
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
+from continuations.cli.inbox_command import inbox
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.past_commands import diff, fork, history
+from continuations.cli.past_commands import diff, fork, history, rewind
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
@@ -29,6 +30,7 @@ from continuations.cli.request_commands import (
 )
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
+from continuations.cli.ui_command import ui
 from continuations.cli.watch_command import watch
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ _SETTINGS = {"answer": {"ignore_unknown_options": True}}
 _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
     chat,
+    inbox,
     waiting,
     runs,
     show,
@@ -122,10 +125,12 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     unpause,
     cancel,
     fork,
+    rewind,
     adopt,
     drift,
     sweep,
     serve,
+    ui,
     erase,
     prune,
     doctor,

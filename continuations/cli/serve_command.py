@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json as json_format
 import logging
 import sys
-from contextlib import nullcontext
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from continuations.cli import web_server
 from continuations.cli.application import load_context, load_option, runner_with_agents
 from continuations.cli.errors import UsageError
 from continuations.cli.options import App, Context, StoreUrl
-from continuations.engine.stop_signals import stop_signals_handled
 
 if TYPE_CHECKING:
     import uvicorn
@@ -80,7 +79,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     if http is not None:
         server = _make_server(runner, _parse_address(http), verify, links, options)
         _log_to_stderr(as_json=json)
-        _run_server(server)
+        web_server.run(server)
         return
     if verify is not None or links is not None:
         msg = "--verify and --links need --http. Add it, or leave them out."
@@ -97,9 +96,9 @@ def _make_server(
     options: dict[str, Any],
 ) -> uvicorn.Server:
     try:
-        import uvicorn  # noqa: PLC0415 - only --http needs it
+        import_module("uvicorn")
 
-        from continuations.serve.http import asgi  # noqa: PLC0415 - see above
+        from continuations.serve.http import asgi  # noqa: PLC0415 - only --http needs it
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"uvicorn", "starlette"}:
             raise
@@ -117,34 +116,8 @@ def _make_server(
         links=load_option("--links", links),
     )
 
-    class Server(uvicorn.Server):
-        """A server whose signals this command handles."""
-
-        def capture_signals(self) -> Any:
-            return nullcontext()
-
-    return Server(
-        uvicorn.Config(
-            asgi.app(api, lifespan=worker_lifespan(runner.async_runner, **options)),
-            host=address[0],
-            port=address[1],
-            lifespan="on",
-            log_config=None,
-            # Its lines would show the tokens of signed links and callbacks.
-            access_log=False,
-        )
-    )
-
-
-def _run_server(server: uvicorn.Server) -> None:
-    def stop(_: object) -> None:
-        server.should_exit = True
-
-    with stop_signals_handled(stop):
-        asyncio.run(server.serve())
-    if not server.started:
-        # uvicorn has logged why.
-        raise typer.Exit(1)
+    lifespan = worker_lifespan(runner.async_runner, **options)
+    return web_server.make_server(asgi.app(api, lifespan=lifespan), *address)
 
 
 def _parse_address(text: str) -> tuple[str, int]:

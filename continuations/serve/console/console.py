@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
+    from continuations.serve.console.live import LiveWaits
     from continuations.serve.console.page import PageRoute
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import HttpApi, Verifier
     from continuations.serve.http.request_response import Request
     from continuations.serve.rights import Rights
 
-SCRIPTS = ("htmx.min.js", "hx-sse.min.js", "console.js")
+SCRIPTS = ("console.js",)
+_LIVE_PAGES = frozenset({"/inbox"})
 _ASSETS = "/assets/"
 _HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"
 _CLOSED = (
@@ -69,6 +71,7 @@ class Console:
         origin: The public origin, or `None` for that of the `Host` header.
         dispatcher: Resumes runs after a decision, if there is one.
         clock: The clock for deadlines.
+        live: Tells viewers of changes.
     """
 
     runner: AsyncRunner
@@ -79,6 +82,7 @@ class Console:
     origin: str | None
     dispatcher: Dispatcher | None
     clock: Clock
+    live: LiveWaits
 
     async def handle(self, request: Request, root: str = "") -> Response:
         """Answer a request; an error is a page.
@@ -157,6 +161,7 @@ class Console:
             csrf=self.tokens.token_of(identity.name),
             section=_section(request.path),
             scripts=SCRIPTS,
+            is_live=request.path in _LIVE_PAGES,
         )
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
@@ -174,6 +179,7 @@ class Console:
             clock=self.clock,
             rights=self.rights,
             dispatcher=self.dispatcher,
+            cursor=self.live.cursor,
         )
         try:
             return await route.handler(page)

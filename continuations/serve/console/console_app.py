@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
 from continuations.serve.console.console import Console
+from continuations.serve.console.live import LiveWaits
 from continuations.serve.console.same_origin import FormTokens
 from continuations.serve.http import asgi_requests, problems
 from continuations.serve.http.api import HttpApi
@@ -22,6 +24,7 @@ from continuations.serve.option_checks import check_type
 from continuations.serve.rights import Rights
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import Lifespan, Receive, Scope, Send
 
     from continuations.engine.async_runner import AsyncRunner
@@ -30,11 +33,13 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links
+    from continuations.serve.http.request_response import Request as PlainRequest
     from continuations.serve.rights import Can
 
 __all__ = ["app"]
 
 _MIN_SECRET_BYTES = 32
+_EVENTS_PATH, _PING_SECONDS = "/events", 15
 
 
 def app(  # noqa: PLR0913 - one parameter for each option
@@ -94,6 +99,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
         origin=origin,
         dispatcher=dispatcher,
         clock=clock or SystemClock(),
+        live=LiveWaits(runner),
     )
     return _application(console, lifespan)
 
@@ -102,6 +108,8 @@ def _application(console: Console, lifespan: Lifespan[Starlette] | None) -> Star
     application = Starlette(lifespan=lifespan)
     application.router.redirect_slashes = False
     application.router.default = _Endpoint(console)
+    # A server that stops calls `live.close()`, so that its streams end.
+    application.state.live = console.live
     return application
 
 
@@ -146,6 +154,11 @@ class _Endpoint:
         starlette_request = Request(scope, receive)
         path = asgi_requests.path_below_mount(scope)
         root: str = scope.get("root_path", "")
+        if path == _EVENTS_PATH and starlette_request.method == "GET":
+            request = asgi_requests.plain_request(starlette_request, path, b"")
+            stream = await self._events(request, root)
+            await stream(scope, receive, send)
+            return
         api = self._console.api
         try:
             body = await asgi_requests.read_body(starlette_request, api.max_body_bytes)
@@ -158,3 +171,16 @@ class _Endpoint:
             response = await self._console.handle(request, root)
         outgoing = asgi_requests.to_starlette(response, request.method)
         await outgoing(scope, receive, send)
+
+    async def _events(self, request: PlainRequest, root: str) -> Response:
+        """Return the stream of changes for a known person."""
+        if await self._console.identify(request) is None:
+            refused = await self._console.handle(request, root)
+            return asgi_requests.to_starlette(refused, request.method)
+        after = request.headers.get("last-event-id") or request.query.get("after", "")
+        changes = self._console.live.changes(after)
+        return EventSourceResponse(
+            (ServerSentEvent("", event="waits", id=each) async for each in changes),
+            headers=self._console.headers(request, {}),
+            ping=_PING_SECONDS,
+        )

@@ -31,6 +31,19 @@ _AWAITED: dict[str, str] = {
     kind: rules.awaited for kind, rules in WAIT_RULES.items() if not rules.asks_person
 }
 _LISTED_KINDS = {"event": "events", "external": "outside jobs"}
+_KEYS = {
+    "j": "next row",
+    "k": "row before",
+    "Enter": "open the row",
+    "/": "filter",
+    "g i": "go to the inbox",
+    "g r": "go to the runs",
+    "n": "next wait",
+    "p": "wait before",
+    "a": "move to Approve, without deciding",
+    "d": "move to the reason of a denial, without deciding",
+    "?": "this page",
+}
 _FIRST_USE = """\
 from continuations import Agent, Runner, tool
 @tool(approval=True)
@@ -104,6 +117,16 @@ async def show(page: Page) -> Response:
     return page.html("inbox.html", await inbox_context(page))
 
 
+async def show_rows(page: Page) -> Response:
+    """Show the rows alone, for a page that is open."""
+    return page.html("inbox_rows.html", await inbox_context(page))
+
+
+async def show_keys(page: Page) -> Response:
+    """Show the keys, and the switch that turns them off."""
+    return page.render("keys.html", title="Keys", keys=_KEYS)
+
+
 async def inbox_context(page: Page) -> dict[str, object]:
     """Return everything that the templates of the inbox name."""
     chosen = Filter.of_query(page.query)
@@ -127,7 +150,8 @@ async def inbox_context(page: Page) -> dict[str, object]:
         "more": None if more is None else f"/inbox{more}",
         "rest": rest,
         "filter": chosen.query_text(),
-        "here": f"/inbox{chosen.query_text(**({'after': after} if after else {}))}",
+        "here": chosen.query_text(**({"after": after} if after else {})),
+        "cursor": page.cursor,
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,
@@ -244,5 +268,7 @@ async def show_others(page: Page) -> Response:
 ROUTES = (
     PageRoute("/", home),
     PageRoute("/inbox", show),
+    PageRoute("/inbox/rows", show_rows),
+    PageRoute("/keys", show_keys),
     PageRoute("/inbox/others", show_others),
 )

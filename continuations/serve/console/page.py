@@ -52,6 +52,7 @@ class Page:
         clock: The clock for deadlines.
         rights: The application's rights.
         dispatcher: Resumes runs, if the console has one.
+        cursor: The cursor of `/events` before anything was read for this page.
     """
 
     request: Request
@@ -63,6 +64,7 @@ class Page:
     clock: Clock
     rights: Rights
     dispatcher: Dispatcher | None = None
+    cursor: str = ""
 
     @property
     def query(self) -> Mapping[str, str]:

@@ -34,14 +34,14 @@ class KindWords:
 KINDS: Mapping[str, KindWords] = {
     "approval": KindWords("shield", "Approval", "is-wait"),
     "question": KindWords("ask", "Question"),
+    "input": KindWords("shield", "Input", "is-wait"),
+    "output": KindWords("shield", "Output", "is-wait"),
     "unknown": KindWords("warn", "Did it happen?", "is-odd"),
     "event": KindWords("ring", "Event"),
     "external": KindWords("ring", "Outside job"),
     "timer": KindWords("clock", "Timer"),
     "model": KindWords("clock", "Model"),
     "operator": KindWords("clock", "Paused"),
-    "input": KindWords("shield", "Input", "is-wait"),
-    "output": KindWords("shield", "Output", "is-wait"),
 }
 
 

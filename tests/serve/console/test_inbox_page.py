@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from continuations import Approve, AsyncRunner, Deny, Runner
+from continuations.core.wait_rules import WAIT_KINDS
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
 from continuations.serve.console.inbox_page import PAGE_ROWS
-from continuations.serve.pages.inbox_view import due_words
+from continuations.serve.pages.inbox_view import KINDS, due_words
 from continuations.value_class import replace
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -74,6 +75,10 @@ def test_inbox_shows_effects_due_first_then_oldest() -> None:
         assert fact in html
     for rest in ("1 event", "1 outside job", "Waits that need no person"):
         assert rest in html
+
+
+def test_each_kind_of_wait_has_an_icon_and_a_word() -> None:
+    assert WAIT_KINDS == KINDS.keys()
 
 
 def test_list_has_no_button_that_decides() -> None:

@@ -1,1 +1,66 @@
 "use strict";
+// Every page works without this file.
+(() => {
+  const one = selector => document.querySelector(selector);
+  const all = selector => [...document.querySelectorAll(selector)];
+  const stored = "keys-off";
+  const go = path => { location.href = (one(".brand")?.pathname ?? "/inbox").replace(/\/inbox$/, path); };
+  const rows = () => all(".waits h3 a");
+  const focus = element => element?.focus();
+  const move = step => {
+    const links = rows(), at = links.indexOf(document.activeElement);
+    focus(links[Math.min(Math.max(at + step, 0), links.length - 1)]);
+  };
+  // No key decides: `a` and `d` only move the focus.
+  const keys = {
+    j: () => move(1), k: () => move(-1),
+    "/": () => focus(one("input[type=search]")),
+    "g i": () => go("/inbox"), "g r": () => go("/runs"),
+    n: () => one("a[rel=next]")?.click(), p: () => one("a[rel=prev]")?.click(),
+    a: () => focus(one("button[value=approve], button.primary")),
+    d: () => focus(one("textarea[name=reason]")),
+    "?": () => go("/keys"),
+  };
+  let first = "";
+  document.addEventListener("keydown", event => {
+    const busy = event.target.closest("input, textarea, select");
+    if (busy || event.ctrlKey || event.metaKey || event.altKey || localStorage[stored]) return;
+    const act = keys[first ? `${first} ${event.key}` : event.key];
+    first = event.key === "g" && !first ? "g" : "";
+    if (act) { event.preventDefault(); act(); }
+  });
+  const toggle = one("#keys-off");
+  if (toggle) {
+    toggle.checked = Boolean(localStorage[stored]);
+    toggle.addEventListener("change", () => {
+      toggle.checked ? localStorage.setItem(stored, "1") : localStorage.removeItem(stored);
+    });
+  }
+  const units = [[86400, "d"], [3600, "h"], [60, "min"]];
+  const left = seconds => {
+    if (seconds <= 0) return "the deadline has passed";
+    if (seconds < 60) return "in less than a minute";
+    const at = units.findIndex(([size]) => seconds >= size);
+    const [[big, name], second] = [units[at], units[at + 1]];
+    const rest = second ? Math.floor(seconds % big / second[0]) : 0;
+    return `in ${Math.floor(seconds / big)} ${name}${rest ? ` ${rest} ${second[1]}` : ""}`;
+  };
+  const times = () => all("time[data-left]").forEach(each => {
+    each.textContent = left((new Date(each.dateTime) - Date.now()) / 1000);
+  });
+  times();
+  setInterval(times, 30000);
+  const live = one("#live[data-events]");
+  if (!live) return;
+  const refresh = async () => {
+    if (live.contains(document.activeElement)) { live.dataset.stale = "1"; return; }
+    const reply = await fetch(live.dataset.rows, {headers: {accept: "text/html"}});
+    if (!reply.ok || live.contains(document.activeElement)) return;
+    live.innerHTML = await reply.text();
+    delete live.dataset.stale;
+    one("#live-news").textContent = `${all(".waits li").length} waits are shown`;
+    times();
+  };
+  live.addEventListener("focusout", () => setTimeout(() => live.dataset.stale && refresh(), 0));
+  new EventSource(live.dataset.events).addEventListener("waits", refresh);
+})();

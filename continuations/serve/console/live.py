@@ -1,0 +1,111 @@
+"""Tell the viewers of open pages about changes: one lister for all of a process.
+
+While there is a viewer, the lister reads the keys of the open waits, page by page. It
+tells each viewer when the keys are others than before. No viewer, no request.
+
+A cursor is a hash of the keys, so it is the same in each process. A viewer that comes
+back with the cursor of its page learns at once whether it missed something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from continuations.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from continuations.engine.async_runner import AsyncRunner
+
+INTERVAL_SECONDS = 2.0
+_CURSOR_DIGITS = 16
+
+
+class LiveWaits:
+    """Lists the open waits for the viewers of one process.
+
+    Args:
+        runner: The runner whose waits are listed.
+        interval: Seconds between two listings while there is a viewer.
+    """
+
+    def __init__(
+        self, runner: AsyncRunner, *, interval: float = INTERVAL_SECONDS
+    ) -> None:
+        self._runner = runner
+        self._interval = interval
+        self._viewers: set[asyncio.Event] = set()
+        self._cursor = ""
+        self._lister: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def cursor(self) -> str:
+        """The newest cursor; empty without a viewer."""
+        return self._cursor
+
+    @property
+    def viewers(self) -> int:
+        """How many viewers there are."""
+        return len(self._viewers)
+
+    async def changes(self, after: str) -> AsyncGenerator[str]:
+        """Yield a new cursor whenever the waits are others than those of the last one.
+
+        Args:
+            after: The cursor that the viewer has; an empty text for none.
+        """
+        changed = asyncio.Event()
+        self._viewers.add(changed)
+        if self._cursor:
+            changed.set()
+        self._start_lister()
+        try:
+            while not self._is_closed:
+                await changed.wait()
+                changed.clear()
+                if self._cursor and self._cursor != after and not self._is_closed:
+                    after = self._cursor
+                    yield after
+        finally:
+            self._viewers.discard(changed)
+            if not self._viewers:
+                self._stop_lister()
+
+    def close(self) -> None:
+        """End the streams of all viewers, because the server stops."""
+        self._is_closed = True
+        self._tell_viewers()
+
+    def _start_lister(self) -> None:
+        if self._lister is None or self._lister.done():
+            self._lister = asyncio.get_running_loop().create_task(self._list_waits())
+
+    def _stop_lister(self) -> None:
+        if self._lister is not None:
+            self._lister.cancel()
+        self._lister, self._cursor = None, ""
+
+    async def _list_waits(self) -> None:
+        while True:
+            # A viewer keeps the rows that it has while the store is away.
+            with suppress(StoreError):
+                cursor = await self._read_cursor()
+                if cursor != self._cursor:
+                    self._cursor = cursor
+                    self._tell_viewers()
+            await asyncio.sleep(self._interval)
+
+    async def _read_cursor(self) -> str:
+        digest = sha256()
+        async for summary in self._runner.waiting():
+            digest.update(f"{summary.id} {summary.expired}\n".encode())
+        return digest.hexdigest()[:_CURSOR_DIGITS]
+
+    def _tell_viewers(self) -> None:
+        for changed in self._viewers:
+            changed.set()

@@ -1,0 +1,144 @@
+"""Live pages: one lister for all viewers, none without one, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from continuations import AsyncRunner
+from continuations.ledger import waits
+from continuations.ledger.objects import Objects
+from continuations.serve.console.live import LiveWaits
+from continuations.serve.pages.asset_files import read_asset
+from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore
+from tests.ledger.runs import make_wait
+from tests.serve.console.console_client import ConsoleClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+SOON = 30
+
+
+async def add_wait(store: FaultyStore, number: int) -> None:
+    """Open a wait, as a worker does."""
+    wait = make_wait(number, run_id=f"r{number}")
+    await waits.create(Objects(store), [wait])
+
+
+async def following(changes: AsyncGenerator[str]) -> str:
+    """Return the next cursor."""
+    return await asyncio.wait_for(anext(changes), SOON)
+
+
+def listings(store: FaultyStore) -> int:
+    """Return how many listings were made."""
+    return [operation.verb for operation in store.operations].count("keys")
+
+
+def test_no_viewer_costs_no_request() -> None:
+    async def check() -> None:
+        store = FaultyStore(MemoryStore())
+        live = LiveWaits(AsyncRunner([], store=store), interval=0)
+        changes = live.changes("")
+        await following(changes)
+        assert listings(store) > 0
+        await changes.aclose()
+        assert 0 == live.viewers
+        before = len(store.operations)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert before == len(store.operations)
+
+    asyncio.run(check())
+
+
+def test_hundred_viewers_share_one_lister() -> None:
+    async def check() -> None:
+        costs: list[int] = []
+        for count in (1, 100):
+            store = FaultyStore(MemoryStore())
+            live = LiveWaits(AsyncRunner([], store=store), interval=3600)
+            streams = [live.changes("") for _ in range(count)]
+            cursors = await asyncio.gather(*(following(each) for each in streams))
+            assert 1 == len(set(cursors))
+            costs.append(len(store.operations))
+            for each in streams:
+                await each.aclose()
+        assert costs[0] == costs[1]
+
+    asyncio.run(check())
+
+
+def test_stream_that_is_cut_and_resumed_tells_of_what_happened_meanwhile() -> None:
+    """The cursor is a hash of the keys, so another process knows it too."""
+
+    async def check() -> None:
+        store = FaultyStore(MemoryStore())
+        runner = AsyncRunner([], store=store)
+        first = LiveWaits(runner, interval=0).changes("")
+        seen = await following(first)
+        await first.aclose()
+        await add_wait(store, 1)
+        resumed = LiveWaits(runner, interval=0).changes(seen)
+        newer = await following(resumed)
+        assert newer != seen
+        await add_wait(store, 2)
+        assert await following(resumed) not in (seen, newer)
+        await resumed.aclose()
+
+    asyncio.run(check())
+
+
+def test_viewer_without_a_change_is_told_nothing() -> None:
+    async def check() -> None:
+        store = FaultyStore(MemoryStore())
+        live = LiveWaits(AsyncRunner([], store=store), interval=0)
+        first = live.changes("")
+        seen = await following(first)
+        second = live.changes(seen)
+        waiting = asyncio.ensure_future(anext(second))
+        for _ in range(500):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        await add_wait(store, 1)
+        assert seen != await asyncio.wait_for(waiting, SOON)
+        await first.aclose()
+        await second.aclose()
+
+    asyncio.run(check())
+
+
+def test_server_that_stops_ends_the_streams() -> None:
+    async def check() -> None:
+        live = LiveWaits(AsyncRunner([], store="memory:"), interval=3600)
+        changes = live.changes("")
+        await following(changes)
+        waiting = asyncio.ensure_future(anext(changes, None))
+        await asyncio.sleep(0)
+        live.close()
+        assert await asyncio.wait_for(waiting, SOON) is None
+
+    asyncio.run(check())
+
+
+def test_stream_needs_an_identity() -> None:
+    client = ConsoleClient(person=None)
+    assert 401 == asyncio.run(client.get("/events")).status_code
+
+
+def test_inbox_names_its_stream_and_its_rows() -> None:
+    async def check() -> None:
+        client = ConsoleClient()
+        page = await client.get("/inbox?for=all&q=x")
+        assert 'data-events="/events?after="' in page.text
+        assert 'data-rows="/inbox/rows?for=all&amp;q=x"' in page.text
+        rows = await client.get("/inbox/rows?for=all&q=x")
+        assert (200, False) == (rows.status_code, "<html" in rows.text)
+
+    asyncio.run(check())
+
+
+def test_script_is_smaller_than_three_kilobytes() -> None:
+    assert len(read_asset("console.js")) < 3072
