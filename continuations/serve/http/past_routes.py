@@ -86,6 +86,19 @@ async def fork(context: RequestContext) -> Response:
     return json_response({"run_id": run_id})
 
 
+async def rewind(context: RequestContext) -> Response:
+    """Let a run go on from an earlier version; nothing runs before it is resumed."""
+    from continuations.present.past_forms import rewound_json  # noqa: PLC0415 - rarely used
+
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"version"}))
+    run_id, version = context.path_params["run_id"], fields.get("version")
+    if type(version) is not int:
+        raise problems.malformed('The body needs "version", the number of a version.')
+    rewound = await context.runner.rewind(run_id, version)
+    return json_response(rewound_json(rewound))
+
+
 def _posted_decisions(
     fields: Mapping[str, Any], by: str | Identity
 ) -> dict[str, decision_bodies.PostedDecision]:
