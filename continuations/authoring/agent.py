@@ -14,7 +14,7 @@ from continuations.authoring import (
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
-from continuations.authoring.tool_protocol import is_tool
+from continuations.authoring.tool_protocol import is_complete_tool
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
@@ -279,7 +279,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
-            if is_tool(tool_like):
+            if is_complete_tool(tool_like):
                 return self._with_defaults(tool_like)
             if isinstance(tool_like, Agent):
                 return self._with_defaults(tool_like.as_tool())

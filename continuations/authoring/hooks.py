@@ -169,7 +169,8 @@ class ChangeRequest:
 class ChangeReply:
     """Record another text instead of the text of the model; `after_model` returns it.
 
-    The calls of the reply stay. Other fields of the provider's message are dropped.
+    The calls of the reply and its metadata stay. Other fields of the provider's message
+    are dropped.
 
     Attributes:
         text: The text.

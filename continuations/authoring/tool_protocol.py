@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from continuations.authoring.agent_data import AgentData
 from continuations.authoring.tool_declaration import ToolDeclaration
+from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -237,9 +238,30 @@ _MEMBERS = tuple(
 
 def is_tool(value: object) -> TypeGuard[ToolProtocol]:
     """Return whether a value has every member of the protocol."""
+    return not isinstance(value, type) and not missing_members(value)
+
+
+def missing_members(value: object) -> tuple[str, ...]:
+    """Return the names of the members that a value lacks."""
     # Not `isinstance` with a runtime-checkable protocol: before Python 3.12,
     # `isinstance` reads every property. It would import pydantic and build each schema.
-    return not isinstance(value, type) and all(
-        inspect.getattr_static(value, name, _MISSING) is not _MISSING
+    return tuple(
+        name
         for name in _MEMBERS
+        if inspect.getattr_static(value, name, _MISSING) is _MISSING
     )
+
+
+def is_complete_tool(value: object) -> TypeGuard[ToolProtocol]:
+    """Return whether a value is a tool; raises `InvalidInput` if it is half of one."""
+    if isinstance(value, type):
+        return False
+    missing = missing_members(value)
+    if missing and 2 * len(missing) < len(_MEMBERS):
+        names = ", ".join(missing)
+        msg = (
+            f"{type(value).__name__} is not a complete tool: it has no {names}. Add "
+            "these members of ToolProtocol, or make the tool with @tool."
+        )
+        raise InvalidInput(msg)
+    return not missing

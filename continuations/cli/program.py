@@ -16,8 +16,9 @@ from continuations.cli.drift_command import drift
 from continuations.cli.erase_commands import erase, prune
 from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
+from continuations.cli.inbox_command import inbox
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.past_commands import diff, fork, history
+from continuations.cli.past_commands import diff, fork, history, rewind
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
@@ -99,6 +100,7 @@ _SETTINGS = {"answer": {"ignore_unknown_options": True}}
 _COMMANDS: tuple[Callable[..., None], ...] = (
     start,
     chat,
+    inbox,
     waiting,
     runs,
     show,
@@ -123,6 +125,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     unpause,
     cancel,
     fork,
+    rewind,
     adopt,
     drift,
     sweep,

@@ -25,6 +25,8 @@ _log = logging.getLogger("continuations")
 MAX_UNREAD = 10_000
 # A function that handles no event for so many seconds after the work is dropped.
 _GRACE_SECONDS = 10.0
+# After Ctrl-C, the functions get events for so many seconds more.
+_CANCELLED_SECONDS = 1.0
 
 
 class EventBuffer:
@@ -120,6 +122,14 @@ class _FunctionListener:
         finally:
             self._task.cancel()
 
+    async def finish_soon(self) -> None:
+        """Wait a moment for the function: the work was cancelled, so a person waits."""
+        self._buffer.close()
+        try:
+            await asyncio.wait({self._task}, timeout=_CANCELLED_SECONDS)
+        finally:
+            self._task.cancel()
+
 
 class _Sinks:
     """Hands each event to several sinks."""
@@ -139,7 +149,8 @@ async def listening(
 ) -> AsyncGenerator[RunOptions]:
     """Return the options of work whose events the listeners get.
 
-    At the end, each function has handled the events that came before.
+    At the end, each function has handled the events that came before. If the work was
+    cancelled, the function gets a moment for those that it has not handled.
     """
     buffers: list[EventBuffer] = []
     functions: list[_FunctionListener] = []
@@ -154,6 +165,15 @@ async def listening(
             events=_Sinks([*buffers, *functions]),
             events_after=buffers[0].after if buffers else None,
         )
-    finally:
-        for function in functions:
-            await function.finish()
+    except asyncio.CancelledError:
+        await asyncio.gather(*(function.finish_soon() for function in functions))
+        raise
+    except BaseException:
+        await _finish(functions)
+        raise
+    await _finish(functions)
+
+
+async def _finish(functions: Iterable[_FunctionListener]) -> None:
+    for function in functions:
+        await function.finish()

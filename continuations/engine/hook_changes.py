@@ -66,8 +66,10 @@ def check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
 
 
 def with_text(message: Message, text: str) -> Message:
-    """Return a reply with another text and the same calls, without other fields."""
+    """Return a reply with another text, and the same calls and metadata."""
     data: dict[str, Any] = {"role": "assistant", "content": text}
     if message.tool_call_ids:
         data["tool_calls"] = message.data["tool_calls"]
-    return Message.from_mapping(data)
+    changed = Message.from_mapping(data)
+    known = message.metadata_json
+    return changed if known is None else changed.with_metadata(known)

@@ -116,6 +116,20 @@ def test_other_value_is_not_a_tool(value: object) -> None:
     assert not is_tool(value)
 
 
+def test_tool_without_a_member_is_told_which_one() -> None:
+    """Members are added by releases, so an object may lack a new one."""
+
+    missing = {"writes_state", "display_call", "__dict__", "__weakref__"}
+    members = {n: each for n, each in vars(OwnTool).items() if n not in missing}
+    older: Any = type("Older", (), members)("mine")
+
+    expected = "agent a: Older is not a complete tool: it has no .*writes_state"
+    with pytest.raises(InvalidInput, match=expected) as error:
+        Agent("a", tools=[older])
+    assert "display_call" in str(error.value)
+    assert "invoke" not in str(error.value)
+
+
 def test_check_does_not_read_the_properties() -> None:
     """Reading `parameters` would import pydantic and build the schema."""
 

@@ -34,6 +34,7 @@ class TerminalProcess:
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self._seen = ""
         self.text = ""
+        self.raw = ""  # with control sequences
         self.pid, self._terminal = pty.fork()
         if not self.pid:  # the child
             os.chdir(folder)
@@ -123,6 +124,7 @@ class TerminalProcess:
             data = os.read(self._terminal, 65536) if ready else b""
         except OSError:  # Linux: the other side is closed
             data = b""
+        self.raw += data.decode(errors="replace")
         new = _CONTROL_SEQUENCE.sub("", data.decode(errors="replace"))
         new = new.replace("\r\n", "\n")
         self.text += new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,9 +18,11 @@ from continuations import (
     ChangeResult,
     Continue,
     Failed,
+    Fallback,
     Finished,
     HookFailed,
     Hooks,
+    ModelError,
     RefuseReply,
     Runner,
     Suspended,
@@ -30,6 +32,9 @@ from continuations import (
     tool,
 )
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+
+if TYPE_CHECKING:
+    from continuations.models.interface import ModelReply, ModelRequest
 
 SECRET = "sk-live-1234"
 
@@ -275,6 +280,18 @@ def test_invalid_change_is_refused_before_the_request(change: Any) -> None:
 # after_model ------------------------------------------------------------------------
 
 
+class Down:
+    """A model that cannot be reached now."""
+
+    name = "down"
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Fail."""
+        del request
+        msg = "the model is down"
+        raise ModelError(msg, retryable=True)
+
+
 def test_changed_reply_is_the_output() -> None:
     """The text of the model is not stored."""
     hooks = Hooks(after_model=lambda reply: ChangeReply(reply.text.upper()))
@@ -282,6 +299,27 @@ def test_changed_reply_is_the_output() -> None:
 
     assert isinstance(finished, Finished)
     assert ("DONE", ["go", "DONE"]) == (finished.output, contents(finished))
+
+
+def test_changed_reply_keeps_its_metadata() -> None:
+    """Which model of a fallback replied is still known."""
+
+    hooks = Hooks(after_model=lambda reply: ChangeReply(reply.text.upper()))
+    plain, changed = (
+        run(
+            Agent(
+                "a",
+                model=Fallback([Down(), ScriptedModel(["done"])]),
+                hooks=used,
+            ),
+            "go",
+        )
+        for used in (None, hooks)
+    )
+
+    known = plain.continuation.root.metadata
+    assert known
+    assert known == changed.continuation.root.metadata
 
 
 def test_refused_reply_is_asked_for_again_and_its_calls_do_not_run() -> None:

@@ -430,6 +430,43 @@ def test_a_listener_that_hangs_delays_nothing_but_the_return(
     assert "needs more than 0.05 s" in caplog.text
 
 
+def test_cancelled_work_does_not_wait_for_the_backlog_of_a_listener() -> None:
+    """A person who presses Ctrl-C waits for a moment, not for every event."""
+    words = [f"word {number} " for number in range(100)]
+
+    class Endless:
+        """Writes many words, and never ends."""
+
+        name = "endless"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            for word in words:
+                assert request.on_delta is not None
+                await request.on_delta(ModelDelta(kind="text", text=word))
+            written.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    written = asyncio.Event()
+    handled: list[RunEvent] = []
+
+    async def scenario() -> None:
+        async def hear_slowly(event: RunEvent) -> None:
+            await asyncio.sleep(0.2)
+            handled.append(event)
+
+        runner = AsyncRunner(Agent("a", model=Endless()), store=MemoryStore())
+        work = asyncio.create_task(runner.start("go", on_event=hear_slowly))
+        await written.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(scenario())
+
+    assert 0 < len(handled) < len(words) / 2
+
+
 def test_a_runner_with_a_listener_tells_the_events_of_its_sweeps() -> None:
     store, clock = MemoryStore(), ManualClock()
     heard: list[RunEvent] = []

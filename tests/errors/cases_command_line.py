@@ -51,6 +51,13 @@ USAGE = Area(
     "Command line: wrong usage",
     (
         Case(
+            "cli-inbox-for",
+            _USAGE,
+            'cli("inbox", "--for", "kim", "--store", folder)',
+            'cli("inbox", "--by", "kim", "--store", folder)',
+            names=("--for", "kim", "--by"),
+        ),
+        Case(
             "cli-unknown-conversation",
             _USAGE,
             'cli("show", "talker", "--key", "42")',

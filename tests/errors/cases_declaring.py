@@ -54,6 +54,16 @@ AGENTS = Area(
             names=("clerk", "max_turns"),
         ),
         Case(
+            "agent-tool-with-a-missing-member",
+            InvalidInput,
+            'Agent("clerk", tools=[older]).tools_by_name',
+            'Agent("clerk", tools=[book]).tools_by_name',
+            setup="names = {each for each in dir(book) if each[:1] != '_'}\n"
+            "members = dict.fromkeys(names - {'writes_state'})\n"
+            "older = type('Older', (), members)()",
+            names=("clerk", "writes_state"),
+        ),
+        Case(
             "agent-approval",
             InvalidInput,
             'Agent("clerk", tools=[book], approval="yes")',

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.serve.console import run_page, runs_page
+from continuations.serve.console import (
+    grants_page,
+    messages_page,
+    run_acts_page,
+    run_page,
+    runs_page,
+    threads_page,
+    versions_page,
+)
 
 if TYPE_CHECKING:
     from continuations.serve.console.page import PageRoute
 
-ROUTES: tuple[PageRoute, ...] = (*runs_page.ROUTES, *run_page.ROUTES)
+ROUTES: tuple[PageRoute, ...] = (
+    *runs_page.ROUTES,
+    *run_page.ROUTES,
+    *run_acts_page.ROUTES,
+    *messages_page.ROUTES,
+    *versions_page.ROUTES,
+    *threads_page.ROUTES,
+    *grants_page.ROUTES,
+)

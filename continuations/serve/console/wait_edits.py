@@ -16,8 +16,8 @@ from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.console.wait_pages import decider, record, wait_page
-from continuations.serve.console.wait_posts import typed_fields, value_errors
 from continuations.serve.http import answer_forms, decision_bodies, problems
+from continuations.serve.http.form_errors import typed_fields, value_errors
 from continuations.serve.pages.argument_view import argument_views
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.field_view import field_errors_of
@@ -117,9 +117,7 @@ async def _review(
     title = wait.display and wait.display.title_of(arguments)
     person = await decider(page, wait)
     if error:
-        person = replace(
-            person, texts=fields or {}, posted="approve", errors={"": error}
-        )
+        person = person.with_errors(fields or {}, {"": error})
     form = form_view(wait, "approve", person)
     return page.render(
         "wait_review.html",

@@ -8,7 +8,6 @@ recorded.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -20,8 +19,8 @@ from continuations.errors import (
 )
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList, recorded_sentences
-from continuations.serve.console.wait_posts import field_errors
 from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.form_errors import field_errors
 from continuations.serve.http.pages import decision_facts, decision_values
 from continuations.serve.pages.decision_view import Decider, decider_of
 from continuations.serve.pages.wait_view import wait_view
@@ -131,10 +130,7 @@ async def _again(
 ) -> Response:
     """Return the page with the posted form, its texts, and the errors at its fields."""
     person = await decider(page, wait)
-    texts = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
-    person = replace(
-        person, texts=texts, posted=fields.get("decision", ""), errors=errors
-    )
+    person = person.with_errors(fields, errors)
     return await wait_page(page, wait, person, status=_REFUSED)
 
 

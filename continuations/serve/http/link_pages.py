@@ -18,6 +18,7 @@ from continuations.errors import (
     AlreadyDecided,
     Cancelled,
     ContinuationsError,
+    DecisionRefused,
     WaitExpired,
     WaitNotFound,
 )
@@ -26,6 +27,8 @@ from continuations.serve.http import decision_bodies, pages, problems
 from continuations.serve.http.links import LinkInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.decisions import Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
@@ -58,14 +61,27 @@ async def show(context: RequestContext) -> Response:
     return _open_page(context, subject, link)
 
 
-def _open_page(context: RequestContext, wait: Wait, link: LinkPayload) -> Response:
-    """Return the page of an open wait, with what this person may still do."""
+def _open_page(
+    context: RequestContext,
+    wait: Wait,
+    link: LinkPayload,
+    errors: Mapping[str, str] | None = None,
+    *,
+    status: int = 200,
+) -> Response:
+    """Return the page of an open wait, with what this person may still do.
+
+    With errors, it has the posted form again.
+    """
     from continuations.serve.http.wait_page import wait_page  # noqa: PLC0415 - loads Jinja2
     from continuations.serve.pages.decision_view import decider_of  # noqa: PLC0415 - likewise
 
     person = link.actor or UNNAMED_LINK_HOLDER
     decider = decider_of(wait, person, link.allowed)
-    return wait_page(wait, decider, context.clock.now())
+    if errors:
+        fields = decision_bodies.form_fields(context.request)
+        decider = decider.with_errors(fields, errors)
+    return wait_page(wait, decider, context.clock.now(), status=status)
 
 
 async def decide(context: RequestContext) -> Response:
@@ -74,9 +90,11 @@ async def decide(context: RequestContext) -> Response:
     Raises `LinkInvalid` for a bad link and `RequestRefused` for a bad form.
     """
     link = _read_link(context)
-    posted = decision_bodies.decision_from_form(
-        context.request, link.actor or UNNAMED_LINK_HOLDER
-    )
+    person = link.actor or UNNAMED_LINK_HOLDER
+    try:
+        posted = decision_bodies.decision_from_form(context.request, person)
+    except problems.RequestRefused as error:
+        return await _form_again(context, link, error, status=400)
     if _verdict_kind(posted.verdict) not in link.allowed:
         raise problems.link_forbids()
     try:
@@ -89,6 +107,8 @@ async def decide(context: RequestContext) -> Response:
         )
     except WaitNotFound:
         raise LinkInvalid from None
+    except DecisionRefused as error:
+        return await _form_again(context, link, error, status=422)
     except AlreadyDecided as error:
         return pages.already_decided(problems.recorded_decision(error), status=409)
     except (WaitExpired, Cancelled) as error:
@@ -97,6 +117,25 @@ async def decide(context: RequestContext) -> Response:
         return await _vote_page(context, link, result)
     woken = await context.wake(layout.parse_wait_id(result.wait_id).run_id)
     return pages.decision_recorded(result, woken=woken)
+
+
+async def _form_again(
+    context: RequestContext, link: LinkPayload, error: Exception, *, status: int
+) -> Response:
+    """Return the page with the posted form, and the errors at its fields.
+
+    Raises the error if it is not about a field of the page.
+    """
+    fields = decision_bodies.form_fields(context.request)
+    if fields.get("as") != "fields" or fields.get("decision") not in link.allowed:
+        raise error
+    from continuations.serve.http.form_errors import field_errors  # noqa: PLC0415 - rarely needed
+
+    subject = await _wait_or_decision(context, link)
+    errors = {} if isinstance(subject, Decision) else field_errors(subject, fields)
+    if isinstance(subject, Decision) or not errors:
+        raise error
+    return _open_page(context, subject, link, errors, status=status)
 
 
 async def _vote_page(

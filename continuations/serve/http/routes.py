@@ -17,7 +17,6 @@ from continuations.present import json_forms
 from continuations.serve.http import (
     approval_routes,
     decision_bodies,
-    drift_route,
     event_routes,
     operator_routes,
     past_routes,
@@ -211,6 +210,13 @@ async def sweep(context: RequestContext) -> Response:
     return json_response(sweep_response(await context.runner.sweep()))
 
 
+async def show_drift(context: RequestContext) -> Response:
+    """List what `resume` would do with the waiting runs."""
+    from continuations.serve.http import drift_route  # noqa: PLC0415 - rarely asked for
+
+    return await drift_route.drift(context)
+
+
 async def show_link_page(context: RequestContext) -> Response:
     """Show the wait of a signed link; change nothing."""
     from continuations.serve.http import link_pages  # noqa: PLC0415 - pages are rarely used
@@ -279,7 +285,7 @@ ROUTES = (
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
-    Route(path="/drift", handlers={"GET": drift_route.drift}),
+    Route(path="/drift", handlers={"GET": show_drift}),
     Route(path="/runs/{run_id}/versions", handlers={"GET": past_routes.list_versions}),
     Route(
         path="/runs/{run_id}/versions/{number}",
@@ -287,6 +293,7 @@ ROUTES = (
     ),
     Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
     Route(path="/runs/{run_id}/fork", handlers={"POST": past_routes.fork}),
+    Route(path="/runs/{run_id}/rewind", handlers={"POST": past_routes.rewind}),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(

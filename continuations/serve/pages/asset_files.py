@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
-from pkgutil import get_data
+from pathlib import PurePath
+from typing import Any
 
-_PACKAGE = "continuations.serve.pages"
+# The loader reads from a wheel too. `pkgutil` would load three more modules.
+_LOADER: Any = globals()["__loader__"]
 STYLE_SHEET = "console.css"
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
@@ -23,9 +25,7 @@ def read_asset(name: str) -> bytes:
     if "/" in name or "\\" in name or extension not in _MEDIA_TYPES:
         msg = f"{name!r} is not an asset"
         raise FileNotFoundError(msg)
-    data = get_data(_PACKAGE, f"assets/{name}")
-    # Only a loader without `get_data` returns None, and such a loader has no files.
-    assert data is not None  # noqa: S101
+    data: bytes = _LOADER.get_data(str(PurePath(__file__).with_name("assets") / name))
     return data
 
 

@@ -55,6 +55,21 @@ class RunAddresses:
         """Return the page of the run in a version."""
         return f"{self.below('')}?version={version}"
 
+    def messages(self, frame: str, before: int = 0) -> str:
+        """Return the transcript of an agent."""
+        fields = {"frame": frame} | ({"before": str(before)} if before else {})
+        if self.version is not None:
+            fields["version"] = str(self.version)
+        return f"{self.below('messages')}?{urlencode(fields)}"
+
+    def versions(self, before: int) -> str:
+        """Return the page of the versions before a number."""
+        return f"{self.below('versions')}?before={before}"
+
+    def difference(self, first: int, second: int) -> str:
+        """Return the page that compares two versions."""
+        return f"{self.below('versions')}?from={first}&to={second}"
+
     def wait(self, wait_id: str) -> str:
         """Return the page of a wait."""
         return f"{self.root}/waits/{quote(wait_id, safe='@')}"

@@ -200,3 +200,36 @@ def test_every_wait_kind_and_decision_kind_has_a_page() -> None:
     for end in ends:
         decision = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")
         assert "Decision</dt>" in pages.already_decided(decision).body
+
+
+def test_path_of_a_thousand_levels_is_shown_whole() -> None:
+    path = tuple(f"agent-{number}" for number in range(1000))
+
+    body = wait_html(replace(make_wait(), path=path), ["approve", "deny"])
+
+    assert path == tuple(re.findall(r"<code>(agent-\d+)</code>", body))
+
+
+def test_text_of_several_lines_keeps_its_lines() -> None:
+    """A text that could mislead keeps its quotes."""
+    arguments = {
+        "body": "Dear Jane,\n<b>pay</b>\n",
+        "plain": "one\ntwo",
+        "number": "1240000",
+        "empty": "",
+        "path": "C:\\new",
+        "none": None,
+    }
+    wait = replace(make_wait(), arguments_json=dump(arguments))
+
+    body = wait_html(wait, [])
+    cells = re.findall(r'<code class="value">(.*?)</code>', body, re.DOTALL)
+
+    assert [
+        "&#34;Dear Jane,\\n&lt;b&gt;pay&lt;/b&gt;\\n&#34;",
+        "one\ntwo",
+        "&#34;1240000&#34;",
+        "&#34;&#34;",
+        "&#34;C:\\\\new&#34;",
+        "null",
+    ] == cells

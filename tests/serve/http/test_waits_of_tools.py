@@ -175,3 +175,32 @@ def test_facts_name_the_question_the_job_and_the_type_of_the_answer() -> None:
         assert "Question:   How many people are in A1?" in text.splitlines()
 
     asyncio.run(scenario())
+
+
+def test_refused_answer_comes_back_with_its_error_at_the_field() -> None:
+    """The person corrects the text that was refused, and posts the form again."""
+
+    async def scenario() -> None:
+        desk = Desk("people")
+        wait = await desk.wait()
+        page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
+        [form, _] = ParsedPage(page).forms
+
+        for text, words in (
+            ("twelve", "Answer: must be a number. Write digits, for example 12."),
+            ("1.5", "Answer: "),
+        ):
+            refused = await desk.submit(wait, **{**form, "value:number:": text})
+            assert "Nothing is recorded." in refused.body
+            assert words in refused.body
+            [again, _] = ParsedPage(refused).forms
+            assert text == again["value:number:"]
+            assert 'aria-invalid="true"' in refused.body
+        other = await desk.submit(wait, **{**form, "decision": "deny", "as": "fields"})
+        assert 400 == other.status
+        assert "<form" not in other.body
+        assert (
+            200 == (await desk.submit(wait, **{**form, "value:number:": "12"})).status
+        )
+
+    asyncio.run(scenario())

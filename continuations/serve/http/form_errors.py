@@ -1,4 +1,4 @@
-"""Read the posted forms of a wait's pages; name the fields that are refused."""
+"""Say at which fields the posted form of a wait is refused."""
 
 from __future__ import annotations
 

@@ -1,0 +1,68 @@
+"""Grants: the approvals that live runs remember, and their revocation."""
+
+from __future__ import annotations
+
+from asyncio import gather
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from continuations.errors import ContinuationsError
+from continuations.ledger import layout
+from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.pages.grants_view import GrantRow, grant_row
+
+if TYPE_CHECKING:
+    from continuations.ledger.run_listing import RunSummary
+    from continuations.serve.http.request_response import Response
+
+# The grants of a run are in the run: one page reads so many live runs.
+_RUNS_PER_PAGE = 50
+
+
+async def show(page: Page) -> Response:
+    """Show the grants of some live runs."""
+    runs: list[RunSummary] = []
+    following = ""
+    after = page.query.get("after", "")
+    async for summary in page.runner.runs(status="live", after=after):
+        if len(runs) == _RUNS_PER_PAGE:
+            following = runs[-1].cursor
+            break
+        if await page.can("view", summary.run_id):
+            runs.append(summary)
+    found = await gather(*(_grants(page, each) for each in runs))
+    following = urlencode({"after": following}) if following else ""
+    return page.render(
+        "grants.html",
+        rows=[row for rows in found for row in rows],
+        next=page.url(f"/grants?{following}") if following else "",
+    )
+
+
+async def _grants(page: Page, run: RunSummary) -> list[GrantRow]:
+    try:
+        grants = await page.runner.grants(run.run_id)
+    except ContinuationsError:
+        return []  # erased or damaged meanwhile
+    if not grants:
+        return []
+    may_revoke = await page.can("decide", run.run_id)
+    now = page.clock.now()
+    title = run.title or run.thread or run.run_id
+    return [grant_row(each, run.run_id, title, now, may_revoke) for each in grants]
+
+
+async def revoke(page: Page) -> Response:
+    """Revoke a grant."""
+    run_id = layout.check_run_id(page.params["run"])
+    await page.require("decide", run_id)
+    await page.runner.revoke(
+        run_id, page.form.get("grant", ""), by=page.identity.name, door=page.door
+    )
+    return page.see_other("/grants")
+
+
+ROUTES = (
+    PageRoute("/grants", show),
+    PageRoute("/runs/{run}/grants", revoke, ("POST",)),
+)

@@ -1,0 +1,166 @@
+"""The acts of a person on a run: plain forms, each by its right.
+
+Cancel and erase ask on a page of their own first. After a success, the browser is sent
+to the page of the run (303), so that a reload repeats nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.operator_waits import operator_waits
+from continuations.core.run import ENDED_STATUSES
+from continuations.ledger import layout
+from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.http import problems
+from continuations.serve.pages.confirm_view import cancel_form, erase_form
+from continuations.serve.pages.run_addresses import RunAddresses
+from continuations.serve.pages.run_view import run_title
+
+if TYPE_CHECKING:
+    from continuations.serve.http.request_response import Response
+    from continuations.serve.rights import Act
+
+_MAX_REASON_CHARS = 4000
+
+
+async def _run_id(page: Page, act: Act) -> str:
+    """Return the run of the path; refuse a person without the right."""
+    run_id = layout.check_run_id(page.params["run"])
+    await page.require(act, run_id)
+    return run_id
+
+
+def _back(page: Page, run_id: str) -> Response:
+    return page.see_other(f"/runs/{run_id}")
+
+
+async def actions(page: Page) -> Response:
+    """List what the person may do."""
+    run_id = await _run_id(page, "view")
+    run = await page.runner.look(run_id)
+    state = run.run_state
+    is_live = run.status not in ENDED_STATUSES
+    may_message = is_live and await page.can("message", run_id)
+    may_cancel = is_live and await page.can("cancel", run_id)
+    return page.render(
+        "run_actions.html",
+        here=RunAddresses(root=page.shell.root, run_id=run_id),
+        title=run_title(state),
+        run_id=run_id,
+        may_resume=may_message,
+        may_wake=may_message and any(w.rules.may_wake for w in state.waits.values()),
+        may_pause=may_cancel,
+        is_paused=bool(operator_waits(state)),
+        may_cancel=may_cancel,
+        may_erase=await page.can("erase", run_id),
+    )
+
+
+async def pause(page: Page) -> Response:
+    """Pause the run."""
+    run_id = await _run_id(page, "cancel")
+    await page.runner.pause(run_id, by=page.identity.name, door=page.door)
+    return _back(page, run_id)
+
+
+async def unpause(page: Page) -> Response:
+    """End the pause, and let the run go on."""
+    run_id = await _run_id(page, "cancel")
+    run = await page.runner.unpause(run_id, by=page.identity.name, door=page.door)
+    if run.status == "suspended":
+        await page.wake(run_id)
+    return _back(page, run_id)
+
+
+async def resume(page: Page) -> Response:
+    """Give the run to the dispatcher; without one, resume it in this process."""
+    run_id = await _run_id(page, "message")
+    if page.dispatcher is None:
+        await page.runner.resume(run_id)
+    else:
+        await page.dispatcher.wake(run_id)
+    return _back(page, run_id)
+
+
+async def wake(page: Page) -> Response:
+    """End the waits of the run for its models."""
+    run_id = await _run_id(page, "message")
+    if await page.runner.wake(run_id, by=page.identity.name, door=page.door):
+        await page.wake(run_id)
+    return _back(page, run_id)
+
+
+async def send(page: Page) -> Response:
+    """Send a message to the run."""
+    run_id = await _run_id(page, "message")
+    text = page.form.get("text", "").strip()
+    if not text:
+        raise problems.malformed("The message is empty. Go back, and write a text.")
+    await page.runner.send(run_id, text, by=page.identity.name)
+    await page.wake(run_id)
+    return page.see_other(f"/runs/{run_id}/messages")
+
+
+async def ask_cancel(page: Page) -> Response:
+    """Ask whether to cancel the run, or one of its calls."""
+    run_id = await _run_id(page, "cancel")
+    run = await page.runner.look(run_id)
+    call = page.query.get("call", "")
+    row = run.run_state.calls.get(call)
+    if call and row is None:
+        raise problems.malformed("The run has no open call with this id.")
+    form = cancel_form(run_title(run.run_state), call, row.tool if row else "")
+    here = RunAddresses(root=page.shell.root, run_id=run_id)
+    return page.render("confirm.html", form=form, here=here, error="")
+
+
+async def cancel(page: Page) -> Response:
+    """Cancel the run, or one of its calls."""
+    run_id = await _run_id(page, "cancel")
+    reason = page.form.get("reason", "").strip()
+    if len(reason) > _MAX_REASON_CHARS:
+        raise problems.malformed(f"The reason has over {_MAX_REASON_CHARS} characters.")
+    run = await page.runner.cancel(
+        run_id,
+        call=page.form.get("call") or None,
+        reason=reason or None,
+        by=page.identity.name,
+        door=page.door,
+    )
+    if run.status == "suspended":
+        await page.wake(run_id)
+    return _back(page, run_id)
+
+
+async def ask_erase(page: Page, error: str = "") -> Response:
+    """Ask whether to erase the run."""
+    run_id = await _run_id(page, "erase")
+    run = await page.runner.look(run_id)
+    form = erase_form(run_title(run.run_state), run_id)
+    here = RunAddresses(root=page.shell.root, run_id=run_id)
+    status = 400 if error else 200
+    return page.render("confirm.html", status=status, form=form, here=here, error=error)
+
+
+async def erase(page: Page) -> Response:
+    """Erase the run, if the person typed its id."""
+    run_id = await _run_id(page, "erase")
+    if page.form.get("typed", "").strip() != run_id:
+        return await ask_erase(page, "This is not the id of the run.")
+    await page.runner.erase(run_id)
+    return page.see_other("/runs")
+
+
+ROUTES = (
+    PageRoute("/runs/{run}/actions", actions),
+    PageRoute("/runs/{run}/pause", pause, ("POST",)),
+    PageRoute("/runs/{run}/unpause", unpause, ("POST",)),
+    PageRoute("/runs/{run}/resume", resume, ("POST",)),
+    PageRoute("/runs/{run}/wake", wake, ("POST",)),
+    PageRoute("/runs/{run}/messages", send, ("POST",)),
+    PageRoute("/runs/{run}/cancel", ask_cancel),
+    PageRoute("/runs/{run}/cancel", cancel, ("POST",)),
+    PageRoute("/runs/{run}/erase", ask_erase),
+    PageRoute("/runs/{run}/erase", erase, ("POST",)),
+)

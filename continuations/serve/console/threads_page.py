@@ -1,0 +1,88 @@
+"""Threads: their list, and each one as a chat. Decisions have pages of their own."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from continuations.engine.window_reading import read_window
+from continuations.errors import InvalidInput
+from continuations.ledger import layout
+from continuations.ledger.arrivals import list_decided_wait_ids
+from continuations.ledger.objects import Objects
+from continuations.serve.console.following import live_shell, stream_address
+from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.run_page import number_of
+from continuations.serve.console.runs_page import list_page
+from continuations.serve.http import problems
+from continuations.serve.pages.chat_view import chat_view
+from continuations.serve.pages.run_addresses import RunAddresses
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from continuations.serve.http.request_response import Response
+
+
+async def list_threads(page: Page) -> Response:
+    """Show a page of live threads."""
+    after = page.query.get("after", "")
+    rows, following = await list_page(page, {"status": "live"}, after, threads=True)
+    next_page = page.url(f"/threads?after={following}") if following else ""
+    return page.render("threads.html", rows=rows, next=next_page, is_first=not after)
+
+
+async def show(page: Page) -> Response:
+    """Show a thread as a chat."""
+    run_id = layout.check_run_id(page.params["thread"])
+    await page.require("view", run_id)
+    version = number_of(page.query.get("version"), "version")
+    objects = Objects(page.runner.store)
+    window = await read_window(objects, run_id, version=version)
+    if window.state.run.thread_key is None:
+        return page.see_other(f"/runs/{run_id}")
+    decided: Collection[str] = ()
+    if window.state.waits:
+        decided = await list_decided_wait_ids(objects, run_id)
+    may_send = version is None and await page.can("message", run_id)
+    follow = "" if version is not None else stream_address(page, window)
+    return page.render(
+        "thread.html",
+        shell=live_shell(page, follow),
+        follow=follow,
+        here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
+        chat=chat_view(window, page.clock.now(), decided),
+        may_send=may_send,
+        message_id=secrets.token_hex(8),
+    )
+
+
+async def send(page: Page) -> Response:
+    """Post a message; a repeated form posts it once, if this process has the agent."""
+    run_id = layout.check_run_id(page.params["thread"])
+    await page.require("message", run_id)
+    text, own_id = page.form.get("text", "").strip(), page.form.get("id", "")
+    if not text:
+        raise problems.malformed("The message is empty. Go back, and write a text.")
+    run = (await page.runner.look(run_id)).run_state.run
+    if run.thread_key is None:
+        raise problems.malformed("This run is not a thread.")
+    try:
+        thread = page.runner.thread(run.agent, key=run.thread_key)
+    except InvalidInput:
+        # This process does not have the agent: another one answers the message.
+        await page.runner.send(run_id, text, by=page.identity.name)
+    else:
+        ticket = await thread.post(
+            text, by=page.identity, id=own_id or None, door=page.door
+        )
+        run_id = ticket.run_id
+    await page.wake(run_id)
+    return page.see_other(f"/threads/{run_id}")
+
+
+ROUTES = (
+    PageRoute("/threads", list_threads),
+    PageRoute("/threads/{thread}", show),
+    PageRoute("/threads/{thread}", send, ("POST",)),
+)

@@ -1,0 +1,152 @@
+"""A thread as a chat: messages, and the waits as cards between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from continuations.core import run_stream
+from continuations.core.run import ENDED_STATUSES
+from continuations.serve.pages.run_log import message_text
+from continuations.serve.pages.run_view import StatePill, run_title, status_pill
+from continuations.serve.pages.time_words import moment_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
+    from continuations.core.version_window import VersionEvents, VersionWindow
+
+LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatLine:
+    """One message or card.
+
+    Attributes:
+        key: Names the line; the cursor of its event.
+        kind: `user`, `assistant`, `wait`, or `note` for a failed reply.
+        who: The writer, or the agent or tool that waits.
+        at: When, in words.
+        moment: When, as ISO 8601 text.
+        text: The text, or the title of the wait.
+        wait_id: Id of the wait with a page, or "".
+        is_open: Whether the wait is open.
+    """
+
+    key: str
+    kind: LineKind
+    who: str
+    at: str
+    moment: str
+    text: str
+    wait_id: str = ""
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatView:
+    """A thread.
+
+    Attributes:
+        title: Its title.
+        agent: Name of its agent.
+        key: Its key.
+        state: Its state.
+        lines: Messages and cards, the oldest first.
+        hint: The effect of a message that is sent now; "" if none is accepted.
+        earlier: Number of the last version that is left out, or 0.
+    """
+
+    title: str
+    agent: str
+    key: str
+    state: StatePill
+    lines: tuple[ChatLine, ...]
+    hint: str
+    earlier: int
+
+
+def chat_view(
+    window: VersionWindow, now: datetime, decided: Collection[str] = ()
+) -> ChatView:
+    """Return a thread as a chat.
+
+    Args:
+        window: Its last versions.
+        now: The time of the report.
+        decided: Ids of waits whose decision is recorded, but not yet applied.
+    """
+    state = window.state
+    lines: list[ChatLine] = []
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, run_stream.RunRepaired):
+                lines.clear()  # the events after it describe the state anew
+            line = _line(event, version, state, now, decided)
+            if line is not None:
+                lines.append(line)
+    run = state.run
+    return ChatView(
+        title=run_title(state),
+        agent=run.agent,
+        key=run.thread_key or "",
+        state=status_pill(run.status),
+        lines=tuple(lines),
+        hint=_hint(run, now),
+        earlier=window.first_number - 1,
+    )
+
+
+def _line(
+    event: run_stream.StreamEvent,
+    version: VersionEvents,
+    state: RunState,
+    now: datetime,
+    decided: Collection[str],
+) -> ChatLine | None:
+    who, text, wait_id, is_open = "", "", "", False
+    kind: LineKind = "note"
+    match event:
+        case run_stream.MessageAdded() if len(event.path) == 1:
+            message = event.message
+            text = message_text(message.get("content"))
+            role = message.get("role")
+            if role not in ("user", "assistant") or not text:
+                return None
+            kind = "user" if role == "user" else "assistant"
+            who = event.path[0] if role == "assistant" else version.run.asker or "user"
+        case run_stream.WaitOpened() if event.wait.rules.asks_person:
+            wait = event.wait
+            kind, who, wait_id = "wait", wait.tool, wait.id
+            text = wait.title or wait.question or wait.rules.question
+            text = text.replace("{tool}", wait.tool)
+            is_open = wait.id in state.waits and wait.id not in decided
+        case run_stream.ReplyGiven() if event.failure is not None:
+            who = "This message has no reply"
+            text = event.failure.message
+        case _:
+            return None
+    return ChatLine(
+        key=event.cursor,
+        kind=kind,
+        who=who,
+        at=moment_text(version.at, now),
+        moment=version.at.isoformat(timespec="milliseconds"),
+        text=text,
+        wait_id=wait_id,
+        is_open=is_open,
+    )
+
+
+def _hint(run: RunRow, now: datetime) -> str:
+    if run.status in ENDED_STATUSES:
+        return ""
+    if run.claim is not None and now < run.claim.until:
+        return "The agent is at work: your message is read next."
+    if run.status == "suspended":
+        return "The agent waits: your message is read after its present reply."
+    return "The agent rests: your message is read at once."

@@ -1,0 +1,260 @@
+"""The pages about runs in Chromium: accessible, narrow, without script, many levels."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+
+from continuations import Agent, AsyncRunner, Runner, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve import console
+from tests.browser import chromium
+from tests.serve.pages.invoice_run import RUN, InvoiceRun
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from continuations.serve.http.request_response import Request
+
+HOSTILE = "\u202e<script>document.title='owned'</script>" + "A" * 200
+LEVELS = 1000
+
+
+@tool(approval=True)
+def act(what: str) -> str:
+    """Act."""
+    return what
+
+
+def add_runs(run: InvoiceRun) -> None:
+    """Add a run of 1,000 levels, one with hostile texts, and a thread."""
+    asks = ScriptedModel([ToolCall("act", {"what": "deep"})])
+    agent = Agent(f"level{LEVELS}", tools=[act], model=asks)
+    for level in range(LEVELS - 1, 0, -1):
+        call = ToolCall(agent.name, {"input": f"level {level + 1}"})
+        agent = Agent(f"level{level}", tools=[agent], model=ScriptedModel([call]))
+    options: dict[str, Any] = {"store": run.store, "clock": run.clock}
+    Runner(agent, **options).start("go", run_id="deep")
+    huge = ScriptedModel([ToolCall("act", {"what": HOSTILE * 5000})])
+    hostile = Agent("boss", tools=[act], model=huge)
+    Runner(hostile, **options).start(HOSTILE, run_id="hostile", by="<b>kim</b>")
+    chat = Agent("support", model=ScriptedModel(["Line 1\nLine 2", HOSTILE]))
+    thread = Runner(chat, **options).thread("support", key="customer 42")
+    thread.send("Where is my parcel?", by="customer-42")
+    thread.send(HOSTILE, by="customer-42")
+
+
+@contextmanager
+def served(run: InvoiceRun) -> Generator[str]:
+    """Serve the console of the runs, and yield its address."""
+
+    def verify(_: Request) -> str:
+        return "kim"
+
+    runner = AsyncRunner([], store=run.store, clock=run.clock)
+    app = console.app(runner, verify=verify, clock=run.clock)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address() -> Generator[str]:
+    """Serve the console of all runs."""
+    run = InvoiceRun()
+    run.suspend()
+    run.vote()
+    run.die()
+    add_runs(run)
+    with served(run) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Any]:
+    """Run a browser."""
+    with chromium.run_browser() as running:
+        yield running
+
+
+PAGES = {
+    "run": f"/runs/{RUN}?call=c16",
+    "old": f"/runs/{RUN}?version=8",
+    "runs": "/runs",
+    "actions": f"/runs/{RUN}/actions",
+    "cancel": f"/runs/{RUN}/cancel",
+    "erase": f"/runs/{RUN}/erase",
+    "messages": f"/runs/{RUN}/messages",
+    "versions": f"/runs/{RUN}/versions",
+    "difference": f"/runs/{RUN}/versions?from=8&to=11",
+    "hostile": "/runs/hostile?call=c2",
+    "hostile-messages": "/runs/hostile/messages",
+    "deep": "/runs/deep",
+    "threads": "/threads",
+    "grants": "/grants",
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_accessible_in_each_mode_and_size(
+    browser: Any, address: str, name: str, tmp_path: Path
+) -> None:
+    """The screenshots stay in the folder of the test run."""
+    with chromium.open_tab(browser) as tab:
+        assert tab.goto(address + PAGES[name]).ok
+        assert "owned" != tab.title()
+        assert [] == chromium.violations(tab)
+        for scheme, size in (
+            ("light", chromium.DESKTOP),
+            ("dark", chromium.DESKTOP),
+            ("light", chromium.PHONE),
+            ("light", chromium.NARROWEST),
+        ):
+            tab.emulate_media(color_scheme=scheme)
+            tab.set_viewport_size(size)
+            path = tmp_path / f"{name}-{size['width']}-{scheme}.png"
+            tab.screenshot(path=str(path), full_page=True)
+
+
+def test_chat_is_accessible_and_keeps_the_lines_of_a_reply(
+    browser: Any, address: str, tmp_path: Path
+) -> None:
+    with chromium.open_tab(browser) as tab:
+        tab.goto(f"{address}/threads")
+        tab.click("text=customer 42")
+        assert [] == chromium.violations(tab)
+        assert "Line 1\nLine 2" == tab.locator(".assistant .value").first.inner_text()
+        assert "owned" != tab.title()
+        tab.screenshot(path=str(tmp_path / "chat.png"), full_page=True)
+
+
+def test_run_page_has_the_order_and_the_tokens_of_its_design(
+    browser: Any, address: str
+) -> None:
+    """Banner, table and log follow each other; the call stands beside the log."""
+    with chromium.open_tab(browser) as tab:
+        tab.goto(address + PAGES["run"])
+
+        def box(selector: str) -> dict[str, float]:
+            found: dict[str, float] = tab.locator(selector).first.bounding_box()
+            return found
+
+        parts = [".runhead h1", ".runfacts", ".banner", "#tree", ".log"]
+        tops = [box(each)["y"] for each in parts]
+        assert sorted(tops) == tops
+        assert box("section:has(#call)")["x"] > box(".log")["x"]
+        styles = tab.evaluate(
+            """() => [".banner", ".lane .hold", ".lane .lost", ".lane .sleep"].map(
+                 (each, index) => getComputedStyle(document.querySelector(each))
+                   [index ? "fill" : "backgroundColor"])"""
+        )
+        amber, gold = "rgb(253, 241, 216)", "rgb(227, 168, 61)"
+        violet, grey = "rgb(155, 120, 216)", "rgb(240, 242, 245)"
+        assert [amber, gold, violet, grey] == styles
+        tab.set_viewport_size(chromium.PHONE)
+        assert not tab.locator(".tree .c3").first.is_visible()
+        assert box("section:has(#call)")["y"] > box(".log")["y"]
+
+
+def test_thousand_levels_open_row_by_row_without_script(
+    browser: Any, address: str
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(f"{address}/runs/deep")
+    assert 3 == tab.locator(".tree tbody tr").count()
+
+    tab.click("text=998 more, 1 waiting")
+
+    names = tab.locator(".tree tbody th a:not(.fold)").all_inner_texts()
+    assert [f"level{number}" for number in range(1, 7)] == names
+    tab.click("text=995 more, 1 waiting")
+    names = tab.locator(".tree tbody th a:not(.fold)").all_inner_texts()
+    assert ["level6", "level7", "level8", "level9"] == names[3:]
+    assert tab.locator("text=2 more levels above").is_visible()
+    context.close()
+
+
+def test_run_is_paused_and_cancelled_by_keyboard_alone(browser: Any) -> None:
+    run = InvoiceRun()
+    run.suspend()
+    with served(run) as url, chromium.open_tab(browser) as tab:
+        tab.goto(f"{url}/runs/{RUN}")
+
+        _tab_to(tab, "Pause")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("text=End the pause")
+        _tab_to(tab, "More…")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("#do")
+        _tab_to(tab, "Cancel…")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("#field")
+        assert "suspended" == run.runner.look(RUN).status
+        _tab_to(tab, "Cancel the run")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector(".runhead:has-text('Cancelled')")
+    assert "cancelled" == run.runner.look(RUN).status
+
+
+def test_open_page_follows_its_run_and_spares_the_focus(browser: Any) -> None:
+    """Another process votes and decides; the page changes without a reload."""
+    run = InvoiceRun()
+    run.suspend()
+    with served(run) as url, chromium.open_tab(browser) as tab:
+        tab.goto(f"{url}/runs/{RUN}")
+        tab.evaluate("window.sameDocument = true")
+        tab.wait_for_selector(".live")
+        tab.focus(".tree a")
+
+        run.runner.cancel(RUN, by="kim", reason="wrong month")
+
+        tab.wait_for_selector(".runhead:has-text('Cancelled')")
+        tab.wait_for_selector(".log:has-text('wrong month')")
+        assert tab.locator(".tree:has-text('asks')").count()  # it has the focus
+        tab.evaluate("document.activeElement.blur()")
+        tab.wait_for_selector(".tree:not(:has-text('asks'))")
+        assert tab.evaluate("window.sameDocument")
+
+
+def test_open_chat_shows_each_text_once(browser: Any) -> None:
+    run = InvoiceRun()
+    replies = ScriptedModel(["First reply", "Second reply"])
+    runner = Runner(Agent("support", model=replies), store=run.store, clock=run.clock)
+    thread = runner.thread("support", key="customer 42")
+    thread.send("First question", by="customer-42")
+    with served(run) as url, chromium.open_tab(browser) as tab:
+        tab.goto(f"{url}/threads")
+        tab.click("text=customer 42")
+        tab.fill("#text", "not sent yet")
+
+        thread.send("Second question", by="customer-42")
+
+        tab.wait_for_selector("text=Second reply")
+        lines = tab.locator("#chat .value").all_inner_texts()
+        expected = ["First question", "First reply", "Second question", "Second reply"]
+        assert expected == lines
+        assert "not sent yet" == tab.input_value("#text")
+
+
+def _tab_to(tab: Any, words: str) -> None:
+    for _ in range(60):
+        tab.keyboard.press("Tab")
+        if words == tab.evaluate("document.activeElement.innerText.trim()"):
+            return
+    pytest.fail(f"the keyboard does not reach {words}")

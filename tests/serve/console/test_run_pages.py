@@ -1,0 +1,332 @@
+"""The pages about runs: what they show, and what their forms do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Agent, Approve, AsyncRunner, Grant, Identity, Runner, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.serve.console.console_client import ConsoleClient
+from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
+
+if TYPE_CHECKING:
+    import httpx
+
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J"
+
+
+@tool(approval=True, summary="Send {cents:money/100 EUR} to {to}")
+def transfer(to: str, cents: int) -> str:
+    """Send money."""
+    return f"sent {cents} to {to}"
+
+
+def text_of(page: httpx.Response) -> str:
+    """Return the text of a page, with single spaces."""
+    body = page.text[page.text.index("<main") :]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def invoices() -> tuple[InvoiceRun, ConsoleClient]:
+    """Return the run that waits for two votes, and a console of another process."""
+    run = InvoiceRun()
+    run.suspend()
+    run.vote()
+    run.die()
+    runner = AsyncRunner([], store=run.store, clock=run.clock)
+    return run, ConsoleClient(runner, {"clock": run.clock})
+
+
+def show(client: ConsoleClient, *paths: str) -> list[str]:
+    """Return the texts of some pages."""
+
+    async def read() -> list[str]:
+        pages = [await client.get(path) for path in paths]
+        assert [200] * len(pages) == [each.status_code for each in pages]
+        return [text_of(each) for each in pages]
+
+    return asyncio.run(read())
+
+
+def post(client: ConsoleClient, path: str, **form: str) -> httpx.Response:
+    """Send a form, and return the response."""
+    return asyncio.run(client.post(path, form))
+
+
+# Looking ---------------------------------------------------------------------------
+
+
+def test_run_page_has_the_order_of_its_parts() -> None:
+    """Title, state, facts, what it waits for, tree, log, selected call."""
+    _, client = invoices()
+
+    [page] = show(client, f"/runs/{RUN}?call=c16")
+
+    parts = [
+        f"Runs {RUN} {TITLE} Suspended",
+        "asked for by Ines Albrecht, today 09:02",
+        "Waits for approval, 1 of 2 votes: Send €12,400.00 to Meridian Freight",
+        "Did transfer take effect? Send €3,182.40 to Kettenwerk",
+        "Nothing runs; nothing is paid for.",
+        "Agents and calls State",
+        "level 1: back-office",
+        "level 3: transfer Send €12,400.00 to Meridian Freight 1 of 2 votes",
+        "What happened newest first",
+        "The worker was gone: its claim was over.",
+        "Worker 2 claimed the run, version 9",
+        "Worker 1 claimed the run, version 1",
+        "transfer State 1 of 2 votes Open the wait Path back-office",
+        "cents: 1240000 to: Meridian Freight",
+    ]
+    places = [page.find(part) for part in parts]
+    assert -1 not in places, parts[places.index(-1)]
+    assert sorted(places) == places
+
+
+def test_older_version_is_read_only_and_says_so() -> None:
+    _, client = invoices()
+
+    [page] = show(client, f"/runs/{RUN}?version=8")
+
+    assert "Version 8 of 11, read only." in page
+    assert "Pause" not in page
+    assert "Kettenwerk unknown" not in page
+    missing = asyncio.run(client.get(f"/runs/{RUN}?version=12"))
+    assert 404 == missing.status_code
+
+
+def test_pages_about_a_run_show_its_messages_and_versions() -> None:
+    _, client = invoices()
+
+    transcript, versions, difference = show(
+        client,
+        f"/runs/{RUN}/messages",
+        f"/runs/{RUN}/versions",
+        f"/runs/{RUN}/versions?from=8&to=11",
+    )
+
+    assert f"Input message 1 {TITLE}" in transcript
+    assert "Result of read_mailbox message 3 3 invoices in invoices" in transcript
+    assert "calls payables , payables" in transcript
+    assert versions.index("Version 11") < versions.index("Version 1 today")
+    assert "From version 8 to version 11" in difference
+    assert "answer by Ines Albrecht" in difference
+
+
+def test_listing_filters_and_turns_pages() -> None:
+    store = MemoryStore()
+    runner = Runner(Agent("boss", model=ScriptedModel(["ok"])), store=store)
+    for number in range(30):
+        team = "a" if number % 2 else "b"
+        runner.start("go", run_id=f"r{number:02}", labels={"team": team})
+    client = ConsoleClient(AsyncRunner([], store=store))
+
+    first, labelled, none = show(
+        client, "/runs", "/runs?label=team%3Da", "/runs?agent=nobody"
+    )
+
+    assert 25 == first.count("agent boss")
+    assert "Next page" in first
+    assert 15 == labelled.count("agent boss")
+    assert "Next page" not in labelled
+    assert "No run fits the filters." in none
+    page = asyncio.run(client.get("/runs"))
+    found = re.search(r'href="(/runs\?[^"]*)" rel="next"', page.text)
+    assert found is not None
+    [second] = show(client, unescape(found[1]))
+    assert 5 == second.count("agent boss")
+
+
+def test_hostile_texts_do_not_forge_a_page() -> None:
+    store = MemoryStore()
+    replies: list[Any] = [[ToolCall("transfer", {"to": HOSTILE, "cents": 1})]]
+    agent = Agent("boss", tools=[transfer], model=ScriptedModel(replies))
+    Runner(agent, store=store).start(HOSTILE, run_id="r1", by="eve<b>")
+    client = ConsoleClient(AsyncRunner([], store=store))
+
+    async def check() -> None:
+        for part in ("", "?call=c2", "/messages", "/versions", "/cancel", "/actions"):
+            page = await client.get(f"/runs/r1{part}")
+            assert 200 == page.status_code
+            assert "<script>alert" not in page.text
+            assert "\u202e" not in page.text
+            assert "\x1b" not in page.text
+        assert r"\u202e" in (await client.get("/runs/r1")).text
+
+    asyncio.run(check())
+
+
+# Acts ------------------------------------------------------------------------------
+
+
+def test_forms_pause_and_cancel_the_run_with_the_name_of_the_person() -> None:
+    run, client = invoices()
+
+    paused = post(client, f"/runs/{RUN}/pause")
+    assert (303, f"/runs/{RUN}") == (paused.status_code, paused.headers["location"])
+    [page] = show(client, f"/runs/{RUN}")
+    assert f"{TITLE} Paused" in page
+    assert "End the pause" in page
+    assert 303 == post(client, f"/runs/{RUN}/unpause").status_code
+
+    [question] = show(client, f"/runs/{RUN}/cancel")
+    assert f"Cancel the run: {TITLE}?" in question
+    assert "suspended" == run.runner.look(RUN).status
+    post(client, f"/runs/{RUN}/cancel", reason="wrong month")
+    assert "cancelled" == run.runner.look(RUN).status
+    [page] = show(client, f"/runs/{RUN}")
+    assert "wrong month" in page
+    assert {"kim"} == {line.by for line in run.runner.audit(RUN) if line.wait is None}
+
+
+def test_message_reaches_the_run() -> None:
+    _, client = invoices()
+
+    sent = post(client, f"/runs/{RUN}/messages", text="Hurry up")
+    empty = post(client, f"/runs/{RUN}/messages", text="  ")
+
+    assert (303, 400) == (sent.status_code, empty.status_code)
+
+
+def test_erase_needs_the_typed_id() -> None:
+    run, client = invoices()
+
+    wrong = post(client, f"/runs/{RUN}/erase", typed="invoices")
+    assert (400, True) == (wrong.status_code, "not the id" in wrong.text)
+    assert "suspended" == run.runner.look(RUN).status
+
+    assert 303 == post(client, f"/runs/{RUN}/erase", typed=RUN).status_code
+    assert 410 == asyncio.run(client.get(f"/runs/{RUN}")).status_code
+
+
+ACTS = {
+    "pause": "cancel",
+    "unpause": "cancel",
+    "cancel": "cancel",
+    "erase": "erase",
+    "resume": "message",
+    "wake": "message",
+    "messages": "message",
+    "grants": "decide",
+}
+
+
+@pytest.mark.parametrize("path", ACTS)
+def test_each_act_needs_its_right(path: str) -> None:
+    run, client = invoices()
+    refused = ACTS[path]
+
+    def can(_person: Identity, act: str, _run: str | None) -> bool:
+        return act != refused
+
+    limited = ConsoleClient(client.runner, {"can": can})
+    before = run.runner.look(RUN).version
+
+    answer = post(limited, f"/runs/{RUN}/{path}", text="x", typed=RUN, grant="g")
+
+    assert 403 == answer.status_code
+    assert before == run.runner.look(RUN).version
+
+
+def test_person_without_the_right_to_view_sees_no_run() -> None:
+    _, client = invoices()
+
+    def can(_person: Identity, _act: str, _run: str | None) -> bool:
+        return False
+
+    blind = ConsoleClient(client.runner, {"can": can})
+
+    async def check() -> None:
+        for part in ("", "/messages", "/versions", "/actions"):
+            assert 403 == (await blind.get(f"/runs/{RUN}{part}")).status_code
+        assert TITLE not in (await blind.get("/runs")).text
+
+    asyncio.run(check())
+
+
+# Threads and grants ------------------------------------------------------------------
+
+
+def support(store: MemoryStore) -> Runner:
+    """Return a runner whose thread replies, and asks before it sends money."""
+
+    def reply(request: Any) -> Any:
+        last = request.messages[-1]
+        if last.role == "user" and "refund" in last.content:
+            return [ToolCall("transfer", {"to": "customer 42", "cents": 900})]
+        return f"You wrote:\n{last.content}"
+
+    agent = Agent("support", tools=[transfer], model=ScriptedModel(reply))
+    return Runner(agent, store=store, clock=ManualClock())
+
+
+def test_thread_is_a_chat_with_its_waits_as_cards() -> None:
+    store = MemoryStore()
+    thread = support(store).thread("support", key="customer 42")
+    thread.send("Where is my parcel?", by="customer-42")
+    thread.send("I want a refund", by="customer-42")
+    run = thread.look()
+    assert run is not None
+    client = ConsoleClient(AsyncRunner([], store=store))
+
+    listed, page = show(client, "/threads", f"/threads/{run.run_id}")
+
+    assert "customer 42" in listed
+    parts = [
+        "customer-42 1 January 2026, 00:00 Where is my parcel?",
+        "support 1 January 2026, 00:00 You wrote: Where is my parcel?",
+        "I want a refund",
+        "transfer 1 January 2026, 00:00 Send €9.00 to customer 42 Open",
+        "The agent waits: your message is read after its present reply.",
+    ]
+    places = [page.find(part) for part in parts]
+    assert -1 not in places, parts[places.index(-1)]
+    assert sorted(places) == places
+
+
+def test_message_form_of_a_thread_posts_once() -> None:
+    store = MemoryStore()
+    runner = support(store)
+    runner.thread("support", key="k").send("hello", by="customer")
+    client = ConsoleClient(runner.async_runner)
+    thread = runner.thread("support", key="k").look()
+    assert thread is not None
+    path = f"/threads/{thread.run_id}"
+
+    for _ in range(2):
+        sent = post(client, path, text="second", id="form-1")
+        assert (303, path) == (sent.status_code, sent.headers["location"])
+    runner.sweep()
+
+    [page] = show(client, path)
+    assert 1 == page.count("You wrote: second")
+    assert "kim 1 January 2026" in page
+
+
+def test_grant_is_listed_and_revoked() -> None:
+    store = MemoryStore()
+    pay = ToolCall("transfer", {"to": "Kim", "cents": 500})
+    agent = Agent("boss", tools=[transfer], model=ScriptedModel([[pay], [pay], [pay]]))
+    runner = Runner(agent, store=store)
+    runner.start("go", run_id="r1")
+    [wait] = runner.waiting()
+    runner.decide(wait.id, Approve(by="ruth", remember=Grant("transfer")))
+    client = ConsoleClient(AsyncRunner([], store=store))
+
+    [before] = show(client, "/grants")
+    [grant] = runner.grants("r1")
+    revoked = post(client, "/runs/r1/grants", grant=grant.id)
+    [after] = show(client, "/grants")
+
+    assert "Remembered transfer boss > transfer" in before
+    assert "given by ruth" in before
+    assert (303, "/grants") == (revoked.status_code, revoked.headers["location"])
+    assert "Revoke transfer" not in after
+    assert "Revoked transfer" in after or "No live run has a grant." in after
