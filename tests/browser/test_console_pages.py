@@ -154,10 +154,11 @@ if chromium.is_installed():
             f'<input name="shown" value="{wait.digest}">'
             '<button name="decision" value="approve">go</button></form>'
         )
-        page.route(
-            "http://attacker.example/",
-            lambda route: route.fulfill(body=foreign, content_type="text/html"),
-        )
+
+        def serve_foreign(route: Any) -> None:
+            route.fulfill(body=foreign, content_type="text/html")
+
+        page.route("http://attacker.example/", serve_foreign)
         page.goto("http://attacker.example/")
         with page.expect_navigation() as navigation:
             page.click("button")
