@@ -272,7 +272,8 @@ class Relocation:
         digest = frame_digest(
             run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=wait.frame_id
         )
-        moved = replace(wait, id=wait_id, run_id=state.run.id, digest=digest)
+        renewed = self._renewed(wait)
+        moved = replace(renewed, id=wait_id, run_id=state.run.id, digest=digest)
         if not wait.rules.judges_text:
             return moved
         from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed

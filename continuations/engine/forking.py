@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.engine import fork_changes
+from continuations.engine import file_moving, fork_changes
 from continuations.engine.adoption import Relocation, moved_run
-from continuations.engine.file_copies import FileCopies
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
 from continuations.engine.publishing import Publisher
@@ -114,7 +113,7 @@ class Forker:
         checked = await self._checked_decisions(state, changed, changes.verdicts)
         digest = _fork_digest(source, changes, checked)
         state = replace(state, run=replace(state.run, input_digest=digest))
-        first = await self._create(source.state.run, state)
+        first = await self._create(state, source.state.run)
         await self._decide(first, changed, changes.verdicts, door)
         return new_id
 
@@ -165,24 +164,22 @@ class Forker:
             found[wait_id] = proposed
         return found
 
-    async def _create(self, source: RunRow, state: RunState) -> RunState:
+    async def _create(self, state: RunState, source: RunRow) -> RunState:
         """Create the first version, or return that of an equal call."""
         run_id = state.run.id
-        copied = FileCopies(self.objects, self.ports, source, state, self.lease)
         publisher = Publisher(self.objects, self.ports)
         versions = Versions(self.objects, run_id)
         journal = StoreJournal(
             self.objects, versions, None, self.ports, lease=self.lease
         )
+        await file_moving.give_files(self.objects, journal, state, source, {})
         try:
-            await copied.create()
             if is_runnable(state):
                 await journal.make_release_marker()
             await publisher.commit_and_publish(journal, state, state, Arrivals())
         except StaleRun:
-            await copied.delete()
+            await file_moving.take_back_files(self.objects, state)
             return await self._created_before(state, versions, publisher)
-        await copied.delete_guard()
         return state
 
     async def _created_before(
