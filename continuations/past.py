@@ -1,4 +1,4 @@
-"""The types of `runner.history` and `runner.diff`.
+"""The types of `runner.history`, `runner.diff` and `runner.rewind`.
 
 from continuations.past import CallDifference, RunDifference, RunVersion
 """
@@ -6,23 +6,29 @@ from continuations.past import CallDifference, RunDifference, RunVersion
 from __future__ import annotations
 
 from continuations.core.run_past import (
+    BegunCall,
     CallDifference,
     Change,
     FrameDifference,
     MessageDifference,
+    Rewound,
     RunDifference,
     RunVersion,
     StateDifference,
+    TakenMessage,
     WaitDifference,
 )
 
 __all__ = [
+    "BegunCall",
     "CallDifference",
     "Change",
     "FrameDifference",
     "MessageDifference",
+    "Rewound",
     "RunDifference",
     "RunVersion",
     "StateDifference",
+    "TakenMessage",
     "WaitDifference",
 ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _CURSOR_WIDTH = 6
 _STYLES: dict[type[StreamEvent], str] = {
     run_stream.RunRepaired: "bad",
+    run_stream.RunRewound: "bad",
     run_stream.Attempt: "busy",
     run_stream.FrameStarted: "agent",
     run_stream.FrameEnded: "agent",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.core.attachment_parts import AttachmentKind
     from continuations.core.messages import Message
+    from continuations.core.state import RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,19 @@ def attachments_of(messages: Iterable[Message]) -> Iterator[Attachment]:
         if message.has_attachments:
             parts = jsontext.as_array(message.data.get("content")) or ()
             yield from references(parts)
+
+
+def attachments_of_run(state: RunState) -> Sequence[Attachment]:
+    """Return the attachments that messages and results of open turns refer to."""
+    found: dict[str, Attachment] = {}
+    for log in state.logs.values():
+        if log.transcript_check.has_attachments:
+            found.update({each.digest: each for each in attachments_of(log.messages)})
+    for call in state.calls.values():
+        if call.parts_json is not None:
+            parts = jsontext.as_array(jsontext.parse(call.parts_json)) or ()
+            found.update({each.digest: each for each in references(parts)})
+    return tuple(found.values())
 
 
 def check_total(contents: Sequence[Content], known: Mapping[str, int]) -> None:

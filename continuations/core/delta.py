@@ -55,7 +55,8 @@ class Delta:
 
     `manifest` is `None` if it did not change. `states` has the states of agents that
     changed, by frame id. They are no part of the stored rows of frames, which change
-    with every turn.
+    with every turn. `files` has attachments by digest; only a continuation of a run
+    without a store contains them.
     """
 
     run: RunRow
@@ -66,6 +67,7 @@ class Delta:
     logs: Mapping[str, LogDelta]
     removed_ids: tuple[str, ...]
     states: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
 
 
 def diff(base: RunState | None, new: RunState) -> Delta:

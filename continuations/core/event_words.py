@@ -20,6 +20,8 @@ def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - on
     match event:
         case run_stream.RunRepaired():
             return "repaired; what follows describes the run anew"
+        case run_stream.RunRewound():
+            return f"rewound to version {event.version}; what follows describes it"
         case run_stream.Attempt():
             return f"worker {event.worker}, attempt {event.number}"
         case run_stream.FrameStarted():

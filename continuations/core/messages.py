@@ -6,7 +6,7 @@ sent to the provider again, so unknown fields stay unchanged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from continuations.core import jsontext
 from continuations.errors import FormatError
@@ -218,9 +218,8 @@ def _facts_of(data: Mapping[str, Any]) -> _Facts:
         if not isinstance(answered_call_id, str):
             msg = 'a tool message needs "tool_call_id", a string'
             raise MalformedMessage(msg)
-    content: Any = data.get("content")
-    if type(content) is list and role in ("user", "tool"):
-        has_attachments = _has_attachments(cast("list[Any]", content))
+    if type(data.get("content")) is list and role in ("user", "tool"):
+        has_attachments = _has_attachments(data["content"])
         return _Facts(role, tool_call_ids, answered_call_id, has_attachments)
     return _Facts(role, tool_call_ids, answered_call_id)
 

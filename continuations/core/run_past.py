@@ -78,6 +78,40 @@ class BegunCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakenMessage:
+    """A message that a run has read, and that it does not read again.
+
+    Attributes:
+        number: Number of the message in the inbox.
+        text: Text of the message.
+        by: The sender, or `None`.
+    """
+
+    number: int
+    text: str
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """A run goes on from an earlier version. Its effects since then are not undone.
+
+    Attributes:
+        run_id: Id of the run.
+        rewound_to: Number of the earlier version.
+        version: Number of the version with which the run goes on.
+        calls: The calls that were started since the earlier version.
+        messages: The messages that were read since then. They are not read again.
+    """
+
+    run_id: str
+    rewound_to: int
+    version: int
+    calls: tuple[BegunCall, ...]
+    messages: tuple[TakenMessage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameDifference:
     """An agent that only one of the versions has.
 

@@ -50,6 +50,19 @@ class RunRepaired(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunRewound(BaseEvent):
+    """The run goes on from an earlier version.
+
+    The events after this one describe that state anew. Forget what came before.
+
+    Attributes:
+        version: Number of the earlier version.
+    """
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(BaseEvent):
     """A worker took the claim of the run.
 
@@ -273,6 +286,7 @@ class RunEnded(BaseEvent):
 
 StreamEvent: TypeAlias = (
     RunRepaired
+    | RunRewound
     | Attempt
     | FrameStarted
     | FrameEnded
@@ -290,6 +304,7 @@ StreamEvent: TypeAlias = (
 )
 EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     RunRepaired,
+    RunRewound,
     Attempt,
     FrameStarted,
     FrameEnded,

@@ -67,6 +67,13 @@ class _VersionDiff:
     def __init__(
         self, before: RunState | None, after: RunState, version: int, at: datetime
     ) -> None:
+        self._old_run = before.run if before else None
+        # A rewind begins anew, as a repair does.
+        self._rewound_to = self._old_run.rewind_to if self._old_run else 0
+        if after.run.rewind_to or not self._rewound_to:
+            self._rewound_to = 0
+        else:
+            before = None
         self._before = before
         self._after = after
         self._version = version
@@ -88,7 +95,9 @@ class _VersionDiff:
 
     def events(self) -> list[StreamEvent]:
         """Return the events."""
-        if self._before is None and self._version > 1:
+        if self._rewound_to:
+            self._add(run_stream.RunRewound, version=self._rewound_to)
+        elif self._before is None and self._version > 1:
             self._add(run_stream.RunRepaired)
         self._add_attempt()
         for wait in self._old_waits.values():
@@ -152,7 +161,7 @@ class _VersionDiff:
 
     def _add_ends(self) -> None:
         run = self._after.run
-        old = self._before.run if self._before else None
+        old = self._old_run
         if run.status not in ENDED_STATUSES:
             if run.thread_key is not None and run.answered > (
                 old.answered if old else 0

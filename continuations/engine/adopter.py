@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.engine import file_moving
 from continuations.engine.adoption import adopted_state, source_digest
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import outcome_of
@@ -17,6 +18,8 @@ from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.state import RunState
     from continuations.engine.outcomes import Outcome
@@ -35,7 +38,11 @@ class Adopter:
     lease: float
 
     async def adopt(
-        self, source: RunState, run_id: str, requester: str | None
+        self,
+        source: RunState,
+        run_id: str,
+        requester: str | None,
+        files: Mapping[str, bytes],
     ) -> Outcome:
         """Create the run, or return the one that an equal call created.
 
@@ -55,11 +62,13 @@ class Adopter:
             lease=self.lease,
         )
         paused = is_runnable(state)
+        await file_moving.give_files(self.objects, journal, state, source.run, files)
         try:
             if paused:
                 await journal.make_release_marker()
             await publisher.commit_and_publish(journal, state, state, Arrivals())
         except StaleRun:
+            await file_moving.take_back_files(self.objects, state)
             return await self._adopted_before(source, run_id, publisher)
         assert journal.loaded is not None  # noqa: S101 - it was just committed
         return self._outcome(journal.loaded, paused=paused)

@@ -29,7 +29,7 @@ from continuations.core.calls import (
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
-from continuations.core.waits import frame_digest
+from continuations.core.waits import frame_digest, next_known_wait_ulid
 from continuations.engine.call_waits import (
     approval_digest,
     new_wait,
@@ -129,6 +129,7 @@ def moved_run(run: RunRow) -> RunRow:
         stopping=None,
         reads_next=0,
         forked_from=None,
+        rewind_to=0,
     )
 
 
@@ -152,7 +153,7 @@ def source_digest(source: RunState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """Moves the state of one run into another run.
+    """Moves a state into another run, or to the newest version of its own run.
 
     Attributes:
         source: The state of the other run.
@@ -160,6 +161,7 @@ class Relocation:
         ports: The clock and the source of ids.
         now: The time of the move.
         begun_later: Ids of calls that the other run started after this state.
+        later_wait_ids: Ids of the waits that it had after this state.
         renews_waits: Whether people have as much time to decide as they had at first.
     """
 
@@ -168,6 +170,7 @@ class Relocation:
     ports: Ports
     now: datetime
     begun_later: frozenset[str] = frozenset()
+    later_wait_ids: frozenset[str] = frozenset()
     renews_waits: bool = False
 
     def move(self, run: RunRow) -> RunState:
@@ -175,14 +178,14 @@ class Relocation:
         state = replace(self.source, run=run)
         calls, waits = dict(state.calls), dict[str, "Wait"]()
         for source_call in state.calls.values():
-            quorum = _moved_quorum(state, source_call.quorum)
+            quorum = self._moved_quorum(state, source_call.quorum)
             call = replace(source_call, quorum=quorum)
             calls[call.id] = call
             old_id = open_wait_id(call.state)
             if old_id is None:
                 continue
             wait = self._moved_wait(state, call, state.waits[old_id])
-            calls[call.id] = replace(call, state=_with_wait_id(call, wait.id))
+            calls[call.id] = replace(call, state=self._with_wait_id(call, wait.id))
             waits[wait.id] = wait
         for old in state.suspending.values():
             wait = self._moved_suspension(state, old)
@@ -204,21 +207,52 @@ class Relocation:
         run = state.run
         wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), run.id)
         if wait.rules.has_known_id:
-            # It follows from the run, and is new in this one.
-            wait_id = layout.known_wait_id(run, call)
+            wait_id = self._known_wait_id(run, call, wait)
         display = replace(wait.display or CallDisplay(), requester=run.requester)
+        if self._stays:
+            display = wait.display or CallDisplay()
         moved = replace(
             self._renewed(wait),
             id=wait_id,
             run_id=run.id,
             display=None if display == CallDisplay() else display,
-            quorum=_moved_quorum(state, wait.quorum),
+            quorum=self._moved_quorum(state, wait.quorum),
         )
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)
         if call.id in self.begun_later:
             moved = replace(moved, note=self._begun_later_note + (wait.note or ""))
         return replace(moved, digest=self._moved_digest(state, call, wait))
+
+    @property
+    def _stays(self) -> bool:
+        """Whether the state stays in its own run."""
+        return bool(self.later_wait_ids)
+
+    def _known_wait_id(self, run: RunRow, call: CallRow, wait: Wait) -> str:
+        """Return an id that another system can derive, and that was never used."""
+        if not self._stays:  # it follows from the run, and is new in this one
+            return layout.known_wait_id(run, call)
+        wait_id = wait.id
+        while wait_id in self.later_wait_ids:
+            ulid = next_known_wait_ulid(run, layout.parse_wait_id(wait_id).ulid)
+            wait_id = layout.build_wait_id(wait.kind, ulid, run.id)
+        return wait_id
+
+    def _moved_quorum(self, state: RunState, quorum: Quorum | None) -> Quorum | None:
+        """Return the rule of a call or wait with the requester of the new run."""
+        if self._stays or quorum is None:
+            return quorum
+        return replace(quorum, requester=state.run.requester)
+
+    def _with_wait_id(self, call: CallRow, wait_id: str) -> CallState:
+        """Return the state of a waiting call with another wait.
+
+        In another run `verify` would ask for a key that the other side does not know.
+        """
+        if isinstance(call.state, Unknown) and not self._stays:
+            return Unknown(wait_id, verify_tried=True)
+        return waiting_state(type(call.state), wait_id)
 
     def _renewed(self, wait: Wait) -> Wait:
         """Return a wait that begins now, except for one that only the clock ends."""
@@ -238,12 +272,13 @@ class Relocation:
         digest = frame_digest(
             run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=wait.frame_id
         )
-        moved = replace(wait, id=wait_id, run_id=state.run.id, digest=digest)
+        renewed = self._renewed(wait)
+        moved = replace(renewed, id=wait_id, run_id=state.run.id, digest=digest)
         if not wait.rules.judges_text:
             return moved
         from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed
 
-        quorum = _moved_quorum(state, wait.quorum)
+        quorum = self._moved_quorum(state, wait.quorum)
         return judged_texts.with_digest(state.run, replace(moved, quorum=quorum))
 
     def _moved_digest(self, state: RunState, call: CallRow, wait: Wait) -> str:
@@ -272,6 +307,8 @@ class Relocation:
                 f"The call was approved in run {self.source.run.id}, which did not "
                 "start it. An approval is valid in one run only."
             )
+            if self._stays:
+                note = "The call was approved before the run was rewound."
             wait = self._new_wait(state, call, note, unknown=False)
             return advance(state, Reopened(call_id=call.id, wait=wait))
         tool = self.stack_binding.tool(state, call)
@@ -279,16 +316,18 @@ class Relocation:
         if tool is not None and same and tool.read_only and not call.approved_digest:
             repeat = RepeatAllowed(call_id=call.id)
             return advance(state, repeat) if isinstance(call.state, Started) else state
-        note = (
-            f"Run {self.source.run.id} started this call and has no result of it. The "
-            "call has another idempotency key now."
-        )
+        note = f"Run {self.source.run.id} started this call and has no result of it. "
         if call.id in self.begun_later:
-            note = self._begun_later_note + "It has another idempotency key now."
+            note = self._begun_later_note
+        if not self._stays:
+            note += "The call has another idempotency key now."
         wait = self._new_wait(state, call, note, unknown=True)
-        claim = self.source.run.claim
+        # A run that is rewound has no other worker.
+        claim = None if self._stays else self.source.run.claim
         wait = replace(wait, approve_after=claim.until if claim is not None else None)
         state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
+        if self._stays:
+            return state
         # `verify` would ask for the new key, which the other side does not know.
         return advance(state, Unverified(call_id=call.id))
 
@@ -307,18 +346,3 @@ class Relocation:
 
     def _new_ulid(self) -> str:
         return self.ports.ids.new_ulid(self.now)
-
-
-def _moved_quorum(state: RunState, quorum: Quorum | None) -> Quorum | None:
-    """Return the rule of a call or wait with the requester of the adopted run."""
-    return quorum and replace(quorum, requester=state.run.requester)
-
-
-def _with_wait_id(call: CallRow, wait_id: str) -> CallState:
-    """Return the state of a waiting call with another wait.
-
-    `verify` would ask for the call's new key, which the other side does not know.
-    """
-    if isinstance(call.state, Unknown):
-        return Unknown(wait_id, verify_tried=True)
-    return waiting_state(type(call.state), wait_id)

@@ -71,4 +71,4 @@ class AsyncAdoption(AsyncSweeps, Generic[Output]):
         new_id = layout.check_run_id(source.run_id if run_id is None else run_id)
         adopter = self._worker_factory.make_adopter()
         await self._probe_once()
-        return await adopter.adopt(source.run_state, new_id, requester)
+        return await adopter.adopt(source.run_state, new_id, requester, source.files)

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 class AttachedFiles(Protocol):
     """The attachments of one run."""
 
+    @property
+    def data(self) -> Mapping[str, bytes]:
+        """The bytes that this process has, by digest."""
+        ...
+
     async def add(self, contents: Sequence[Content]) -> None:
         """Keep attachments; raises `InvalidInput` or a `StoreError`."""
         ...

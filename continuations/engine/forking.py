@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.engine import fork_changes
+from continuations.engine import file_moving, fork_changes
 from continuations.engine.adoption import Relocation, moved_run
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.doors import Door
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
@@ -112,7 +113,7 @@ class Forker:
         checked = await self._checked_decisions(state, changed, changes.verdicts)
         digest = _fork_digest(source, changes, checked)
         state = replace(state, run=replace(state.run, input_digest=digest))
-        first = await self._create(state)
+        first = await self._create(state, source.state.run)
         await self._decide(first, changed, changes.verdicts, door)
         return new_id
 
@@ -163,7 +164,7 @@ class Forker:
             found[wait_id] = proposed
         return found
 
-    async def _create(self, state: RunState) -> RunState:
+    async def _create(self, state: RunState, source: RunRow) -> RunState:
         """Create the first version, or return that of an equal call."""
         run_id = state.run.id
         publisher = Publisher(self.objects, self.ports)
@@ -171,11 +172,13 @@ class Forker:
         journal = StoreJournal(
             self.objects, versions, None, self.ports, lease=self.lease
         )
+        await file_moving.give_files(self.objects, journal, state, source, {})
         try:
             if is_runnable(state):
                 await journal.make_release_marker()
             await publisher.commit_and_publish(journal, state, state, Arrivals())
         except StaleRun:
+            await file_moving.take_back_files(self.objects, state)
             return await self._created_before(state, versions, publisher)
         return state
 

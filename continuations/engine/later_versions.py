@@ -31,10 +31,12 @@ class LaterCalls:
     Attributes:
         begun: The calls that were started, each once, in the order of their starts.
         tools: Names of the tools of calls that were approved or started, sorted.
+        wait_ids: Ids of the waits of the first version and of the later ones.
     """
 
     begun: tuple[BegunCall, ...]
     tools: tuple[str, ...]
+    wait_ids: frozenset[str]
 
     @property
     def begun_ids(self) -> frozenset[str]:
@@ -61,11 +63,12 @@ async def read_later_calls(
     first, last = numbers
     walk = VersionWalk(objects, run_id)
     await walk.go_to(first)
-    begun, tools = dict[str, BegunCall](), set[str]()
+    begun, tools, wait_ids = dict[str, BegunCall](), set[str](), {*state.waits}
     while walk.number < last:
         step = await walk.next_step(exists=True)
         if step is None:
             break
+        wait_ids.update(step.after.waits)
         for row in _changed(state, step.after):
             if sub_agent_name(step.after, row) is not None:
                 continue
@@ -75,7 +78,8 @@ async def read_later_calls(
                 begun.setdefault(row.id, found)
             if _has_begun(row, old) or _is_approved(row, old):
                 tools.add(row.tool)
-    return LaterCalls(tuple(begun.values()), tuple(sorted(tools)))
+    calls = tuple(begun.values())
+    return LaterCalls(calls, tuple(sorted(tools)), frozenset(wait_ids))
 
 
 def _changed(before: RunState, after: RunState) -> Iterable[CallRow]:

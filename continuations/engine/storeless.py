@@ -224,7 +224,9 @@ async def run_async(  # noqa: PLR0913 - as for `run`
     if by is not None or settings is not None:
         state = _description(by, settings).describe(state)
     options = RunOptions(context=context)
-    limits = _Limits(max_depth, prices)
+    contents = new_run.contents_of(messages, input)
+    files = {content.digest: content.data for content in contents}
+    limits = _Limits(max_depth, prices, files)
     return await _run_loop(state, agent, ports, options, limits, ())
 
 
@@ -283,9 +285,10 @@ async def resume_async(
         if unpause or decisions:
             state = with_confirmed_reply(state)
     if not plan(state):
-        return outcome_of(Continuation(state, continuation.version), agent, changes)
+        same = Continuation(state, continuation.version, continuation.files)
+        return outcome_of(same, agent, changes)
     options = RunOptions(context=context)
-    limits = _Limits(max_depth, prices)
+    limits = _Limits(max_depth, prices, continuation.files)
     return await _run_loop(state, agent, ports, options, limits, changes)
 
 
@@ -345,10 +348,11 @@ def _check_answers(answers: object) -> None:
 
 
 class _Limits(NamedTuple):
-    """The limits and prices of one process."""
+    """The limits and prices of one process, and the attachments of the run."""
 
     max_depth: int | None
     prices: Prices | None
+    files: Mapping[str, bytes]
 
 
 async def _run_loop(
@@ -365,12 +369,17 @@ async def _run_loop(
         model_retry_time, ports.clock, DEFAULT_MODEL_FAILURES, limits.prices
     )
     performer = Performer(stack_binding, ports, models, run_options, limits.max_depth)
+    if limits.files:
+        from continuations.engine.file_storing import MemoryFiles  # noqa: PLC0415 - few runs have attachments
+
+        performer.files = MemoryFiles(limits.files)
     loop = RunLoop(state, performer, NoJournal())
     await loop.run()
     state = loop.state
     if loop.failure is not None:
         state = advance(loop.ending_state, RunStopped(failure=loop.failure))
-    continuation = Continuation(claims.released(state))
+    files = None if performer.files is None else performer.files.data
+    continuation = Continuation(claims.released(state), files=files)
     if loop.model_error is not None:
         # Without it, the error would lose everything that was done so far.
         loop.model_error.continuation = continuation

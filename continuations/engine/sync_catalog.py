@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Verdict
     from continuations.core.identity import Identity
-    from continuations.core.run_past import RunDifference, RunVersion
+    from continuations.core.run_past import Rewound, RunDifference, RunVersion
     from continuations.engine.async_runner import AsyncRunner
     from continuations.engine.drift_rows import DriftRow
     from continuations.ledger.erasing import ErasedRun
@@ -245,6 +245,39 @@ class Catalog:
             door=door,
         )
         return portal.run_until_complete(forked)
+
+    def rewind(self, run: str, version: int) -> Rewound:
+        """Let a live run go on from one of its earlier versions.
+
+        The run keeps its id. Its agents, calls, messages and waits are those of the
+        version; its inbox, usage and numbers never go back. Nothing runs here.
+
+        - Effects are not undone, and messages are not read again. The result lists the
+          calls that were started and the messages that were read since the version.
+        - Each open wait ends, and each wait of the version comes back under a new id.
+        - As in a fork, a person is asked before calls that were approved or started
+          since the version run again. `read_only` tools run again unasked.
+        - Grants that were given since the version end. A pause stays.
+
+        Fork a run that has ended. After a crash, `resume`, a sweep or a second call
+        finishes the rewind, once the claim of the dead process has ended.
+
+        Args:
+            run: Id of the run.
+            version: Number of the version to go on from.
+
+        Returns:
+            The number of the new version, and what is not undone.
+
+        Raises:
+            InvalidId, InvalidInput: An argument is invalid, the run has ended, or it
+                cannot go on from this version. Nothing was written.
+            RunNotFound, RunErased: The store has no such run or version.
+            RunBusy: A worker holds the run. Call again after `until`.
+            StaleRun: Another process advanced the run at the same time. Call again.
+            ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
+        """
+        return portal.run_until_complete(self.async_runner.rewind(run, version))
 
     def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -139,6 +139,12 @@ class Worker:
         claims.check_free(state.run, self._store_clock.now())
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
+        if state.run.rewind_to:
+            from continuations.engine.rewinding import Rewinder  # noqa: PLC0415 - rarely needed
+
+            parts = self.objects, self.agent_registry, self.ports, self.options.lease
+            await Rewinder(*parts).finish(loaded)
+            return await self.resume()
         arrived = await read_arrivals(objects, state, overview.arrival_keys)
         if arrived.followed:
             followed = replace(state, waits={**state.waits, **arrived.followed})

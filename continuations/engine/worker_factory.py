@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input
     from continuations.engine.ports import Ports
+    from continuations.engine.rewinding import Rewinder
     from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -176,6 +177,13 @@ class WorkerFactory:
             groups_of=groups_of,
             requester=requester,
         )
+
+    def make_rewinder(self) -> Rewinder:
+        """Return the part that rewinds runs."""
+        from continuations.engine.rewinding import Rewinder  # noqa: PLC0415 - rarely needed
+
+        parts = self._objects, self._agent_registry, self._ports, self._options.lease
+        return Rewinder(*parts)
 
     def make_drift_check(
         self, run_options: RunOptions, *, checks_context: bool

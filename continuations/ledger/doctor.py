@@ -124,6 +124,8 @@ async def _repaired_state(
     report: IntegrityReport, state: RunState, retirer: _WaitRetirer
 ) -> RunState:
     """Return the state of the new root; retire wait ids if versions were lost."""
+    # The version to which it was being rewound may be lost.
+    state = replace(state, run=replace(state.run, rewind_to=0))
     if not report.lost_numbers:
         notes = dict.fromkeys(report.damaged_waits, _UNREADABLE_NOTE)
         return with_new_wait_ids(state, notes, retirer.new_ulid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.attachments import attachments_of
+from continuations.core.attachments import attachments_of_run
 from continuations.ledger.file_keys import key_of
 from continuations.ledger.run_files import decode_own
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 
 def referenced(state: RunState) -> list[tuple[str, Attachment]]:
-    """Return the attachments that the messages of a run refer to, with their keys."""
+    """Return the attachments that a run refers to, with their keys."""
     run = state.run
     by_key = {
         key_of(run.id, run.run_nonce, attachment): attachment
-        for log in state.logs.values()
-        for attachment in attachments_of(log.messages)
+        for attachment in attachments_of_run(state)
     }
     return sorted(by_key.items())
 

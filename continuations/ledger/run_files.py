@@ -32,7 +32,7 @@ class RunFiles:
         self._nonce = run_nonce
         # Sizes by digest; `None` before the first listing.
         self._sizes: dict[str, int] | None = None
-        self._data: dict[str, bytes] = {}
+        self.data: dict[str, bytes] = {}
 
     @classmethod
     def of(cls, objects: Objects, run: RunRow) -> RunFiles:
@@ -62,7 +62,7 @@ class RunFiles:
             for digest in new:
                 sizes.pop(digest, None)
             raise
-        self._data.update({digest: each.data for digest, each in new.items()})
+        self.data.update({digest: each.data for digest, each in new.items()})
 
     async def read(self, attachments: Iterable[Attachment]) -> dict[str, bytes]:
         """Return the bytes of attachments by digest; each is read once.
@@ -73,12 +73,12 @@ class RunFiles:
             StoreError: The store failed.
         """
         wanted = {each.digest: each for each in attachments}
-        missing = [each for key, each in wanted.items() if key not in self._data]
+        missing = [each for key, each in wanted.items() if key not in self.data]
         keys = [file_keys.key_of(self._run_id, self._nonce, each) for each in missing]
         bodies = await self._objects.read_many(keys) if keys else []
         for key, attachment, body in zip(keys, missing, bodies, strict=True):
-            self._data[attachment.digest] = decode_own(key, body, attachment).data
-        return {digest: self._data[digest] for digest in wanted}
+            self.data[attachment.digest] = decode_own(key, body, attachment).data
+        return {digest: self.data[digest] for digest in wanted}
 
     async def stored(self, digest: str) -> StoredFile | None:
         """Return an attachment by its digest, or `None` if the run does not have it."""

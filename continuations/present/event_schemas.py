@@ -42,6 +42,7 @@ _DECISION_KIND: Json = {"enum": [*sorted(DECISION_KINDS), None]}
 # The name of each type, what it says, and its own fields.
 _TYPES: tuple[tuple[str, str, Json], ...] = (
     ("RunRepaired", "A repair continued the run from an earlier state.", {}),
+    ("RunRewound", "The run goes on from an earlier version.", {"version": COUNT}),
     ("Attempt", "A worker took the claim.", {"worker": TEXT, "number": COUNT}),
     ("FrameStarted", "An agent began.", _FRAME),
     ("FrameEnded", "An agent ended.", {**_FRAME, "output": TEXT_OR_NULL}),

@@ -13,6 +13,7 @@ from continuations.wire.report import usage_json, utc_text
 
 if TYPE_CHECKING:
     from continuations.core.run_past import (
+        Rewound,
         RunDifference,
         RunVersion,
         WaitDifference,
@@ -47,6 +48,17 @@ def difference_json(found: RunDifference) -> dict[str, Any]:
         "calls": [_fields(each) for each in found.calls],
         "waits": [_wait(each) for each in found.waits],
         "states": [_fields(each) for each in found.states],
+    }
+
+
+def rewound_json(rewound: Rewound) -> dict[str, Any]:
+    """Return the result of a rewind as JSON values (`rewound`)."""
+    return {
+        "run_id": rewound.run_id,
+        "rewound_to": rewound.rewound_to,
+        "version": rewound.version,
+        "calls": [_fields(each) for each in rewound.calls],
+        "messages": [_fields(each) for each in rewound.messages],
     }
 
 

@@ -28,6 +28,14 @@ _FRAME: Json = {
 }
 _CALL_STATE: Json = {"enum": [*sorted(STATE_TYPES), None]}
 _ARGUMENTS: Json = {"type": ["object", "null"]}
+_BEGUN_CALL: Json = {
+    "call": TEXT,
+    "path": _FRAME["path"],
+    "tool": TEXT,
+    "version": described(COUNT, "The version that recorded the start."),
+    "arguments": _ARGUMENTS,
+}
+_TAKEN_MESSAGE: Json = {"number": COUNT, "text": TEXT, "by": TEXT_OR_NULL}
 _USAGE = object_form("The cost of all model replies of the run.", USAGE)
 
 
@@ -93,6 +101,26 @@ def _fork_definitions(decisions: Json) -> Json:
                     "description": "By the ids of frames: a text that is added, or a "
                     "list of messages that replaces the transcript.",
                 },
+            },
+        ),
+        "rewind_request": object_form(
+            "The version to go on from.",
+            {"version": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}},
+        ),
+        "rewound": object_form(
+            "A run goes on from an earlier version.",
+            {
+                "run_id": TEXT,
+                "rewound_to": described(COUNT, "The number of the earlier version."),
+                "version": described(COUNT, "The number of the new version."),
+                "calls": described(
+                    array(object_form("A call.", _BEGUN_CALL)),
+                    "The calls that were started since; they are not undone.",
+                ),
+                "messages": described(
+                    array(object_form("A message.", _TAKEN_MESSAGE)),
+                    "The messages that were read since; they are not read again.",
+                ),
             },
         ),
         "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),

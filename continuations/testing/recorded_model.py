@@ -15,6 +15,7 @@ from continuations.models.interface import (
     ModelReply,
     PendingReply,
 )
+from continuations.models.reply_parts import hand_on_words
 from continuations.testing.json_difference import Difference, first_difference
 from continuations.testing.recording_file import Exchange, RecordingFile, digest_of
 from continuations.testing.secret_removal import SecretRemover
@@ -40,6 +41,10 @@ class RecordedModel:
     A request is found by its digest, so a run that is resumed in another process gets
     the right reply. The digest covers all that is sent: model, messages, tools, output
     schema and settings. An equal request gets an equal reply, also while recording.
+
+    For a listener (`runner.stream`), a replay hands on each word of the recorded reply,
+    as a model that streams. While recording, the parts are those of the provider. They
+    are not stored: a secret may be divided between two of them.
 
     Secrets in requests and replies are replaced by `[removed]` before anything is
     written:
@@ -130,6 +135,7 @@ class RecordedModel:
     ) -> ModelReply | PendingReply | LostReply:
         given = self._cleaned_request(request)
         exchange = self._find(given)
+        is_replay = exchange is not None
         if exchange is None:
             if not self._record:
                 raise self._unknown_request(request, given)
@@ -142,17 +148,19 @@ class RecordedModel:
             answer = await ask(self._model)
             if isinstance(answer, PendingReply | LostReply):
                 return answer
-            reply = _reply_json(answer)
-            cleaned = self._secret_remover.clean(reply)
+            cleaned = self._secret_remover.clean(_reply_json(answer))
             exchange = self._add(request, Exchange.of(request.agent, given, cleaned))
         try:
-            return _reply_of(exchange.reply)
+            reply = _reply_of(exchange.reply)
         except (KeyError, TypeError, ValueError) as error:
             raise self._error(
                 request,
                 f"the reply of exchange {exchange.digest[:8]} cannot be read "
                 f"({type(error).__name__}). Delete the file and record it again",
             ) from None
+        if is_replay:
+            await hand_on_words(request, reply.message)
+        return reply
 
     def _add(self, request: ModelRequest, exchange: Exchange) -> Exchange:
         try:

@@ -12,6 +12,7 @@ from continuations.core.views import Frame
 from continuations.core.waits import Wait
 from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt, FormatError
+from continuations.value_class import replace
 from continuations.wire import envelope, report, stack_report
 from continuations.wire.fields import FieldReader
 from continuations.wire.formats import NEWEST_FORMAT
@@ -19,6 +20,8 @@ from continuations.wire.rows import delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.run import Failure, RunStatus
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
@@ -31,11 +34,17 @@ class Continuation:
     `Continuation.from_bytes` to load one; do not call the constructor.
     """
 
-    __slots__ = ("_run_state", "_version")
+    __slots__ = ("_files", "_run_state", "_version")
 
-    def __init__(self, state: RunState, version: int = 0) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        version: int = 0,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
         self._run_state = state
         self._version = version
+        self._files = files or {}
 
     def __repr__(self) -> str:
         """Return the run's id, version and status, without message contents."""
@@ -55,6 +64,11 @@ class Continuation:
     def run_state(self) -> RunState:
         """The rows of the run. The type is internal and may change in any release."""
         return self._run_state
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Attachments by digest; empty for a run in a store, which has them itself."""
+        return self._files
 
     @property
     def run_id(self) -> str:
@@ -115,7 +129,10 @@ class Continuation:
             "run": self.run_id,
             "version": self._version,
         }
-        return envelope.encode_object(header, delta_fields(diff(None, self._run_state)))
+        delta = diff(None, self._run_state)
+        if self._files:
+            delta = replace(delta, files=self._files)
+        return envelope.encode_object(header, delta_fields(delta))
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Continuation:
@@ -153,7 +170,7 @@ class Continuation:
             )
         state = rebuild_state(None, delta, name)
         state.read_messages()
-        return cls(check_state(state, name), version)
+        return cls(check_state(state, name), version, delta.files)
 
     def to_json(self) -> str:
         """Return the state as JSON text, for people and other programs.

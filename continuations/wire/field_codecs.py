@@ -289,6 +289,7 @@ DENIAL_COUNTS = Codec(
     lambda denials: [[each.tool, each.digest, each.count] for each in denials],
     lambda fields, name: tuple(fields.list_of(name, _read_denials)),
 )
+FILES = Codec(dict, late("file_parts", "read_files"))
 PARTS = Codec(late("file_parts", "write"), late("file_parts", "read"))
 HELD_REPLY = Codec(
     late("held_reply_fields", "write"), late("held_reply_fields", "read")

@@ -43,6 +43,7 @@ from continuations.wire.field_codecs import (
     DISPLAY,
     EVENT_ID,
     EVENT_IDS,
+    FILES,
     FLAG,
     GIVEN_GRANT,
     GRANTS,
@@ -227,7 +228,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),
-    "delta": (NewField(3, "states", STATES),),
+    "delta": (NewField(3, "states", STATES), NewField(3, "files", FILES)),
     "call": (
         NewField(3, "patch", JSON_OBJECT_TEXT),
         NewField(3, "stage", NUMBER),

@@ -58,7 +58,7 @@ def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
         waits=[wait_fields(row) for row in delta.waits],
         logs={key: _log_fields(log) for key, log in delta.logs.items()},
         gone=sorted(delta.removed_ids),
-        **(fields_of("delta", delta) if delta.states else {}),
+        **(fields_of("delta", delta) if delta.states or delta.files else {}),
     )
 
 

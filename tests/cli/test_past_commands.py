@@ -119,3 +119,20 @@ def test_wrong_options_of_fork_are_refused(cli: CommandLine, runner: Runner) -> 
     unknown = cli("fork", "j1", "--version", "2", "--message", "f9=Hello")
     assert 5 == unknown.exit_code
     assert "which is no frame" in unknown.err
+
+
+def test_rewind_lists_what_is_not_undone(cli: CommandLine, runner: Runner) -> None:
+    runner.start("go", run_id="j1")
+    runner.send("j1", "hurry", by="ann")
+
+    made = cli("rewind", "j1", "--version", "1")
+    again = cli("rewind", "j1", "--version", "1", "--json")
+
+    assert 0 == made.exit_code, made.err
+    assert "it goes on from version 1" in made.lines[0]
+    form = json.loads(again.out)
+    assert_matches_schema("rewound", form)
+    assert ("j1", 1) == (form["run_id"], form["rewound_to"])
+    assert () == runner.look("j1").waits
+    finished = cli("rewind", "j9", "--version", "1")
+    assert 5 == finished.exit_code

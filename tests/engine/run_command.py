@@ -237,6 +237,8 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             return {"status": state.status}
         case "fork", [run_id, version, new_id]:
             return {"run": make_runner().fork(run_id, int(version), run_id=new_id)}
+        case "rewind", [run_id, version]:
+            return {"version": make_runner().rewind(run_id, int(version)).version}
         case "publish", [name, key, number, own_id]:
             published = make_runner().publish(name, int(number), key=key, id=own_id)
             return {"id": published.id, "run_ids": list(published.run_ids)}

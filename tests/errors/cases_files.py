@@ -83,6 +83,30 @@ FILES = Area(
             names=("input[0]",),
         ),
         Case(
+            "continuation-lacks-attachment",
+            Corrupt,
+            "resume(data, talker())",
+            'assert looker.resume("jane-1").output == "done"',
+            setup=f"""
+                {_PHOTO}
+                looker = Runner(talker(), store=store)
+                paused = looker.start([TASK, photo], run_id="jane-1", work=False)
+                data = paused.continuation.to_bytes()
+            """,
+        ),
+        Case(
+            "adopt-without-attachment",
+            InvalidInput,
+            "runner.adopt(data)",
+            'assert looker.adopt(data, run_id="jane-2").run_id == "jane-2"',
+            setup=f"""
+                {_PHOTO}
+                looker = Runner(talker(), store=folder)
+                paused = looker.start([TASK, photo], run_id="jane-1", work=False)
+                data = paused.continuation.to_bytes()
+            """,
+        ),
+        Case(
             "attachment-missing",
             Corrupt,
             'looker.resume("jane-1")',

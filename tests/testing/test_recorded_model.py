@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from continuations import Agent, Finished, InvalidInput, ModelError, run
+from continuations import Agent, Finished, InvalidInput, ModelError, Runner, run
+from continuations.events import TextDelta
 from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, RecordedModel
@@ -61,6 +62,23 @@ def test_recorded_run_is_replayed_without_the_provider(tmp_path: Path) -> None:
     assert "Paid." == work(replay)
     assert "Paid." == work(RecordedModel(path))
     assert 2 == len(provider.requests)
+
+
+def test_replay_streams_the_words_of_a_recorded_reply(tmp_path: Path) -> None:
+    """While recording, the parts are those of the provider."""
+    path = tmp_path / "pay.json"
+
+    def words(model: Model) -> list[str]:
+        runner = Runner(Agent("clerk", model=model), store="memory:")
+        events = [*runner.stream("Pay Jane", run_id="r1")]
+        return [each.text for each in events if isinstance(each, TextDelta)]
+
+    provider = ScriptedModel(["Jane is paid."])
+    assert ["Jane ", "is ", "paid."] == words(
+        RecordedModel(path, provider, record=True)
+    )
+    assert ["Jane ", "is ", "paid."] == words(RecordedModel(path))
+    assert 1 == len(provider.requests)
 
 
 def test_nested_agents_share_a_recording(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
+from continuations.serve.console.following import live_shell, stream_address
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages.row_states import RowStates
@@ -67,11 +68,15 @@ async def show(page: Page) -> Response:
         version=window.last_number,
         newest=window.newest_number,
         now=now,
+        first_version=window.first_number,
         decided=decided,
         votes=votes,
     )
+    follow = "" if version is not None else stream_address(page, window)
     return page.render(
         "run.html",
+        shell=live_shell(page, follow),
+        follow=follow,
         here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
         run=run,
         acts=await _acts(page, run),

@@ -45,6 +45,16 @@ def past_paths() -> Json:
                 body=request_body("application/json", "fork_request"),
             )
         },
+        "/runs/{run_id}/rewind": {
+            "post": operation(
+                "rewind",
+                "Let a live run go on from an earlier version",
+                {"200": json_response("rewound", "The run is rewound.")},
+                *(400, 404, 409, 410, 415, 503),
+                parameters=(RUN_ID_PARAMETER,),
+                body=request_body("application/json", "rewind_request"),
+            )
+        },
         "/runs/{run_id}/versions": {
             "get": operation(
                 "listVersions",

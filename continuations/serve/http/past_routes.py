@@ -73,10 +73,14 @@ async def fork(context: RequestContext) -> Response:
     posted = _posted_decisions(fields, context.identity)
     if posted and not await context.may("decide", source):
         raise problems.forbidden("decide")
+    new_id = decision_bodies.optional_text(fields, "run_id")
+    # The right to fork one run gives none to write under the id of another.
+    if new_id is not None and not await context.may("fork", new_id):
+        raise problems.forbidden("fork")
     run_id = await context.runner.fork(
         source,
         fields.get("version"),
-        run_id=decision_bodies.optional_text(fields, "run_id"),
+        run_id=new_id,
         decisions={key: each.verdict for key, each in posted.items()},
         results=fields.get("results"),
         messages=fields.get("messages"),
@@ -84,6 +88,19 @@ async def fork(context: RequestContext) -> Response:
         door=HTTP,
     )
     return json_response({"run_id": run_id})
+
+
+async def rewind(context: RequestContext) -> Response:
+    """Let a run go on from an earlier version; nothing runs before it is resumed."""
+    from continuations.present.past_forms import rewound_json  # noqa: PLC0415 - rarely used
+
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"version"}))
+    run_id, version = context.path_params["run_id"], fields.get("version")
+    if type(version) is not int:
+        raise problems.malformed('The body needs "version", the number of a version.')
+    rewound = await context.runner.rewind(run_id, version)
+    return json_response(rewound_json(rewound))
 
 
 def _posted_decisions(

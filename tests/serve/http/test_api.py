@@ -47,6 +47,7 @@ PROTECTED_ROUTES = [
     ("GET", "/runs/jane-1/versions/1"),
     ("GET", "/runs/jane-1/diff"),
     ("POST", "/runs/jane-1/fork"),
+    ("POST", "/runs/jane-1/rewind"),
     ("POST", "/runs/jane-1/grants/x/revoke"),
     ("GET", "/drift"),
     ("POST", "/decisions"),

@@ -76,6 +76,7 @@ EXCLUDED_CHECKS = {
     "/threads/{agent}/{key}/close": ["positive_data_acceptance"],
     # Nor the waits, calls and frames of a version.
     "/runs/{run_id}/fork": ["positive_data_acceptance"],
+    "/runs/{run_id}/rewind": ["positive_data_acceptance"],
     "/waits": ["negative_data_rejection", "positive_data_acceptance"],
     # Nor that each decision of a list is for another wait.
     "/decisions": ["positive_data_acceptance"],
@@ -95,6 +96,7 @@ REQUEST_BODIES = {
     "/threads/{agent}/{key}/close": EMPTY_BODY,
     "/runs/{run_id}/cancel": EMPTY_BODY,
     "/runs/{run_id}/fork": EMPTY_BODY,
+    "/runs/{run_id}/rewind": {"version": 1},
     "/decisions": {"decisions": [{"wait_id": "x", **APPROVE}]},
     "/runs/{run_id}/wake": EMPTY_BODY,
     "/runs/{run_id}/pause": EMPTY_BODY,
@@ -454,6 +456,9 @@ class _RaisingRunner(AsyncRunner):
     async def fork(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def rewind(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def grants(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -747,6 +752,24 @@ async def with_a_webhook(checker: ResponseChecker) -> None:
     assert 503 == checker.check("post", path, response)
 
 
+async def rewind_run(
+    checker: ResponseChecker, fixture: ApiFixture, names: dict[str, str]
+) -> None:
+    path, body = "/runs/{run_id}/rewind", {"version": 1}
+    assert 200 == await checker.request(fixture, "post", path, body, names=names)
+    for wrong in ({}, {"version": "1"}, {"version": 1, "x": 1}):
+        assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
+    assert 404 == await checker.request(fixture, "post", path, body, names=J)
+    assert 415 == await checker.request(fixture, "post", path, names=names)
+    api = fixture.api
+    busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
+    fixture.api = HttpApi(_RaisingRunner(busy), verify=verify_bearer)
+    assert 409 == await checker.request(fixture, "post", path, body, names=names)
+    fixture.api = HttpApi(_RaisingRunner(RunErased("erased")), verify=verify_bearer)
+    assert 410 == await checker.request(fixture, "post", path, body, names=names)
+    fixture.api = api
+
+
 async def fork_runs(
     checker: ResponseChecker, fixture: ApiFixture, wait: Wait, names: dict[str, str]
 ) -> None:
@@ -780,6 +803,7 @@ async def with_a_past(checker: ResponseChecker) -> None:
     assert 200 == await checker.request(fixture, "get", paths[0], names=names)
     assert 400 == await checker.request(fixture, "get", paths[2], names=names)
     await fork_runs(checker, fixture, wait, names)
+    await rewind_run(checker, fixture, names)
     down = AsyncRunner([], store=UnavailableStore())
     fixture.api = HttpApi(down, verify=verify_bearer)
     assert 503 == await checker.request(

@@ -50,6 +50,9 @@ def file_objects() -> dict[str, tuple[bytes, object]]:
     objects: dict[str, tuple[bytes, object]] = {
         "run_with_file": (continuation.to_bytes(), continuation)
     }
+    files = {each.digest: each.data for each in (REPORT, PHOTO, SOUND)}
+    carried = Continuation(run_with_file(), 0, files)
+    objects["continuation_with_files"] = (carried.to_bytes(), carried)
     for name, content in (("file", REPORT), ("file-image", PHOTO)):
         stored = StoredFile(
             run_id=RUN,

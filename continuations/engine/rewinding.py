@@ -1,0 +1,218 @@
+"""Rewind a live run: it goes on from an earlier version under its own id.
+
+A claim version that names the earlier version comes first. A process that takes the run
+over finishes the rewind. Effects are not undone, and messages are not read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from continuations.core.frames import MessageLog
+from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.core.run_past import Rewound, TakenMessage
+from continuations.core.state import RunState
+from continuations.engine.adoption import Relocation
+from continuations.engine.journal import StoreJournal
+from continuations.engine.later_versions import LaterCalls, read_later_calls
+from continuations.engine.publishing import Publisher
+from continuations.engine.readiness import is_runnable
+from continuations.engine.run_ending import RunEnder
+from continuations.engine.stack_binding import StackBinding
+from continuations.errors import InvalidInput
+from continuations.ledger import layout
+from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.claims import check_free
+from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass, replace
+from continuations.wire.records import decode_inbox_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.authoring.registry import AgentRegistry
+    from continuations.core.run import RunRow
+    from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.ledger.loaded_version import LoadedVersion
+    from continuations.ledger.objects import Objects
+
+
+@dataclass(frozen=True, slots=True)
+class Rewinder:
+    """Rewinds runs of a store to one of their versions."""
+
+    objects: Objects
+    agent_registry: AgentRegistry
+    ports: Ports
+    lease: float
+
+    async def rewind(self, run_id: str, version: int) -> Rewound:
+        """Let a run go on from an earlier version.
+
+        Raises `InvalidInput` if that is not possible, `RunBusy`, and what a resume
+        raises.
+        """
+        versions = Versions(self.objects, run_id)
+        loaded = await versions.load_newest()
+        loaded.state.read_messages()
+        target = await versions.load(version)
+        _check_can_rewind(loaded, target)
+        check_free(loaded.state.run, self.ports.clock.now())
+        return await self._rewind(loaded, target)
+
+    async def finish(self, loaded: LoadedVersion) -> Rewound:
+        """Finish the rewind that a worker began and did not finish."""
+        versions = Versions(self.objects, loaded.state.run.id)
+        return await self._rewind(
+            loaded, await versions.load(loaded.state.run.rewind_to)
+        )
+
+    async def _rewind(self, loaded: LoadedVersion, target: LoadedVersion) -> Rewound:
+        target.state.read_messages()
+        run = loaded.state.run
+        versions = Versions(self.objects, run.id)
+        journal = StoreJournal(
+            self.objects, versions, loaded, self.ports, lease=self.lease
+        )
+        numbers = (target.number, loaded.number)
+        later = await read_later_calls(self.objects, run.id, target.state, numbers)
+        claimed = replace(run, rewind_to=target.number)
+        await journal.commit(replace(loaded.state, run=claimed), progressed=False)
+        assert journal.loaded is not None  # noqa: S101 - it was just committed
+        before = journal.loaded.state
+        state = self._rewound_state(before, target.state, later)
+        gone = [wait for key, wait in before.waits.items() if key not in state.waits]
+        reason = f"The run was rewound to version {target.number}."
+        ender = RunEnder(self.objects, self.ports)
+        await ender.close_waits(before, gone, reason, door="operator")
+        if is_runnable(state):
+            await journal.make_release_marker()
+        publisher = Publisher(self.objects, self.ports)
+        await publisher.commit_and_publish(journal, before, state, Arrivals())
+        return Rewound(
+            run_id=run.id,
+            rewound_to=target.number,
+            version=journal.version_number,
+            calls=later.begun,
+            messages=await self._taken_messages(run, target.state.run),
+        )
+
+    def _rewound_state(
+        self, newest: RunState, target: RunState, later: LaterCalls
+    ) -> RunState:
+        """Return the rows of the earlier version with the newest row of the run."""
+        relocation = Relocation(
+            _without_run_waits(target),
+            StackBinding(self.agent_registry),
+            self.ports,
+            self.ports.clock.now(),
+            begun_later=later.begun_ids,
+            later_wait_ids=later.wait_ids | {""},
+            renews_waits=True,
+        )
+        run = _rewound_run(newest.run, target.run, later.tools)
+        state = relocation.move(run)
+        logs, next_id = _new_logs(newest, state)
+        # Only `unpause` ends a pause, and a pause that has ended does not come back.
+        pauses = {w.id: w for w in newest.waits.values() if w.subject == "run"}
+        return RunState.from_rows(
+            run=replace(state.run, next_id=next_id),
+            manifest=state.manifest,
+            frames=state.frames,
+            calls=state.calls,
+            waits={**state.waits, **pauses},
+            logs=logs,
+        )
+
+    async def _taken_messages(
+        self, newest: RunRow, target: RunRow
+    ) -> tuple[TakenMessage, ...]:
+        """Return the messages that the run has read since the earlier version."""
+        numbers = range(target.last_inbox_number + 1, newest.last_inbox_number + 1)
+        keys = [
+            layout.numbered_key(layout.MESSAGE, newest.id, number) for number in numbers
+        ]
+        bodies = await asyncio.gather(*map(self.objects.read, keys))
+        messages = [
+            decode_inbox_message(body, key, newest.id)
+            for key, body in zip(keys, bodies, strict=True)
+        ]
+        return tuple(
+            TakenMessage(number=each.number, text=each.message.content, by=each.by)
+            for each in messages
+        )
+
+
+def _check_can_rewind(newest: LoadedVersion, target: LoadedVersion) -> None:
+    run, number = newest.state.run, target.number
+    why = ""
+    if run.status in ENDED_STATUSES:
+        why = f"it is {run.status}. Fork it: runner.fork({run.id!r}, {number})"
+    elif number == newest.number:
+        why = f"version {number} is its newest one. Pass an earlier version"
+    elif run.rests and not target.state.run.rests:
+        why = (
+            f"the thread rests, and in version {number} it was replying to a message "
+            "that has its reply. Pass a version in which the thread rests"
+        )
+    if why:
+        msg = f"run {run.id} was not rewound: {why}."
+        raise InvalidInput(msg, run_id=run.id)
+
+
+def _without_run_waits(state: RunState) -> RunState:
+    waits: Mapping[str, Wait] = {
+        key: wait for key, wait in state.waits.items() if wait.subject != "run"
+    }
+    return RunState.from_rows(
+        run=state.run,
+        manifest=state.manifest,
+        frames=state.frames,
+        calls=state.calls,
+        waits=waits,
+        logs=state.logs,
+    )
+
+
+def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
+    """Return the newest row of a run, for the state of an earlier version.
+
+    Ids, inbox and usage never go back. Grants that were given since then end.
+    """
+    known = {grant.id for grant in target.grants}
+    run = replace(
+        newest,
+        rewind_to=0,
+        grants=tuple(grant for grant in newest.grants if grant.id in known),
+        doubtful_tools=tuple(sorted({*newest.doubtful_tools, *tools})),
+    )
+    if run.thread_key is None or not target.rests:
+        return run
+    if not newest.rests:
+        # The turn that was cut off has no other reply.
+        reason = "The thread was rewound while it replied. Send the message again."
+        failure = Failure(code="stopped", message=reason)
+        run = replace(run, output=None, failure=failure)
+    return replace(run, answered=run.last_inbox_number, stopping=None, reads_next=0)
+
+
+def _new_logs(newest: RunState, state: RunState) -> tuple[dict[str, MessageLog], int]:
+    """Return the logs of a state under new ids, and the next id of the run.
+
+    A delta keeps the messages that the newest version has too.
+    """
+    logs: dict[str, MessageLog] = {}
+    next_id = state.run.next_id
+    for frame_id, log in state.logs.items():
+        current = newest.logs.get(frame_id)
+        known = () if current is None else current.messages
+        messages = list(log.messages)
+        for place, (new, old) in enumerate(zip(messages, known, strict=False)):
+            if new != old:
+                break
+            messages[place] = old
+        logs[frame_id] = MessageLog(next_id, tuple(messages))
+        next_id += 1
+    return logs, next_id

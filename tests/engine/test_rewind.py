@@ -1,0 +1,353 @@
+"""`rewind` goes on from an earlier version of a run, and repeats nothing unasked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    AlreadyDecided,
+    Answer,
+    Approve,
+    AsyncRunner,
+    Cancelled,
+    Deny,
+    Failed,
+    Finished,
+    Grant,
+    InvalidInput,
+    Replied,
+    RunBusy,
+    Runner,
+    RunNotFound,
+    Suspended,
+)
+from continuations.events import RunRewound
+from continuations.models.scripted import ScriptedModel
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.crash_points import every_crash
+from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, three_deep, version_with
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations_storage import Store
+    from tests.run_environment import RunEnvironment
+
+# Mail, then a payment, then a question: the run is alive at the end.
+TURNS = [
+    [call("read", what="file")],
+    [call("pay", what="rent")],
+    [call("mail", what="second")],
+    [call("choose", what="colour")],
+    "clerk done",
+]
+ASKING = {**SCRIPT, "C": TURNS}
+DONE = ["choose colour", "mail second", "pay rent", "read file"]
+
+
+def make_runner(script: Any = ASKING, **options: Any) -> Runner:
+    """Return a runner of three levels of agents."""
+    options.setdefault("store", MemoryStore())
+    return Runner(three_deep(script), **options)
+
+
+def asking_run(script: Any = ASKING, **options: Any) -> Runner:
+    """Return a runner of a run that paid, sent mail, and asks a question."""
+    runner = make_runner(script, **options)
+    runner.start("go", run_id=RUN_ID)
+    runner.decide(only_wait(runner).id, Approve(by="kim"))
+    assert isinstance(runner.resume(RUN_ID), Suspended)
+    return runner
+
+
+def test_what_was_approved_or_started_since_is_asked_about(
+    environment: RunEnvironment,
+) -> None:
+    """The payment and the mail happened; neither happens again unasked."""
+    runner = asking_run()
+    version = version_with(runner, "pay", "waiting")
+    before = runner.look(RUN_ID)
+    (old,) = runner.look(RUN_ID, version=version).waits
+
+    rewound = runner.rewind(RUN_ID, version)
+
+    assert (RUN_ID, version) == (rewound.run_id, rewound.rewound_to)
+    assert runner.look(RUN_ID).version == rewound.version
+    assert ["pay", "mail", "choose"] == [each.tool for each in rewound.calls]
+    assert ("boss", "office", "clerk", "pay") == rewound.calls[0].path
+    assert () == rewound.messages
+    # The wait is back under a new id, and the question is over
+    wait = only_wait(runner)
+    assert ("pay", "approval") == (wait.tool, wait.kind)
+    assert old.id != wait.id
+    assert wait.note is not None
+    assert [wait.id] == [each.id for each in runner.waiting()]
+    with pytest.raises(Cancelled):
+        runner.decide(before.waits[0].id, Answer("red"))
+    with pytest.raises(AlreadyDecided):
+        runner.decide(old.id, Deny())
+    # Nothing runs until a person decides; then the mail is asked about
+    assert isinstance(runner.resume(RUN_ID), Suspended)
+    assert DONE == sorted(environment.effect_names())
+    runner.decide(wait.id, Deny(by="lee"))
+    outcome = runner.resume(RUN_ID)
+    assert isinstance(outcome, Suspended)
+    assert ["mail"] == [each.tool for each in outcome.waits]
+    assert DONE == sorted(environment.effect_names())
+    # Ids and usage never went back
+    after = runner.look(RUN_ID).run_state
+    assert after.run.next_id > before.run_state.run.next_id
+    assert after.run.usage.requests > before.usage.requests
+    assert {log.id for log in after.logs.values()}.isdisjoint(
+        {log.id for log in before.run_state.logs.values()}
+    )
+
+
+def test_event_tells_of_the_rewind_and_describes_the_run_anew() -> None:
+    runner = asking_run()
+    version = version_with(runner, "pay", "waiting")
+
+    rewound = runner.rewind(RUN_ID, version)
+
+    versions = list(runner.history(RUN_ID))
+    (event,) = [
+        each for one in versions for each in one.events if isinstance(each, RunRewound)
+    ]
+    assert version == event.version
+    assert event is versions[-1].events[0]
+    assert rewound.version == versions[-1].number
+    assert f"run: rewound to version {version}; what follows describes it" in (
+        versions[-1].words
+    )
+
+
+def test_grants_since_end_and_earlier_ones_stay() -> None:
+    turns = [[call("pay", what="a")], [call("wire", what="b")], "clerk done"]
+    runner = make_runner({**SCRIPT, "C": turns})
+    runner.start("go", run_id=RUN_ID, by="jane")
+    runner.decide(only_wait(runner).id, Approve(by="kim", remember=Grant("pay")))
+    version = version_with(runner, "pay", "waiting")
+    assert isinstance(runner.resume(RUN_ID), Suspended)
+    assert 1 == len(runner.grants(RUN_ID))
+
+    runner.rewind(RUN_ID, version)
+
+    assert () == tuple(runner.grants(RUN_ID))
+    # A resume takes the old decision in no more
+    assert isinstance(runner.resume(RUN_ID), Suspended)
+    assert () == tuple(runner.grants(RUN_ID))
+
+
+def test_started_call_is_unknown_and_keeps_its_key(environment: RunEnvironment) -> None:
+    runner = asking_run()
+    version = version_with(runner, "mail", "started")
+
+    runner.rewind(RUN_ID, version)
+
+    wait = only_wait(runner)
+    assert ("unknown", "mail") == (wait.kind, wait.tool)
+    runner.decide(wait.id, Approve(by="kim"))
+    outcome = runner.resume(RUN_ID)
+    assert isinstance(outcome, Suspended)
+    keys = [each["key"] for each in environment.effects() if each["tool"] == "mail"]
+    assert 2 == len(keys)
+    assert 1 == len(set(keys))
+    # The tool of the question was used since then too
+    assert [("approval", "choose")] == [(w.kind, w.tool) for w in outcome.waits]
+
+
+def test_messages_since_are_returned_and_not_read_again() -> None:
+    model = ScriptedModel(lambda request: f"reply {len(request.messages)}")
+    runner = Runner(Agent("support", model=model), store=MemoryStore())
+    thread = runner.thread("support", key="k")
+    first = thread.send("one")
+    assert isinstance(first, Replied)
+    version = runner.look(first.run_id).version
+    thread.send("two", by="ann")
+
+    rewound = runner.rewind(first.run_id, version)
+
+    (message,) = rewound.messages
+    assert (2, "two", "ann") == (message.number, message.text, message.by)
+    assert "resting" == runner.look(first.run_id).status
+    reply = thread.send("three")
+    assert isinstance(reply, Replied)
+    texts = [m["content"] for m in reply.continuation.root.messages]
+    assert ["one", "three"] == [t for t in texts if not t.startswith("reply")]
+
+
+def test_message_that_is_cut_off_has_a_failed_reply() -> None:
+    """The sender of a message whose turn is rewound is not left without a reply."""
+    script = {**SCRIPT, "hi": ["hello", [call("office", input="O")], "done"]}
+    runner = make_runner(script)
+    thread = runner.thread("boss", key="k")
+    first = thread.send("hi")
+    version = runner.look(first.run_id).version
+    assert isinstance(thread.send("pay", id="m-2"), Suspended)
+
+    runner.rewind(first.run_id, version)
+
+    reply = thread.send("pay", id="m-2")
+    assert isinstance(reply, Failed)
+    assert "stopped" == reply.error.code
+    assert "resting" == runner.look(first.run_id).status
+
+
+def test_thread_that_rests_is_not_rewound_into_a_turn_with_a_reply() -> None:
+    script = {"hi": ["hello", "again"]}
+    runner = make_runner(script)
+    thread = runner.thread("boss", key="k")
+    first = thread.send("hi")
+    running = next(
+        v.number for v in runner.history(first.run_id) if v.status == "running"
+    )
+
+    with pytest.raises(InvalidInput, match="in which the thread rests"):
+        runner.rewind(first.run_id, running)
+
+
+def test_pause_stays_and_an_ended_pause_does_not_come_back() -> None:
+    runner = asking_run()
+    version = version_with(runner, "pay", "waiting")
+    runner.pause(RUN_ID, reason="audit")
+    runner.resume(RUN_ID)
+
+    runner.rewind(RUN_ID, version)
+
+    outcome = runner.resume(RUN_ID)
+    assert isinstance(outcome, Suspended)
+    assert ("audit",) == outcome.reasons
+    paused = runner.look(RUN_ID).version
+    runner.unpause(RUN_ID)
+    runner.resume(RUN_ID)
+    runner.rewind(RUN_ID, paused)
+    outcome = runner.resume(RUN_ID)
+    assert isinstance(outcome, Suspended)
+    assert () == outcome.reasons
+
+
+def test_run_can_be_rewound_twice_and_forward_again() -> None:
+    runner = asking_run()
+    version = version_with(runner, "pay", "waiting")
+    asking = runner.look(RUN_ID).version
+
+    runner.rewind(RUN_ID, version)
+    again = runner.rewind(RUN_ID, version)
+    assert ["pay", "mail", "choose"] == [each.tool for each in again.calls]
+    runner.rewind(RUN_ID, asking)
+
+    wait = only_wait(runner)
+    assert ("question", "choose") == (wait.kind, wait.tool)
+    runner.decide(wait.id, Answer("red"))
+    assert isinstance(runner.resume(RUN_ID), Finished)
+
+
+def test_wrong_rewinds_write_nothing() -> None:
+    runner = asking_run()
+    newest = runner.look(RUN_ID).version
+    with pytest.raises(InvalidInput, match="is its newest one"):
+        runner.rewind(RUN_ID, newest)
+    with pytest.raises(RunNotFound):
+        runner.rewind(RUN_ID, 99)
+    with pytest.raises(InvalidInput, match="must be an integer"):
+        runner.rewind(RUN_ID, "2")  # type: ignore[arg-type]
+    assert newest == runner.look(RUN_ID).version
+    runner.cancel(RUN_ID)
+    with pytest.raises(InvalidInput, match="Fork it"):
+        runner.rewind(RUN_ID, 2)
+    assert isinstance(runner.resume(RUN_ID), Failed)
+
+
+def test_live_claim_is_busy() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    runner = asking_run(store=store, clock=clock)
+    version = version_with(runner, "pay", "waiting")
+    for point in every_crash("after", more_than=3):
+        with point.process(store) as dying:
+            make_runner(store=dying, clock=clock).rewind(RUN_ID, version)
+        if runner.look(RUN_ID).run_state.run.rewind_to:
+            break
+    assert version == runner.look(RUN_ID).run_state.run.rewind_to
+    with pytest.raises(RunBusy):
+        runner.rewind(RUN_ID, version)
+    with pytest.raises(RunBusy):
+        runner.resume(RUN_ID)
+
+
+@pytest.mark.parametrize("who", ["resume", "sweep", "rewind"])
+def test_crash_at_each_operation_is_finished_by_whoever_takes_over(
+    environment: RunEnvironment, who: str
+) -> None:
+    """The run is rewound or it is not; nothing repeats, and nothing is left behind."""
+    for point in every_crash("before", "after", more_than=12, step=2):
+        (environment.folder / "effects").unlink(missing_ok=True)
+        clock = ManualClock()
+        store: Store = MemoryStore(clock.now)
+        runner = asking_run(store=store, clock=clock)
+        version = version_with(runner, "pay", "waiting")
+        with point.process(store) as dying:
+            make_runner(store=dying, clock=clock).rewind(RUN_ID, version)
+        clock.seconds += 120
+        if who == "rewind":
+            runner.rewind(RUN_ID, version)
+        elif who == "sweep":
+            assert {} == runner.sweep().errors
+        outcome = runner.resume(RUN_ID)
+        assert isinstance(outcome, Suspended)
+        assert 0 == runner.look(RUN_ID).run_state.run.rewind_to
+        assert DONE == sorted(environment.effect_names())
+        for _ in range(9):
+            (wait,) = outcome.waits
+            assert [wait.id] == [each.id for each in runner.waiting()]
+            is_question = wait.kind == "question"
+            runner.decide(wait.id, Answer("red") if is_question else Deny())
+            outcome = runner.resume(RUN_ID)
+            if not isinstance(outcome, Suspended):
+                break
+        assert isinstance(outcome, Finished)
+        for _ in range(2):
+            clock.seconds += 120
+            assert {} == runner.sweep().errors
+        assert [] == asyncio.run(store.keys("markers/"))
+        assert [] == asyncio.run(store.keys("waits/"))
+        assert DONE == sorted(environment.effect_names())
+
+
+def test_rewinds_and_resumes_in_fresh_interpreters_repeat_nothing(
+    environment: RunEnvironment,
+) -> None:
+    settings = {"app": "tests.engine.past_agents:agents", "script": ASKING}
+    environment.run("start", RUN_ID, "go", **settings)
+    runner = Runner([], store=environment.store)
+    version = version_with(runner, "pay", "waiting")
+    runner.decide(only_wait(runner).id, Approve(by="kim"))
+    environment.run("resume", RUN_ID, **settings)
+    assert DONE == sorted(environment.effect_names())
+    for _ in range(3):
+        environment.run("rewind", RUN_ID, str(version), **settings)
+        environment.run("resume", RUN_ID, **settings)
+        assert DONE == sorted(environment.effect_names())
+        wait = only_wait(runner)
+        assert ("boss", "office", "clerk", "pay") == wait.path
+        runner.decide(wait.id, Deny(by="lee"))
+        found = environment.run("resume", RUN_ID, **settings)
+        assert ["mail"] == [each["tool"] for each in found["waits"]]
+        assert DONE == sorted(environment.effect_names())
+
+
+def test_async_runner_and_a_process_without_agents_rewind_too() -> None:
+    runner = asking_run()
+    version = version_with(runner, "pay", "waiting")
+
+    rewound = asyncio.run(AsyncRunner([], store=runner.store).rewind(RUN_ID, version))
+
+    assert version == rewound.rewound_to
+    runner.decide(only_wait(runner).id, Deny())
+    outcome = runner.resume(RUN_ID)
+    assert isinstance(outcome, Suspended)
+    assert ["mail"] == [wait.tool for wait in outcome.waits]
