@@ -105,6 +105,7 @@ PAGES = {
     "hostile": "/runs/hostile?call=c2",
     "hostile-messages": "/runs/hostile/messages",
     "deep": "/runs/deep",
+    "fork": f"/runs/{RUN}/fork?version=8",
     "threads": "/threads",
     "grants": "/grants",
 }

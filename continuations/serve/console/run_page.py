@@ -38,10 +38,12 @@ class RunActs:
 
     Attributes:
         message: Whether to send messages.
+        fork: Whether to fork the run.
         buttons: Paths and words of the buttons that need no second page.
     """
 
     message: bool
+    fork: bool
     buttons: tuple[tuple[str, str], ...]
 
 
@@ -126,7 +128,8 @@ async def _acts(page: Page, run: RunView) -> RunActs:
                 ("unpause", "End the pause") if run.is_paused else ("pause", "Pause")
             )
             buttons.append(pause)
-    return RunActs(message=message, buttons=tuple(buttons))
+    fork = await page.can("fork", run.run_id)
+    return RunActs(message=message, fork=fork, buttons=tuple(buttons))
 
 
 def number_of(text: str | None, name: str) -> int | None:
