@@ -193,7 +193,11 @@ class Relocation:
         state = RunState.from_rows(
             run=state.run,
             manifest=state.manifest,
-            frames=state.frames,
+            # A person who accepted an input did not accept that it is read again.
+            frames={
+                row.id: replace(row, accepted_input="") if row.accepted_input else row
+                for row in state.frames.values()
+            },
             calls=calls,
             waits=waits,
             logs=state.logs,
