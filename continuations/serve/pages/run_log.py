@@ -196,9 +196,6 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
         case run_stream.RunRewound():
             text = f"The run was rewound: it goes on from version {event.version}."
             return _Said("warn", "dg", text)
-        case run_stream.RunRewound():
-            text = f"The run was rewound: it goes on from version {event.version}."
-            return _Said("warn", "od", text)
         case run_stream.Attempt():
             number, attempt = numbers[event.worker], event.number
             again = f", attempt {attempt}" if attempt > 1 else ""
