@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
+.PHONY: demo demo-web pictures demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
 
 # The package with its command line: enough for the demonstration.
 .venv/package: pyproject.toml
@@ -43,6 +43,14 @@ AIMOCK := install --prefix .venv/aimock --no-audit --no-fund --silent @copilotki
 
 demo: .venv/package
 	$(BIN)/python examples/three_deep.py
+
+# The console in a browser, with runs that wait; the worker is in the same process.
+demo-web: .venv/installed
+	$(BIN)/python examples/web_demo/app.py
+
+# The pictures of the console in the README, made in Chromium.
+pictures: .venv/installed
+	$(BIN)/python -m tests.browser.pictures docs/images
 
 # The same agents on a local S3, with the handler of AWS Lambda.
 demo-s3: .venv/installed
@@ -154,4 +162,4 @@ torture: .venv/installed
 	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps' $(SAMPLED_TESTS)
 
 clean:
-	rm -rf .venv .demo .runs site
+	rm -rf .venv .demo .demo-web .runs site

@@ -193,7 +193,11 @@ class Relocation:
         state = RunState.from_rows(
             run=state.run,
             manifest=state.manifest,
-            frames=state.frames,
+            # A person who accepted an input did not accept that it is read again.
+            frames={
+                row.id: replace(row, accepted_input="") if row.accepted_input else row
+                for row in state.frames.values()
+            },
             calls=calls,
             waits=waits,
             logs=state.logs,
@@ -272,7 +276,8 @@ class Relocation:
         digest = frame_digest(
             run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=wait.frame_id
         )
-        moved = replace(wait, id=wait_id, run_id=state.run.id, digest=digest)
+        renewed = self._renewed(wait)
+        moved = replace(renewed, id=wait_id, run_id=state.run.id, digest=digest)
         if not wait.rules.judges_text:
             return moved
         from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed

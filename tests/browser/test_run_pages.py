@@ -105,6 +105,7 @@ PAGES = {
     "hostile": "/runs/hostile?call=c2",
     "hostile-messages": "/runs/hostile/messages",
     "deep": "/runs/deep",
+    "fork": f"/runs/{RUN}/fork?version=8",
     "threads": "/threads",
     "grants": "/grants",
 }
@@ -210,6 +211,46 @@ def test_run_is_paused_and_cancelled_by_keyboard_alone(browser: Any) -> None:
         tab.keyboard.press("Enter")
         tab.wait_for_selector(".runhead:has-text('Cancelled')")
     assert "cancelled" == run.runner.look(RUN).status
+
+
+def test_open_page_follows_its_run_and_spares_the_focus(browser: Any) -> None:
+    """Another process votes and decides; the page changes without a reload."""
+    run = InvoiceRun()
+    run.suspend()
+    with served(run) as url, chromium.open_tab(browser) as tab:
+        tab.goto(f"{url}/runs/{RUN}")
+        tab.evaluate("window.sameDocument = true")
+        tab.wait_for_selector(".live")
+        tab.focus(".tree a")
+
+        run.runner.cancel(RUN, by="kim", reason="wrong month")
+
+        tab.wait_for_selector(".runhead:has-text('Cancelled')")
+        tab.wait_for_selector(".log:has-text('wrong month')")
+        assert tab.locator(".tree:has-text('asks')").count()  # it has the focus
+        tab.evaluate("document.activeElement.blur()")
+        tab.wait_for_selector(".tree:not(:has-text('asks'))")
+        assert tab.evaluate("window.sameDocument")
+
+
+def test_open_chat_shows_each_text_once(browser: Any) -> None:
+    run = InvoiceRun()
+    replies = ScriptedModel(["First reply", "Second reply"])
+    runner = Runner(Agent("support", model=replies), store=run.store, clock=run.clock)
+    thread = runner.thread("support", key="customer 42")
+    thread.send("First question", by="customer-42")
+    with served(run) as url, chromium.open_tab(browser) as tab:
+        tab.goto(f"{url}/threads")
+        tab.click("text=customer 42")
+        tab.fill("#text", "not sent yet")
+
+        thread.send("Second question", by="customer-42")
+
+        tab.wait_for_selector("text=Second reply")
+        lines = tab.locator("#chat .value").all_inner_texts()
+        expected = ["First question", "First reply", "Second question", "Second reply"]
+        assert expected == lines
+        assert "not sent yet" == tab.input_value("#text")
 
 
 def _tab_to(tab: Any, words: str) -> None:

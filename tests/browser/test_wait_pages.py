@@ -229,6 +229,33 @@ if chromium.is_installed():
             assert "Denied" in text
             assert [] == chromium.violations(other)
 
+    def test_reader_of_an_open_page_is_told_who_was_first(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        """The bar appears without a reload, and the buttons become inactive."""
+        wait = scenes.open("campaign", "live")
+        tab.goto(scenes.url(wait))
+        tab.get_by_label("Reason: tell the agent why").fill("I am typing")
+        scenes.decider.decide(wait.id, Deny(by="lee", reason="wrong week"))
+
+        tab.get_by_text("lee decided first: Denied.").wait_for()
+
+        assert "Reason: wrong week" in tab.locator("#wait-state").inner_text()
+        buttons = tab.locator("#decide button")
+        disabled = "all => all.map(e => e.disabled)"
+        assert {True} == set(buttons.evaluate_all(disabled))
+        assert "I am typing" == tab.get_by_label("Reason: tell").input_value()
+        assert [] == chromium.violations(tab)
+
+    def test_keys_move_the_focus_to_the_forms(scenes: WaitScenes, tab: Any) -> None:
+        tab.goto(scenes.url(scenes.open("refund", "keys")))
+
+        tab.keyboard.press("a")
+        script = "document.activeElement.textContent.trim()"
+        assert tab.evaluate(script).startswith("Approve: Refund")
+        tab.keyboard.press("d")
+        assert "deny-reason" == tab.evaluate("document.activeElement.id")
+
     def test_hostile_call_forges_nothing_and_is_shown_whole(
         scenes: WaitScenes, tab: Any
     ) -> None:

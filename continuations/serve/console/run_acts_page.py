@@ -53,6 +53,7 @@ async def actions(page: Page) -> Response:
         may_pause=may_cancel,
         is_paused=bool(operator_waits(state)),
         may_cancel=may_cancel,
+        may_fork=await page.can("fork", run_id),
         may_erase=await page.can("erase", run_id),
     )
 

@@ -11,6 +11,7 @@ from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
+from continuations.serve.console.following import live_shell, stream_address
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages.row_states import RowStates
@@ -37,10 +38,12 @@ class RunActs:
 
     Attributes:
         message: Whether to send messages.
+        fork: Whether to fork the run.
         buttons: Paths and words of the buttons that need no second page.
     """
 
     message: bool
+    fork: bool
     buttons: tuple[tuple[str, str], ...]
 
 
@@ -67,11 +70,15 @@ async def show(page: Page) -> Response:
         version=window.last_number,
         newest=window.newest_number,
         now=now,
+        first_version=window.first_number,
         decided=decided,
         votes=votes,
     )
+    follow = "" if version is not None else stream_address(page, window)
     return page.render(
         "run.html",
+        shell=live_shell(page, follow),
+        follow=follow,
         here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
         run=run,
         acts=await _acts(page, run),
@@ -121,7 +128,8 @@ async def _acts(page: Page, run: RunView) -> RunActs:
                 ("unpause", "End the pause") if run.is_paused else ("pause", "Pause")
             )
             buttons.append(pause)
-    return RunActs(message=message, buttons=tuple(buttons))
+    fork = await page.can("fork", run.run_id)
+    return RunActs(message=message, fork=fork, buttons=tuple(buttons))
 
 
 def number_of(text: str | None, name: str) -> int | None:

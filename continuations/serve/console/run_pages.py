@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.serve.console import (
+    fork_page,
     grants_page,
     messages_page,
     run_acts_page,
@@ -24,5 +25,6 @@ ROUTES: tuple[PageRoute, ...] = (
     *messages_page.ROUTES,
     *versions_page.ROUTES,
     *threads_page.ROUTES,
+    *fork_page.ROUTES,
     *grants_page.ROUTES,
 )

@@ -10,6 +10,7 @@ from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
+from continuations.serve.console.following import live_shell, stream_address
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.console.runs_page import list_page
@@ -44,8 +45,11 @@ async def show(page: Page) -> Response:
     if window.state.waits:
         decided = await list_decided_wait_ids(objects, run_id)
     may_send = version is None and await page.can("message", run_id)
+    follow = "" if version is not None else stream_address(page, window)
     return page.render(
         "thread.html",
+        shell=live_shell(page, follow),
+        follow=follow,
         here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
         chat=chat_view(window, page.clock.now(), decided),
         may_send=may_send,

@@ -113,8 +113,10 @@ def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
         shown = "the value above"
     choices = {"same": (f"only {shown}", {"const": value})}
     if type(value) in (int, float):
-        choices["most"] = (f"at most {shown}", {"maximum": value})
-        choices["least"] = (f"at least {shown}", {"minimum": value})
+        # Without the type, a text is neither too large nor too small.
+        number = {"type": "number"}
+        choices["most"] = (f"at most {shown}", {**number, "maximum": value})
+        choices["least"] = (f"at least {shown}", {**number, "minimum": value})
     return {**choices, "any": ("any value", {})}
 
 

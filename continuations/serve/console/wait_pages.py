@@ -17,11 +17,13 @@ from continuations.errors import (
     DecisionRefused,
     WaitExpired,
 )
+from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList, recorded_sentences
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.form_errors import field_errors
 from continuations.serve.http.pages import decision_facts, decision_values
+from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import Decider, decider_of
 from continuations.serve.pages.wait_view import wait_view
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.serve.console.page import Page
     from continuations.serve.http.decision_bodies import PostedDecision
-    from continuations.serve.http.request_response import Response
 
 _CONFLICT, _REFUSED = 409, 422
 _NEW_CALL = (
@@ -120,9 +121,39 @@ async def wait_page(
         status=status,
         wait=wait_view(wait, person, page.clock.now(), bar),
         crumbs=await here.crumbs(wait.id),
+        events=_events(page, wait, person),
         others=_others(page, wait, person, here.query),
         links={"Run": page.url(f"/runs/{wait.run_id}")},
     )
+
+
+async def state(page: Page) -> Response:
+    """Tell the reader of an open page who ended the wait; 204 while it is open."""
+    wait_id = page.params["wait"]
+    await page.require("view", run_of_wait(wait_id))
+    try:
+        await page.runner.wait(wait_id)
+    except AlreadyDecided as error:
+        decision = problems.recorded_decision(error)
+        by = ", ".join(decision.voters) or decision.rule or decision.by or "A program"
+        title = f"{by} decided first: {DECISION_WORDS[decision.kind]}."
+        sentences = [f"Reason: {decision.reason}"] if decision.reason else []
+    except (WaitExpired, Cancelled):
+        title, sentences = "This wait has ended without a decision.", []
+    else:
+        return Response(status=204, headers=NO_STORE_HEADERS)
+    here = page.url(f"/waits/{wait_id}")
+    return page.render("wait_state.html", title=title, sentences=sentences, here=here)
+
+
+def _events(page: Page, wait: Wait, person: Decider) -> Mapping[str, str] | None:
+    """Return where an open page hears of the end of its wait."""
+    if not person.verdicts:
+        return None
+    return {
+        "state": page.url(f"/waits/{wait.id}/state"),
+        "stream": page.url(f"/events?after={page.cursor}"),
+    }
 
 
 async def _again(
@@ -197,4 +228,5 @@ def _ended_page(page: Page, error: Exception) -> Response:
 ROUTES = (
     PageRoute("/waits/{wait}", show),
     PageRoute("/waits/{wait}", decide, ("POST",)),
+    PageRoute("/waits/{wait}/state", state),
 )

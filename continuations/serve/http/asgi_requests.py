@@ -66,7 +66,9 @@ def _client(scope: Scope) -> str | None:
     """Return the address of the peer; a server on a unix socket has no port."""
     client, server = scope.get("client"), scope.get("server")
     if client:
-        return str(client[0])
+        address = str(client[0])
+        # A server that reads `X-Forwarded-For` gives any text that a client sent.
+        return None if address == UNIX_SOCKET else address
     return UNIX_SOCKET if server and server[1] is None else None
 
 

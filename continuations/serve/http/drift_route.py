@@ -26,5 +26,6 @@ async def drift(context: RequestContext) -> Response:
         if len(rows) == limit:
             next_after = rows[-1]["run_id"]
             break
-        rows.append(drift_row_json(row))
+        if await context.may("view", row.run_id):
+            rows.append(drift_row_json(row))
     return json_response({"runs": rows, "next": next_after})

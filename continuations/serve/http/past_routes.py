@@ -73,10 +73,14 @@ async def fork(context: RequestContext) -> Response:
     posted = _posted_decisions(fields, context.identity)
     if posted and not await context.may("decide", source):
         raise problems.forbidden("decide")
+    new_id = decision_bodies.optional_text(fields, "run_id")
+    # The right to fork one run gives none to write under the id of another.
+    if new_id is not None and not await context.may("fork", new_id):
+        raise problems.forbidden("fork")
     run_id = await context.runner.fork(
         source,
         fields.get("version"),
-        run_id=decision_bodies.optional_text(fields, "run_id"),
+        run_id=new_id,
         decisions={key: each.verdict for key, each in posted.items()},
         results=fields.get("results"),
         messages=fields.get("messages"),

@@ -1,7 +1,7 @@
 """The right that each route of the HTTP API needs, and the run that it concerns.
 
-Loaded only if the application passed `can`. Lists ask for each row instead: `waits` and
-`runs` have the rows that the person may view.
+Loaded only if the application passed `can`. Lists ask for each row instead: `waits`,
+`runs` and `drift` have the rows that the person may view.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class RouteRight:
 RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("GET", "/openapi.json"): None,
     ("GET", "/waits"): None,
+    ("GET", "/drift"): None,
     ("GET", "/runs"): None,
     ("GET", "/waits/{wait_id}"): RouteRight("view", "wait"),
     ("POST", "/waits/{wait_id}/decision"): RouteRight("decide", "wait"),
@@ -101,7 +102,7 @@ async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None
     if subject == "wait":
         return [layout.parse_wait_id(params["wait_id"]).run_id]
     if subject == "thread":
-        return [await _thread_run_id(context)]
+        return [*await _thread_run_ids(context)]
     fields = decision_bodies.parse_json_object(context.request)
     if subject == "body":
         run_id = fields.get("run_id")
@@ -115,12 +116,14 @@ async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None
     return [*sorted(runs)]
 
 
-async def _thread_run_id(context: RequestContext) -> str:
-    """Return the run of a thread: that of the query, the newest, or the first."""
+async def _thread_run_ids(context: RequestContext) -> set[str]:
+    """Return the newest run of a thread, or its first; and that of the query.
+
+    Most routes use the newest run, whatever the query says.
+    """
     agent, key = context.path_params["agent"], context.path_params["key"]
-    asked = context.request.query.get("run_id")
-    if asked is not None:
-        return asked
     objects = Objects(context.runner.store)
     newest = await thread_keys.newest_generation(objects, agent, key)
-    return newest.run_id or thread_keys.thread_run_id(agent, key, 1)
+    run_id = newest.run_id or thread_keys.thread_run_id(agent, key, 1)
+    asked = context.request.query.get("run_id")
+    return {run_id} if asked is None else {run_id, asked}

@@ -21,7 +21,15 @@ def wait_page(
 ) -> Response:
     """Return the page of a wait. After a vote it has a bar that says so."""
     view = wait_view(wait, decider, now, _bar(decider))
-    html = render("wait.html", shell=None, wait=view, crumbs=None, others={}, links={})
+    html = render(
+        "wait.html",
+        shell=None,
+        wait=view,
+        crumbs=None,
+        events=None,
+        others={},
+        links={},
+    )
     return Response(status=status, headers=page_headers(), body=html)
 
 

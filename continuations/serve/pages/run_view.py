@@ -153,6 +153,7 @@ def run_view(
     version: int,
     newest: int,
     now: datetime,
+    first_version: int = 1,
     decided: Collection[str] = (),
     votes: Mapping[str, str] | None = None,
 ) -> RunView:
@@ -164,6 +165,7 @@ def run_view(
         version: Number of the version.
         newest: Number of the newest version.
         now: The time of the report.
+        first_version: Number of the first version that the time axis covers.
         decided: Ids of waits whose decision is recorded, but not yet applied.
         votes: By the id of a wait, how many votes it has.
     """
@@ -177,7 +179,7 @@ def run_view(
         thread=None if run.thread_key is None else (run.agent, run.thread_key),
         title=run_title(state),
         state=_state_pill(run, is_paused=paused, works=works),
-        facts=_facts(run, time, now),
+        facts=_facts(run, time, now, first_version),
         banner=None if ended else _banner(state, decided, votes or {}, now),
         output=run.output or "",
         failure="" if failure is None else f"{failure.code}: {failure.message}",
@@ -203,7 +205,9 @@ def _state_pill(run: Run, *, is_paused: bool, works: bool) -> StatePill:
     return status_pill(run.status, is_paused=is_paused)
 
 
-def _facts(run: Run, time: WorkingTime, now: datetime) -> tuple[Fact, ...]:
+def _facts(
+    run: Run, time: WorkingTime, now: datetime, first_version: int
+) -> tuple[Fact, ...]:
     asked = moment_text(run.created_at, now)
     facts = [Fact(words="agent", value=run.agent)]
     if run.requester is not None:
@@ -212,6 +216,8 @@ def _facts(run: Run, time: WorkingTime, now: datetime) -> tuple[Fact, ...]:
         facts.append(Fact(words="started", value=asked))
     processes = "1 process" if time.workers == 1 else f"{time.workers} processes"
     worked = f"{length_text(time.worked)} in {processes}"
+    if first_version > 1:
+        worked += f" since version {first_version}"
     facts.append(Fact(words="worked", value=worked))
     if time.slept:
         facts.append(Fact(words="asleep", value=length_text(time.slept)))

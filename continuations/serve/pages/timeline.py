@@ -240,10 +240,9 @@ def _bars(row: RunRow, time: WorkingTime) -> tuple[Bar, ...]:
 
 
 def _bar(span: Span, time: WorkingTime) -> Bar:
-    x = time.x(span.begin)
+    x = min(time.x(span.begin), AXIS_WIDTH - _MIN_WIDTH)
     end = AXIS_WIDTH if span.end is None else time.x(span.end)
-    width = max(end - x, _MIN_WIDTH)
-    return Bar(span.kind, min(x, AXIS_WIDTH - _MIN_WIDTH), min(width, AXIS_WIDTH - x))
+    return Bar(span.kind, x, max(end - x, _MIN_WIDTH))
 
 
 def _times(row: RunRow) -> str:

@@ -15,9 +15,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm
+from starlette import requests as starlette_requests
 
 from continuations import Identity, InvalidInput
 from continuations.serve.console import local, proxy_header, proxy_jwt
+from continuations.serve.http import asgi_requests
 from continuations.serve.http.request_response import UNIX_SOCKET, Request
 from tests.serve.console.console_client import ConsoleClient
 
@@ -199,6 +201,22 @@ def test_doubled_header_is_refused_by_a_real_console() -> None:
             assert status == sent[0]["status"]
 
     asyncio.run(check())
+
+
+def test_address_that_a_client_sends_is_no_unix_socket() -> None:
+    """A server that reads `X-Forwarded-For` gives the text as the address."""
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "query_string": b"",
+        "headers": [(b"x-user", b"root")],
+        "server": ("127.0.0.1", 8000),
+        "client": (UNIX_SOCKET, 0),
+    }
+    request = asgi_requests.plain_request(starlette_requests.Request(scope), "/", b"")
+
+    assert proxy_header("x-user", trusted="unix")(request) is None
 
 
 def test_request_without_a_name_has_no_identity() -> None:

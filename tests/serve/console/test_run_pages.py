@@ -215,6 +215,7 @@ ACTS = {
     "wake": "message",
     "messages": "message",
     "grants": "decide",
+    "fork": "fork",
 }
 
 
@@ -249,6 +250,50 @@ def test_person_without_the_right_to_view_sees_no_run() -> None:
         assert TITLE not in (await blind.get("/runs")).text
 
     asyncio.run(check())
+
+
+def test_fork_page_reruns_a_version_with_another_answer() -> None:
+    """Version 8 waited for Ines: in the fork she says no, and the run is unchanged."""
+    run, client = invoices()
+    before = run.runner.look(RUN)
+
+    [page] = show(client, f"/runs/{RUN}/fork?version=8")
+    assert "Fork version 8" in page
+    assert "€214 more than ordered: pay it?" in page
+    assert "Send €12,400.00 to Meridian Freight cents 1240000" in page
+    [question] = [
+        wait.id
+        for wait in run.runner.look(RUN, version=8).waits
+        if wait.kind == "question"
+    ]
+    form = {
+        "version": "8",
+        "run_id": "another-answer",
+        f"verdict-{question}": "answer",
+        f"text-{question}": "do not pay it",
+    }
+    for _ in range(2):
+        made = post(client, f"/runs/{RUN}/fork", **form)
+        assert (303, "/runs/another-answer") == (
+            made.status_code,
+            made.headers["location"],
+        )
+
+    run.new_runner().resume("another-answer")
+    [fork] = show(client, "/runs/another-answer")
+    assert "do not pay it" in fork
+    assert before == run.runner.look(RUN)
+
+
+def test_fork_page_offers_no_approval() -> None:
+    """A call is approved on the page of its wait, with all arguments in sight."""
+    _, client = invoices()
+    run = asyncio.run(client.runner.look(RUN, version=8))
+    approval = next(wait.id for wait in run.waits if wait.kind == "approval")
+    form = {"version": "8", "run_id": "f1", f"verdict-{approval}": "approve"}
+
+    assert 400 == post(client, f"/runs/{RUN}/fork", **form).status_code
+    assert 404 == asyncio.run(client.get("/runs/f1")).status_code
 
 
 # Threads and grants ------------------------------------------------------------------

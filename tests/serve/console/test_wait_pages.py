@@ -388,3 +388,29 @@ def test_edited_vote_is_shown_to_the_next_person() -> None:
 
     assert "<b>Send €7.00 to Meridian Freight GmbH</b>" in page
     assert "2 more votes are needed for the call as shown" in page
+
+
+def test_open_page_learns_of_the_end_of_its_wait() -> None:
+    """The state is empty while the wait is open; after that it says who was first."""
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    page = desk.get(path_of(wait))
+    state = f"{path_of(wait)}/state"
+    assert f'data-state="{state}"' in page
+    assert "" == desk.get(state, status=204)
+    asyncio.run(desk.runner.decide(wait.id, Deny(by="lee", reason="<b>")))
+
+    fragment = desk.get(state)
+
+    assert "lee decided first: Denied." in fragment
+    assert "Reason: &lt;b&gt;" in fragment
+    assert "<html" not in fragment
+    assert "data-state" not in desk.get(path_of(wait))
+
+    def can(identity: Identity, act: str, run_id: str | None) -> bool:
+        del identity, run_id
+        return act == "nothing"
+
+    blind = Desk(options={"can": can})
+    wait = open_wait(blind, "approval")
+    blind.get(f"{path_of(wait)}/state", status=403)

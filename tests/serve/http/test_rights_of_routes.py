@@ -72,6 +72,8 @@ def test_lists_have_only_the_runs_that_the_person_may_view() -> None:
             assert ["jane-2"] == found
         runs = await fixture.request("GET", "/runs")
         assert ["jane-2"] == [row["run_id"] for row in json_body(runs)["runs"]]
+        drift = await fixture.request("GET", "/drift")
+        assert ["jane-2"] == [row["run_id"] for row in json_body(drift)["runs"]]
 
     asyncio.run(scenario())
 
@@ -89,6 +91,58 @@ def test_one_decision_without_the_right_refuses_all_of_a_request() -> None:
         one = await fixture.request("POST", "/decisions", {"decisions": posted[:1]})
 
         assert (403, 200) == (both.status, one.status)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "", None),
+        ("GET", "/messages/1", None),
+        ("GET", "/events", None),
+        ("POST", "/messages", {"text": "pay"}),
+        ("POST", "/stop", {}),
+        ("POST", "/close", {}),
+    ],
+)
+def test_query_gives_no_right_to_another_thread(
+    method: str, path: str, body: Any
+) -> None:
+    """The right is asked for the run of the thread, also if the query names one."""
+
+    def can(_: Identity, __: str, run: str | None) -> bool:
+        return run == "mine"
+
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"can": can})
+        before = await fixture.keys()
+        response = await fixture.request(
+            method, f"/threads/hr/other{path}", body, query={"run_id": "mine"}
+        )
+        assert (403, "forbidden") == (response.status, problem_slug(response))
+        assert before == await fixture.keys()
+
+    asyncio.run(scenario())
+
+
+def test_fork_needs_the_right_for_its_own_id() -> None:
+    """The right to fork one run gives none to write under the id of another."""
+
+    def can(_: Identity, act: str, run: str | None) -> bool:
+        return act == "fork" and run in ("jane-1", "jane-2")
+
+    async def scenario() -> None:
+        fixture = ApiFixture(options={"can": can})
+        await fixture.start_waiting_run()
+        before = await fixture.keys()
+        path = "/runs/jane-1/fork"
+
+        refused = await fixture.request("POST", path, {"run_id": "bob-1"})
+        assert (403, "forbidden") == (refused.status, problem_slug(refused))
+        assert before == await fixture.keys()
+        forked = await fixture.request("POST", path, {"run_id": "jane-2"})
+        assert 200 == forked.status
 
     asyncio.run(scenario())
 

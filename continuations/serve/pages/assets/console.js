@@ -17,8 +17,8 @@
     "/": () => focus(one("input[type=search]")),
     "g i": () => go("/inbox"), "g r": () => go("/runs"),
     n: () => one("a[rel=next]")?.click(), p: () => one("a[rel=prev]")?.click(),
-    a: () => focus(one("button[value=approve], button.primary")),
-    d: () => focus(one("textarea[name=reason]")),
+    a: () => focus(one("#decide button")),
+    d: () => focus(one("#deny textarea, #deny button")),
     "?": () => go("/keys"),
   };
   let first = "";

@@ -1,0 +1,103 @@
+"""Fork a run: "rerun from Wednesday with another answer".
+
+A wait of the chosen version stays open in the fork, or it gets a denial or an answer.
+An approval is given on the page of the fork's own wait, as everywhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.decisions import Answer, Deny
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.ledger import layout
+from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.run_page import number_of
+from continuations.serve.http import problems
+from continuations.serve.pages.fork_view import fork_view
+from continuations.serve.pages.run_addresses import RunAddresses
+
+if TYPE_CHECKING:
+    from continuations.core.decisions import Verdict
+    from continuations.core.waits import Wait
+    from continuations.serve.http.request_response import Response
+
+
+async def ask(page: Page) -> Response:
+    """Show the version, and ask what is different in the fork."""
+    run_id = layout.check_run_id(page.params["run"])
+    await page.require("view", run_id)
+    await page.require("fork", run_id)
+    version = number_of(page.query.get("version"), "version")
+    run = await page.runner.look(run_id, version=version)
+    may_decide = await page.can("decide", run_id)
+    return page.render(
+        "fork.html",
+        here=RunAddresses(root=page.shell.root, run_id=run_id),
+        fork=fork_view(run, secrets.token_hex(4), may_decide=may_decide),
+    )
+
+
+async def fork(page: Page) -> Response:
+    """Make the fork; a repeated form makes it once."""
+    run_id = layout.check_run_id(page.params["run"])
+    await page.require("fork", run_id)
+    form = page.form
+    version = number_of(form.get("version"), "version")
+    run = await page.runner.look(run_id, version=version)
+    decisions = {
+        wait.id: verdict
+        for wait in run.waits
+        if (verdict := _verdict(page, wait)) is not None
+    }
+    if decisions:
+        await page.require("decide", run_id)
+    message = form.get("message", "").strip()
+    new_id = await page.runner.fork(
+        run_id,
+        run.version,
+        run_id=form.get("run_id") or None,
+        decisions=decisions,
+        messages={ROOT_FRAME_ID: message} if message else None,
+        by=page.identity,
+        door=page.door,
+    )
+    return page.see_other(f"/runs/{new_id}")
+
+
+def _verdict(page: Page, wait: Wait) -> Verdict | None:
+    """Return what the form says about a wait; `None` leaves it open."""
+    form = page.form
+    text = form.get(f"text-{wait.id}", "").strip()
+    match form.get(f"verdict-{wait.id}", "open"):
+        case "open":
+            return None
+        case "deny":
+            return Deny(by=page.identity, reason=text or None)
+        case "answer":
+            if not text:
+                raise problems.malformed(
+                    "An answer has no text. Go back, and write it."
+                )
+            return Answer(_value(wait, text), by=page.identity)
+        case _:
+            raise problems.malformed("A wait has an unknown verdict.")
+
+
+def _value(wait: Wait, text: str) -> object:
+    """Return the value of an answer: JSON, unless the wait takes a text."""
+    if wait.answer_type_name in (None, "string"):
+        return text
+    try:
+        return jsontext.parse(text)
+    except jsontext.NotJson:
+        msg = f"The answer must be JSON of type {wait.answer_type_name}."
+        raise problems.malformed(msg) from None
+
+
+ROUTES = (
+    PageRoute("/runs/{run}/fork", ask),
+    PageRoute("/runs/{run}/fork", fork, ("POST",)),
+)

@@ -1,0 +1,14 @@
+"use strict";
+// Tells the reader of a wait that it has ended. Without script, the post does.
+{
+  const wait = document.querySelector("#wait-state[data-state]");
+  const look = async () => {
+    const reply = await fetch(wait.dataset.state, {headers: {accept: "text/html"}});
+    if (reply.status !== 200) return; // 204: the wait is open
+    wait.innerHTML = await reply.text();
+    for (const each of document.querySelectorAll("#decide button")) each.disabled = true;
+    events.close();
+  };
+  const events = wait && new EventSource(wait.dataset.events);
+  events?.addEventListener("waits", look);
+}

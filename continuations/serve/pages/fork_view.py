@@ -1,0 +1,82 @@
+"""The form that forks a run: its version, and the waits that may end otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.present.wait_parts import wait_parts
+from continuations.serve.pages.run_view import run_title
+
+if TYPE_CHECKING:
+    from continuations.core.waits import Wait
+    from continuations.wire.continuation import Continuation
+
+MAX_RUN_ID_CHARS = 200
+_VERDICTS = (("deny", "Deny"), ("answer", "Answer"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkWait:
+    """One open wait of the version.
+
+    Attributes:
+        wait_id: Its id.
+        title: Its title.
+        arguments: Names and values of the arguments, whole; secret values are masked.
+        verdicts: The verdicts that the form offers: value and words.
+        answer: The type of an answer, in words.
+    """
+
+    wait_id: str
+    title: str
+    arguments: tuple[tuple[str, str], ...]
+    verdicts: tuple[tuple[str, str], ...]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkView:
+    """The form.
+
+    Attributes:
+        title: Title of the run.
+        version: Number of the version.
+        run_id: Id of the fork, unless the person changes it.
+        waits: The open waits, if the person may decide.
+    """
+
+    title: str
+    version: int
+    run_id: str
+    waits: tuple[ForkWait, ...]
+
+
+def fork_view(run: Continuation, suffix: str, *, may_decide: bool) -> ForkView:
+    """Return the form that forks a run.
+
+    Args:
+        run: The version.
+        suffix: Random characters for the id of the fork.
+        may_decide: Whether the person may decide the waits.
+    """
+    stem = run.run_id[: MAX_RUN_ID_CHARS - len(suffix) - len("-fork-")]
+    waits = [wait for wait in run.waits if wait.rules.asks_person]
+    return ForkView(
+        title=run_title(run.run_state),
+        version=run.version,
+        run_id=f"{stem}-fork-{suffix}",
+        waits=tuple(map(_wait, waits)) if may_decide else (),
+    )
+
+
+def _wait(wait: Wait) -> ForkWait:
+    parts = wait_parts(wait)
+    is_text = wait.answer_type_name in (None, "string")
+    return ForkWait(
+        wait_id=wait.id,
+        title=parts.sentence or parts.heading,
+        arguments=tuple((each.name, each.value) for each in parts.arguments),
+        verdicts=tuple(each for each in _VERDICTS if each[0] in wait.rules.verdicts),
+        answer="a text" if is_text else f"JSON of type {wait.answer_type_name}",
+    )

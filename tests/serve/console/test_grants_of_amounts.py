@@ -1,0 +1,46 @@
+"""The limit that a person gives in the console holds for every type of an argument."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from continuations import Agent, AsyncRunner, Suspended, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.serve.console.console_client import ConsoleClient
+from tests.serve.pages.html_forms import PageForms
+
+
+@pytest.mark.parametrize("later", ["99999", 6, True])
+def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
+    """A text is no number, so a limit says nothing about it: a person is asked."""
+    paid: list[object] = []
+
+    @tool(approval=True)
+    def pay(cents: int | str | bool) -> str:
+        """Pay."""
+        paid.append(cents)
+        return "paid"
+
+    async def scenario() -> None:
+        calls = [ToolCall("pay", {"cents": each}) for each in (5, 4, later)]
+        agent = Agent("clerk", tools=[pay], model=ScriptedModel([*calls, "done"]))
+        runner = AsyncRunner(agent, store="memory:")
+        first = await runner.start("go", run_id="r")
+        assert isinstance(first, Suspended)
+        client = ConsoleClient(runner)
+        path = f"/waits/{first.waits[0].id}/remember"
+        page = await client.get(path)
+        form = PageForms(page.text).forms["approve"]
+        done = await client.post(path, {**form, "rule:cents": "most", "until": "run"})
+        assert 303 == done.status_code
+
+        again = await runner.resume("r")
+
+        assert isinstance(again, Suspended)
+        assert [5, 4] == paid
+        assert {"cents": later} == again.waits[0].arguments
+
+    asyncio.run(scenario())
