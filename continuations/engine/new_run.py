@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
 from continuations.core import jsontext
@@ -142,10 +142,11 @@ def parse_user_message(text: object) -> Message:
 
     Raises `InvalidInput`.
     """
-    if isinstance(text, list | tuple) and text:
+    items = jsontext.as_array(text)
+    if items:
         from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
 
-        parts = input_parts.user_content(cast("Sequence[object]", text), "text")
+        parts = input_parts.user_content(items, "text")
         return Message.from_mapping({"role": "user", "content": parts})
     if not isinstance(text, str) or not text:
         got = "an empty string" if text == "" else type(text).__name__
