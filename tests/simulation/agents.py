@@ -16,7 +16,7 @@ from continuations import Agent, ApprovalPolicy, Compaction, ModelError
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
-from tests.simulation import readers
+from tests.simulation import charging, readers
 from tests.simulation.guarded_tools import GUARDRAILS, HOOKS, REFUSED_TASK
 from tests.simulation.judging import JUDGED
 from tests.simulation.processes import ProcessKilled, current_process
@@ -103,7 +103,7 @@ class SimModel:
     def _reply_of(self, messages: Sequence[Message]) -> ModelReply:
         turn = self.turn_of(messages)
         line = self._next_line(messages)
-        return ModelReply(message=_assistant_message(line, turn))
+        return charging.charged(_assistant_message(line, turn))
 
     def turn_of(self, messages: Sequence[Message]) -> int:
         """Return how many turns a conversation has had."""

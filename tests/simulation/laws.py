@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tests.simulation import (
     laws_of_compactions,
+    laws_of_costs,
     laws_of_decisions,
     laws_of_denials,
     laws_of_effects,
@@ -109,6 +110,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_judging.refused_by_an_agent_never_runs,
     laws_of_streams.streams_go_on_where_they_were_cut,
     laws_of_streams.each_text_is_shown_once,
+    laws_of_costs.usage_is_what_the_models_charged,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -66,6 +66,7 @@ def draw_readers(
 ) -> list[tuple[str, Role]]:
     """Draw two or three processes that stream the run."""
     environment.screen = Screen()
+    environment.charges = []
     return [(f"streamer{n}", act_as_streamer) for n in range(rng.randint(2, 3))]
 
 

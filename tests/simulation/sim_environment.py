@@ -256,6 +256,7 @@ class SimEnvironment:
     stops: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     provider: SlowProvider | None = None
     screen: Screen | None = None
+    charges: list[float] | None = None
     thread_tree: str | None = None
     sent_messages: list[SentMessage] = field(default_factory=list[Any])
     summaries: list[tuple[str, int, float]] = field(default_factory=list[Any])

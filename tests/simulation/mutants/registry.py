@@ -12,6 +12,7 @@ from tests.simulation.mutants import (
     clock_mutants,
     code_mutants,
     compaction_mutants,
+    cost_mutants,
     decision_mutants,
     denial_mutants,
     drive_mutants,
@@ -61,6 +62,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     guard_mutants.MUTANTS,
     judging_mutants.MUTANTS,
     stream_mutants.MUTANTS,
+    cost_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

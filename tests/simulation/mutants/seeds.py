@@ -290,4 +290,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "live_events_have_no_fence": (13000003, "each_text_is_shown_once"),
     "repeated_request_goes_on_with_the_text": (13000003, "each_text_is_shown_once"),
     "stored_replies_leave_live_ones": (13000046, "each_text_is_shown_once"),
+    "usage_is_counted_twice": (13000000, "usage_is_what_the_models_charged"),
+    "usage_is_that_of_the_last_reply": (13000000, "usage_is_what_the_models_charged"),
+    "cost_is_not_added_up": (13000000, "usage_is_what_the_models_charged"),
 }

@@ -1,0 +1,63 @@
+"""Bugs of usage and costs: a reply is counted twice, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import run_events
+from continuations.value_class import replace
+from tests.simulation.families import STREAMS
+from tests.simulation.laws_of_costs import usage_is_what_the_models_charged
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+
+if TYPE_CHECKING:
+    from continuations.core.draft import Draft
+    from continuations.core.usage import Usage
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "The usage of a reply is counted twice.",
+    breaks=(usage_is_what_the_models_charged,),
+    family=STREAMS,
+)
+def usage_is_counted_twice() -> Patches:
+    original = run_events.add_usage
+
+    def add_usage(draft: Draft, usage: Usage) -> None:
+        original(draft, usage)
+        original(draft, usage)
+
+    yield patch(run_events.add_usage, add_usage)
+
+
+@mutant(
+    "The usage of a run is that of its last reply.",
+    breaks=(usage_is_what_the_models_charged,),
+    family=STREAMS,
+)
+def usage_is_that_of_the_last_reply() -> Patches:
+    def add_usage(draft: Draft, usage: Usage) -> None:
+        draft.put_run(replace(draft.run, usage=usage))
+
+    yield patch(run_events.add_usage, add_usage)
+
+
+@mutant(
+    "The cost is not added up; only its tokens are.",
+    breaks=(usage_is_what_the_models_charged,),
+    family=STREAMS,
+)
+def cost_is_not_added_up() -> Patches:
+    original = run_events.add_usage
+
+    def add_usage(draft: Draft, usage: Usage) -> None:
+        known = draft.run.usage.cost_units
+        original(draft, usage)
+        total = draft.run.usage
+        draft.put_run(replace(draft.run, usage=replace(total, cost_units=known)))
+
+    yield patch(run_events.add_usage, add_usage)
+
+
+MUTANTS = mutants_in(globals())
