@@ -185,7 +185,9 @@ class CallExaminer:
         """Return the hooks and guardrails of an agent for one of its calls."""
         from continuations.engine.guarded_calls import GuardedCall  # noqa: PLC0415 - few agents have one
 
-        return GuardedCall(state, call, agent, self.context, agents)
+        tool = self.stack_binding.tool(state, call)  # under its old name, perhaps
+        secrets = () if tool is None else tool.secrets
+        return GuardedCall(state, call, agent, self.context, agents, secrets=secrets)
 
     async def guarded_again(
         self, state: RunState, call: CallRow, agents: GuardrailAgents | None = None

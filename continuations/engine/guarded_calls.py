@@ -61,6 +61,8 @@ class GuardedCall:
     agents: GuardrailAgents | None = None
     # Whether a person answered the guardrails that ask.
     is_answered: bool = False
+    # Paths of the arguments that no agent must read.
+    secrets: tuple[str, ...] = ()
 
     async def checked(
         self, tool: ToolProtocol, arguments: str
@@ -113,9 +115,7 @@ class GuardedCall:
             )
             return tripped
         assert self.agents is not None  # noqa: S101 - the examination waits for it
-        tool = self.agent.get_tool(self.call.tool)
-        secrets = () if tool is None else tool.secrets
-        shown = jsontext.parse(masked_json(arguments, secrets))
+        shown = jsontext.parse(masked_json(arguments, self.secrets))
         text = jsontext.canonical({"tool": self.call.tool, "arguments": shown})
         asked = cast("AgentProtocol", guardrail.agent)
         return await self.agents.ask(asked, text, who)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
@@ -12,15 +12,18 @@ from continuations import (
     Approve,
     Finished,
     Grant,
+    Guardrails,
     InvalidInput,
     Replied,
     Runner,
+    Secret,
     Suspended,
     tool,
 )
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine.renamed_agents import RENAMED
+from tests.engine.test_agents_check_calls import Judge, checker
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -286,3 +289,26 @@ def pauses_after(calls: int) -> Any:
     """Return a `should_pause` that returns True after so many questions."""
     left = iter([False] * calls)
     return lambda: next(left, True)
+
+
+def test_secret_of_a_renamed_tool_stays_masked_for_a_guardrail_that_is_an_agent() -> (
+    None
+):
+    """The model still uses the old name, and another model must not read the secret."""
+    judge, arguments = Judge(), {"password": "hunter2"}
+
+    @tool(name="sign_in")
+    def sign_in(password: Annotated[str, Secret()]) -> str:
+        """Log in."""
+        return f"in with {len(password)} characters"
+
+    agent = Agent(
+        "boss",
+        tools=[sign_in],
+        model=model([call("log_in", **arguments)], "done"),
+        guardrails=Guardrails(tools=[checker(judge)]),
+    )
+    runner = Runner(agent, store="memory:", renamed={"log_in": "sign_in"})
+
+    assert isinstance(runner.start("go", run_id="r1"), Finished)
+    assert [{"tool": "log_in", "arguments": {"password": "[secret]"}}] == judge.read

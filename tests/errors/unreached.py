@@ -23,7 +23,24 @@ _PART = "it is a part of another text; see tests/hostile/test_forged_attachments
 _FORGED_FORM = "a form that no page has; see test_wait_pages.py"
 _CUT_STREAM = "a server cuts its stream, or stalls; see test_chat_deltas.py"
 
+_CONSOLE_PAGE = "a page of the console shows it; see tests/serve/console"
+
 UNREACHED: dict[str, str] = {
+    "continuations/cli/ui_command.py": "see test_ui_command.py",
+    "continuations/serve/console/console.py": _CONSOLE_PAGE,
+    "continuations/serve/console/decided_page.py": _CONSOLE_PAGE,
+    "continuations/serve/console/inbox_page.py": _CONSOLE_PAGE,
+    "continuations/serve/console/page.py": _CONSOLE_PAGE,
+    "continuations/serve/console/local_identity.py": (
+        "only a program that opens its own console twice asks for it"
+    ),
+    "continuations/serve/console/proxy_jwt.py": (
+        "a token of a login proxy is not valid; see test_identities.py"
+    ),
+    "continuations/serve/http/route_rights.py": (
+        "the application's function refuses; see test_rights_of_routes.py"
+    ),
+    "continuations/serve/rights.py": "the text goes to the log; see above",
     "continuations/models/chat_deltas.py": _CUT_STREAM,
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,

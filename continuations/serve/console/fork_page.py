@@ -55,10 +55,14 @@ async def fork(page: Page) -> Response:
     if decisions:
         await page.require("decide", run_id)
     message = form.get("message", "").strip()
+    own_id = form.get("run_id") or None
+    if own_id is not None:
+        # The right to fork one run gives none to write under the id of another.
+        await page.require("fork", own_id)
     new_id = await page.runner.fork(
         run_id,
         run.version,
-        run_id=form.get("run_id") or None,
+        run_id=own_id,
         decisions=decisions,
         messages={ROOT_FRAME_ID: message} if message else None,
         by=page.identity,

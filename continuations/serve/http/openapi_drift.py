@@ -13,7 +13,7 @@ from continuations.serve.http.openapi_parts import (
 
 _AFTER: Json = {
     **query_parameter("after", "The `next` of the previous page."),
-    "schema": {"type": "string", "pattern": f"^{RUN_ID_PATTERN}$"},
+    "schema": {"type": "string", "pattern": f"^({RUN_ID_PATTERN})?$"},
 }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from continuations.core import jsontext
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny
 from continuations.wire.report import utc_text
@@ -148,7 +149,9 @@ def _then(wait: Wait) -> str:
         return "then: the run stops"
     action = wait.on_deadline
     if isinstance(action, Answer):
-        return _short(f"then: {action.value}")
+        value = action.value
+        shown = value if isinstance(value, str) else jsontext.canonical(value)
+        return _short(f"then: {shown}")
     if isinstance(action, Escalate):
         return _short(f"then: asks {', '.join(action.to)}")
     if wait.rules.judges_text:

@@ -1,0 +1,167 @@
+"""The inbox of the console in a real browser: keys, live rows, and foreign pages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Deny
+from tests.browser import chromium
+from tests.browser.wait_scenes import CALLS, run_console
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from tests.browser.wait_scenes import WaitScenes
+
+SIZES = (chromium.DESKTOP, chromium.PHONE, chromium.NARROWEST)
+
+
+def keep_pictures(tab: Any, name: str, folder: Path) -> None:
+    """Keep pictures of a page in each mode and size."""
+    for scheme in ("light", "dark"):
+        for size in SIZES:
+            tab.emulate_media(color_scheme=scheme)
+            tab.set_viewport_size(size)
+            path = folder / f"{name}-{scheme}-{size['width']}.png"
+            tab.screenshot(path=str(path), full_page=True)
+    tab.emulate_media(color_scheme="light")
+    tab.set_viewport_size(chromium.DESKTOP)
+
+
+if chromium.is_installed():
+
+    @pytest.fixture
+    def scenes() -> Generator[WaitScenes]:
+        """Serve the console."""
+        with run_console() as served:
+            yield served
+
+    @pytest.fixture(scope="module")
+    def browser() -> Generator[Any]:
+        """Run a browser."""
+        with chromium.run_browser() as started:
+            yield started
+
+    @pytest.fixture
+    def tab(scenes: WaitScenes, browser: Any) -> Generator[Any]:
+        """Open a tab of a new person; the server ends after it."""
+        assert scenes.base_url
+        with chromium.open_tab(browser) as opened:
+            yield opened
+
+    def test_pages_are_accessible_and_keep_to_their_policy(
+        scenes: WaitScenes, tab: Any, tmp_path: Path
+    ) -> None:
+        """A tab fails if its page reports anything, such as a forbidden style."""
+        tab.goto(f"{scenes.base_url}/inbox")
+        found = {"empty": chromium.violations(tab)}
+        scenes.examined()
+        denied = scenes.open("refund", "denied")
+        scenes.decider.decide(denied.id, Deny(by="kim", reason="The order is wrong."))
+        paths = {
+            "inbox": "/inbox",
+            "filtered": "/inbox?for=all&kind=question&q=laptop",
+            "nothing": "/inbox?q=nothing-like-this",
+            "decided": "/inbox/decided",
+            "others": "/inbox/others",
+            "keys": "/keys",
+            "unknown page": "/nothing",
+            "unknown run": "/runs/nothing",
+        }
+        kept = os.environ.get("KEEP_PICTURES")
+        folder = Path(kept) if kept else tmp_path
+        for name, path in paths.items():
+            tab.goto(scenes.base_url + path)
+            found[name] = chromium.violations(tab)
+            if kept:
+                keep_pictures(tab, name, folder)
+
+        assert {} == {name: broken for name, broken in found.items() if broken}
+
+    def test_wait_is_found_and_opened_by_keyboard_alone(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        scenes.examined()
+        tab.goto(f"{scenes.base_url}/inbox")
+        assert len(CALLS) == tab.locator(".waits li").count()
+        for key in ("j", "j", "k"):
+            tab.keyboard.press(key)
+        title = tab.evaluate("document.activeElement.textContent")
+        assert tab.locator(".waits h3 a").first.inner_text() == title
+
+        tab.keyboard.press("Enter")
+
+        tab.wait_for_url("**/waits/*")
+        assert title in tab.locator("h1").inner_text()
+        tab.keyboard.press("g")
+        tab.keyboard.press("i")
+        tab.wait_for_url("**/inbox")
+        tab.keyboard.press("/")
+        assert "q" == tab.evaluate("document.activeElement.id")
+
+    def test_keys_can_be_switched_off(scenes: WaitScenes, tab: Any) -> None:
+        scenes.open("laptop")
+        tab.goto(f"{scenes.base_url}/keys")
+        tab.get_by_label("Turn the keys off").check()
+        tab.goto(f"{scenes.base_url}/inbox")
+        tab.keyboard.press("j")
+        assert "BODY" == tab.evaluate("document.activeElement.tagName")
+
+    def test_new_wait_appears_and_the_focus_is_never_replaced(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        scenes.open("laptop")
+        tab.goto(f"{scenes.base_url}/inbox")
+        scenes.open("refund")
+        tab.locator(".waits li").nth(1).wait_for()
+
+        tab.keyboard.press("j")
+        kept = tab.evaluate_handle("document.activeElement")
+        scenes.open("campaign")
+        tab.locator("#live[data-stale]").wait_for(state="attached")
+        assert tab.evaluate("each => each === document.activeElement", kept)
+        assert 2 == tab.locator(".waits li").count()
+
+        tab.locator("#q").focus()
+
+        tab.locator(".waits li").nth(2).wait_for()
+
+    def test_inbox_works_without_script(scenes: WaitScenes, browser: Any) -> None:
+        scenes.examined()
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(f"{scenes.base_url}/inbox")
+        page.fill("#q", "laptop")
+        page.get_by_role("button", name="Filter").click()
+        assert 1 == page.locator(".waits li").count()
+        page.locator(".waits h3 a").click()
+        assert "laptop" in page.locator("h1").inner_text()
+        context.close()
+
+    def test_form_of_a_foreign_page_is_refused(
+        scenes: WaitScenes, browser: Any
+    ) -> None:
+        """The browser sends the cookies of the console, and the console refuses."""
+        wait = scenes.open("refund")
+        context = browser.new_context()
+        page = context.new_page()
+        foreign = (
+            f'<form method="post" action="{scenes.url(wait)}">'
+            f'<input name="shown" value="{wait.digest}">'
+            '<button name="decision" value="approve">go</button></form>'
+        )
+
+        def serve_foreign(route: Any) -> None:
+            route.fulfill(body=foreign, content_type="text/html")
+
+        page.route("http://attacker.example/", serve_foreign)
+        page.goto("http://attacker.example/")
+        with page.expect_navigation() as navigation:
+            page.click("button")
+        assert 403 == navigation.value.status
+        assert wait.id == scenes.decider.wait(wait.id).id
+        context.close()

@@ -1,0 +1,63 @@
+"""The console inside another application, under a prefix."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+
+from continuations.serve import console
+from tests.serve.console.console_client import ConsoleClient, verify_header
+from tests.serve.http.api_fixture import ApiFixture
+
+
+@pytest.mark.parametrize("make_site", [FastAPI, Starlette])
+def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
+    """Pages, assets, redirects, posts and JSON work below the mount point."""
+
+    async def check() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        site = make_site()
+        site.mount("/agents", console.app(fixture.runner, verify=verify_header))
+        client = ConsoleClient(app=site)
+
+        home = await client.get("/agents/")
+        assert (303, "/agents/inbox") == (home.status_code, home.headers["location"])
+        inbox = await client.get("/agents/inbox")
+        assert f'href="/agents/waits/{wait.id}"' in inbox.text
+        style = inbox.text.partition('rel="stylesheet" href="')[2].partition('"')[0]
+        assert style.startswith("/agents/assets/")
+        asset = await client.get(style)
+        assert (200, True) == (
+            asset.status_code,
+            "immutable" in asset.headers["cache-control"],
+        )
+        answer = await client.send(
+            "POST",
+            f"/agents/waits/{wait.id}/decision",
+            None,
+            {"decision": "deny"},
+            accept="application/json",
+        )
+        assert 200 == answer.status_code
+        assert 404 == (await client.get("/inbox")).status_code
+
+    asyncio.run(check())
+
+
+def test_cookie_of_a_mounted_local_console_stays_below_its_prefix() -> None:
+    async def check() -> None:
+        identity = console.local("kim")
+        site = Starlette()
+        site.mount("/agents", console.app(ConsoleClient().runner, verify=identity))
+        client = ConsoleClient(app=site, person=None, base_url="http://127.0.0.1:8321")
+        signed_in = await client.get(f"/agents{identity.sign_in_path}")
+        assert "/agents/" == signed_in.headers["location"]
+        assert "Path=/agents" in signed_in.headers["set-cookie"]
+        assert 200 == (await client.get("/agents/inbox")).status_code
+
+    asyncio.run(check())
