@@ -106,6 +106,14 @@ Labels = Annotated[
         help="A label by which `runs` finds the run. Repeat it for more labels.",
     ),
 ]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file",
+        metavar="PATH",
+        help="An image, a sound or a file for the agent. Repeat it for more files.",
+    ),
+]
 Title = Annotated[
     str | None, typer.Option(metavar="TEXT", help="The subject of the run.")
 ]

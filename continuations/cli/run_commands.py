@@ -17,10 +17,12 @@ from continuations.cli.application import (
 )
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
+from continuations.cli.file_options import input_with_files
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     App,
     Context,
+    Files,
     Json,
     Labels,
     MaxCost,
@@ -74,6 +76,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     setting: Settings = None,
+    file: Files = None,
     context: Context = None,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
@@ -83,17 +86,13 @@ def start(  # noqa: PLR0913 - one parameter for each option
     store: StoreUrl = None,
 ) -> None:
     """Start a run and advance it until it ends or must wait."""
-    if stream and no_work:
-        msg = (
-            "--stream prints the work on the run, and --no-work leaves it out. Leave "
-            "one of them out."
-        )
-        raise UsageError(msg)
+    _check_stream(stream=stream, no_work=no_work)
     runner = runner_with_agents(app, store, command="start")
     ports = Ports()
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
     options: dict[str, Any] = {
+        "input": input_with_files(text, file or []),
         "run_id": name,
         "agent": agent,
         "context": load_context(context),
@@ -109,10 +108,19 @@ def start(  # noqa: PLR0913 - one parameter for each option
 
     def attempt(should_pause: Any) -> Any:
         return runner.async_runner.start(
-            text, should_pause=should_pause, on_event=advance.printer, **options
+            should_pause=should_pause, on_event=advance.printer, **options
         )
 
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
+
+
+def _check_stream(*, stream: bool, no_work: bool) -> None:
+    if stream and no_work:
+        msg = (
+            "--stream prints the work on the run, and --no-work leaves it out. Leave "
+            "one of them out."
+        )
+        raise UsageError(msg)
 
 
 def _parse_budget(

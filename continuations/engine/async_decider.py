@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.new_run import UserText
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
 
@@ -264,7 +265,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             state = await wait_slots.with_followed_waits(self._objects, state)
         return Continuation(state, loaded.number)
 
-    async def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
+    async def send(self, run_id: str, text: UserText, *, by: str | None = None) -> int:
         """Send a user message to a run.
 
         The root agent reads it at the next resume or sweep, or before a worker finishes

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
     from continuations.engine.event_listeners import EventBuffer
+    from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
@@ -63,7 +64,7 @@ class AsyncThread(Generic[Output]):
 
     async def send(
         self,
-        text: str,
+        text: UserText,
         *,
         by: str | Identity | None = None,
         id: str | None = None,  # noqa: A002 - the best name for the caller
@@ -77,7 +78,7 @@ class AsyncThread(Generic[Output]):
         If another process works on the thread, this one waits for the reply.
 
         Args:
-            text: The text of the message.
+            text: The text of the message, or a list of texts and attachments.
             by: The sender: a name or an `Identity`, whose name is stored.
             id: Your id of the message. A repeat with the same id posts nothing, and
                 returns the same reply.
@@ -111,7 +112,7 @@ class AsyncThread(Generic[Output]):
 
     def stream(
         self,
-        text: str,
+        text: UserText,
         *,
         by: str | Identity | None = None,
         id: str | None = None,  # noqa: A002 - the best name for the caller
@@ -156,7 +157,7 @@ class AsyncThread(Generic[Output]):
 
     async def post(
         self,
-        text: str,
+        text: UserText,
         *,
         by: str | Identity | None = None,
         id: str | None = None,  # noqa: A002 - the best name for the caller
@@ -169,7 +170,7 @@ class AsyncThread(Generic[Output]):
         The first message makes the thread.
 
         Args:
-            text: The text of the message.
+            text: The text of the message, or a list of texts and attachments.
             by: As for `send`.
             id: As for `send`.
             when_busy: As for `send`.
@@ -230,7 +231,7 @@ class AsyncThread(Generic[Output]):
 
     async def _ticket(
         self,
-        text: str,
+        text: UserText,
         by: object,
         own_id: object,
         when_busy: str,
@@ -248,7 +249,7 @@ class AsyncThread(Generic[Output]):
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
         header = await self._posts.open(text, context)
-        ticket = await self._posts.post(header, message)
+        ticket = await self._posts.post(header, message, text)
         if when_busy == "interrupt":
             await self._posts.end_turn(
                 "interrupt", ticket.run_id, ticket.number, message.by, door

@@ -20,14 +20,18 @@ from continuations.core.transcript import find_violation
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.attachments import Audio, Content, File, Image
     from continuations.core.prices import Prices
+    from continuations.ledger.objects import Objects
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
+
+# The text of one user message, perhaps with attachments.
+UserText: TypeAlias = "str | Sequence[str | Image | Audio | File]"
 
 
 class RunLimits(NamedTuple):
@@ -134,12 +138,39 @@ def _parse_message(index: int, value: object) -> Message:
 
 
 def parse_user_message(text: object) -> Message:
-    """Return a text as a user message; raises `InvalidInput`."""
+    """Return a text, or texts and attachments, as a user message.
+
+    Raises `InvalidInput`.
+    """
+    items = jsontext.as_array(text)
+    if items:
+        from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
+
+        parts = input_parts.user_content(items, "text")
+        return Message.from_mapping({"role": "user", "content": parts})
     if not isinstance(text, str) or not text:
         got = "an empty string" if text == "" else type(text).__name__
         msg = f"text must be a non-empty string, got {got}."
         raise InvalidInput(msg)
     return user_message(text)
+
+
+async def store_attachments(
+    objects: Objects, run: Callable[[], Awaitable[RunRow]], text: object
+) -> None:
+    """Store the attachments of a message, before the message is posted.
+
+    `run` reads the row of the run, if there is an attachment. Raises `InvalidInput` if
+    the run would have too many bytes.
+    """
+    if isinstance(text, str):
+        return
+    from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
+    from continuations.ledger.run_files import RunFiles  # noqa: PLC0415
+
+    contents = input_parts.contents_of(text)
+    if contents:
+        await RunFiles.of(objects, await run()).add(contents)
 
 
 def check_budget(

@@ -13,7 +13,7 @@ from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.job_cancellation import jobs_to_cancel
 from continuations.engine.journal import StoreJournal
-from continuations.engine.new_run import parse_user_message
+from continuations.engine.new_run import parse_user_message, store_attachments
 from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
 from continuations.engine.request_checks import event_name, json_text, optional_text
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.run import RunRow
     from continuations.core.waits import Wait
+    from continuations.engine.new_run import UserText
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -52,13 +53,14 @@ class RunRequests:
     def _versions(self) -> Versions:
         return Versions(self.objects, self.run_id)
 
-    async def send(self, text: str, *, by: str | None) -> int:
+    async def send(self, text: UserText, *, by: str | None) -> int:
         """Append a user message to the inbox and return its number.
 
         Raises `InvalidInput` if the run has ended.
         """
         user_message, by = parse_user_message(text), optional_text("by", by)
         await self._check_accepts_messages(0)
+        await store_attachments(self.objects, self._newest_run, text)
         now = self.ports.clock.now()
         message = InboxMessage(
             id=self.ports.ids.new_ulid(now),
@@ -70,6 +72,9 @@ class RunRequests:
         posted = await inbox.post(self.objects, self.run_id, message)
         await self._check_accepts_messages(posted.number)
         return posted.number
+
+    async def _newest_run(self) -> RunRow:
+        return (await self._versions.load_newest()).state.run
 
     async def _check_accepts_messages(self, message_number: int) -> None:
         run = (await self._versions.load_newest()).state.run

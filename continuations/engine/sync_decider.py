@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
+    from continuations.engine.new_run import UserText
     from continuations.ledger.decisions import DigestCheck
     from continuations.wire.continuation import Continuation
 
@@ -201,7 +202,7 @@ class Decider(Catalog, Events, Operator, Jobs):
             self.async_runner.look(run_id, version=version)
         )
 
-    def send(self, run_id: str, text: str, *, by: str | None = None) -> int:
+    def send(self, run_id: str, text: UserText, *, by: str | None = None) -> int:
         """Send a user message to a run.
 
         The root agent reads it at the next resume or sweep, or before a worker finishes

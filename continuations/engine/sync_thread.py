@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from continuations.core.run import WhenBusy
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
     from continuations.engine.run_options import ShouldPause
@@ -43,7 +44,7 @@ class Thread(Generic[Output]):
 
     def send(
         self,
-        text: str,
+        text: UserText,
         *,
         by: str | Identity | None = None,
         id: str | None = None,  # noqa: A002 - the best name for the caller
@@ -57,7 +58,7 @@ class Thread(Generic[Output]):
         If another process works on the thread, this one waits for the reply.
 
         Args:
-            text: The text of the message.
+            text: The text of the message, or a list of texts and attachments.
             by: The sender: a name or an `Identity`, whose name is stored.
             id: Your id of the message. A repeat with the same id posts nothing, and
                 returns the same reply.
@@ -98,7 +99,7 @@ class Thread(Generic[Output]):
 
     def stream(
         self,
-        text: str,
+        text: UserText,
         *,
         by: str | Identity | None = None,
         id: str | None = None,  # noqa: A002 - the best name for the caller
@@ -145,7 +146,7 @@ class Thread(Generic[Output]):
 
     def post(
         self,
-        text: str,
+        text: UserText,
         *,
         by: str | Identity | None = None,
         id: str | None = None,  # noqa: A002 - the best name for the caller
@@ -158,7 +159,7 @@ class Thread(Generic[Output]):
         The first message makes the thread.
 
         Args:
-            text: The text of the message.
+            text: The text of the message, or a list of texts and attachments.
             by: As for `send`.
             id: As for `send`.
             when_busy: As for `send`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.async_ticket import AsyncTicket
-from continuations.engine.new_run import parse_user_message
+from continuations.engine.new_run import parse_user_message, store_attachments
 from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.run_description import RunDescription
 from continuations.errors import InvalidInput, RunErased, StaleRun
@@ -20,8 +20,9 @@ from continuations.wire.records import InboxMessage
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.core.doors import Door
-    from continuations.core.run import Budget
+    from continuations.core.run import Budget, RunRow
     from continuations.engine.async_ticket import ThreadParts
+    from continuations.engine.new_run import UserText
     from continuations.ledger.thread_keys import Generation
     from continuations.wire.versions import VersionHeader
 
@@ -94,7 +95,7 @@ class ThreadPosts(Generic[Output]):
         except RunErased:
             return None
 
-    async def open(self, text: str, context: Any) -> VersionHeader:
+    async def open(self, text: UserText, context: Any) -> VersionHeader:
         """Return the header of the newest version; make the thread if it is missing."""
         parts = self.parts
         while True:
@@ -121,10 +122,19 @@ class ThreadPosts(Generic[Output]):
                 continue  # another sender made it at the same time
 
     async def post(
-        self, header: VersionHeader, message: InboxMessage
+        self, header: VersionHeader, message: InboxMessage, text: object = ""
     ) -> AsyncTicket[Output]:
-        """Post a message, once if it has an id of its sender."""
+        """Post a message, once if it has an id of its sender.
+
+        The attachments of `text` are stored first.
+        """
         run_id, objects = header.run_id, self.parts.objects
+
+        async def run_row() -> RunRow:
+            versions = Versions(objects, run_id)
+            return (await versions.load(header.number)).state.run
+
+        await store_attachments(objects, run_row, text)
         if message.id.startswith(_OWN_ID):
             nonce = self.parts.ports.ids.new_ulid(message.at)
             post = inbox.post_once(objects, run_id, message, header.inbox, nonce)

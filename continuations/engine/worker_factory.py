@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from continuations.engine.adopter import Adopter
     from continuations.engine.drift import DriftCheck
     from continuations.engine.forking import Forker
-    from continuations.engine.new_run import Input
+    from continuations.engine.new_run import Input, UserText
     from continuations.engine.ports import Ports
     from continuations.engine.rewinding import Rewinder
     from continuations.engine.run_description import RunDescription
@@ -88,7 +88,7 @@ class WorkerFactory:
         key: str,
         *,
         run_id: str,
-        text: str,
+        text: UserText,
         budget: Budget | None,
         context: Any,
         description: RunDescription,

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.command_line import RUNNERS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from continuations import Runner
     from tests.cli.command_line import CommandLine
 
@@ -162,3 +164,22 @@ def test_message_to_a_wait_or_an_ended_run_is_refused(cli: CommandLine) -> None:
 
     assert (2, True) == (to_wait.exit_code, "is the id of a wait" in to_wait.err)
     assert (5, True) == (to_ended.exit_code, "does not accept" in to_ended.err)
+
+
+def test_start_takes_files(cli: CommandLine, runner: Runner, tmp_path: Path) -> None:
+    """The ending of the name tells the kind; a file that is missing starts nothing."""
+    photo, report = tmp_path / "photo.png", tmp_path / "report.pdf"
+    photo.write_bytes(b"PNG")
+    report.write_bytes(b"%PDF")
+    files = ("--file", str(photo), "--file", str(report))
+    missing = cli.start(TELLING, *files, "--file", str(tmp_path / "none.png"))
+    assert 2 == missing.exit_code
+    assert "none.png' cannot be read" in missing.err
+
+    assert 0 == cli.start(TELLING, *files, "--no-work").exit_code
+    *_, message = runner.look("j1").root.messages
+    text, *parts = message["content"]
+    assert "text" == text["type"]
+    assert [("image", "photo.png"), ("file", "report.pdf")] == [
+        (part["kind"], part["name"]) for part in parts
+    ]

@@ -91,6 +91,14 @@ USAGE = Area(
             names=("--app", "groups"),
         ),
         Case(
+            "cli-file",
+            _USAGE,
+            'cli("start", TASK, "--app", "payroll:agent", "--file", "none.png")',
+            _START,
+            setup=_APP,
+            names=("--file", "none.png"),
+        ),
+        Case(
             "cli-context-form",
             _USAGE,
             'cli("start", TASK, "--app", "payroll:agent", "--context", "payroll.py")',

@@ -83,6 +83,14 @@ FILES = Area(
             names=("input[0]",),
         ),
         Case(
+            "message-empty-part",
+            InvalidInput,
+            'runner.thread("clerk", key="42").send([photo, ""])',
+            'runner.thread("clerk", key="42").send([photo, "Describe it."])',
+            setup=_PHOTO,
+            names=("text[1]",),
+        ),
+        Case(
             "continuation-lacks-attachment",
             Corrupt,
             "resume(data, talker())",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
 
 ROWS_PER_PAGE = 25
+# A page reads at most so many runs, also if it shows few of them.
+_MAX_READ = 500
 _FILTERS = ("agent", "status", "label")
 
 
@@ -55,16 +57,16 @@ async def list_page(
     Only the runs of the page are read, and for each that waits its newest version.
     """
     found: list[RunSummary] = []
-    following = ""
+    following, read = "", 0
     async for summary in page.runner.runs(**chosen, after=after):
-        if threads and summary.thread is None:
-            continue
-        if not await page.can("view", summary.run_id):
-            continue
-        if len(found) == ROWS_PER_PAGE:
-            following = found[-1].cursor
+        if len(found) == ROWS_PER_PAGE or read == _MAX_READ:
             break
-        found.append(summary)
+        following, read = summary.cursor, read + 1
+        is_wanted = summary.thread is not None or not threads
+        if is_wanted and await page.can("view", summary.run_id):
+            found.append(summary)
+    else:
+        following = ""
     now = page.clock.now()
     awaited = await gather(*(_awaited(page, each) for each in found))
     rows = zip(found, awaited, strict=True)

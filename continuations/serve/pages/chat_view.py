@@ -84,7 +84,7 @@ def chat_view(
     lines: list[ChatLine] = []
     for version in window.versions:
         for event in version.events:
-            if isinstance(event, run_stream.RunRepaired):
+            if isinstance(event, run_stream.RunRepaired | run_stream.RunRewound):
                 lines.clear()  # the events after it describe the state anew
             line = _line(event, version, state, now, decided)
             if line is not None:

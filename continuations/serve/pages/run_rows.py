@@ -166,7 +166,7 @@ class _RowReader:
     ) -> None:
         """Apply one event."""
         match event:
-            case run_stream.RunRepaired():
+            case run_stream.RunRepaired() | run_stream.RunRewound():
                 # The events after this one describe the state anew.
                 self.roots.clear()
                 self._by_frame.clear()

@@ -142,6 +142,7 @@ def test_listing_filters_and_turns_pages() -> None:
     assert found is not None
     [second] = show(client, unescape(found[1]))
     assert 5 == second.count("agent boss")
+    assert "Next page" not in second
 
 
 def test_hostile_texts_do_not_forge_a_page() -> None:

@@ -347,3 +347,17 @@ def test_repaired_run_has_each_row_once() -> None:
     window = read(run.store)
     _check_rows(window, run.clock)
     assert "repaired" in " ".join(line.before for line in run_log(window).lines)
+
+
+def test_rewound_run_has_each_row_once() -> None:
+    """After a rewind to version 4, the calls of later versions are gone."""
+    run = InvoiceRun()
+    run.suspend()
+    run.runner.rewind(RUN, 4)
+
+    window = read(run.store)
+    _check_rows(window, run.clock)
+    names = Counter(row.name for row in table(window, run.clock).rows)
+    assert 0 == names["transfer"]
+    said = " ".join(line.before for line in run_log(window).lines)
+    assert "it goes on from version 4." in said
