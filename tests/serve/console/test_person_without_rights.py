@@ -73,7 +73,7 @@ def test_person_without_rights_learns_and_changes_nothing() -> None:
         before = await _keys(runner)
         own = {"origin": client.base_url, "sec_fetch_site": "same-origin"}
 
-        templates = {each.path for each in (*ROUTES, *PAGES)}
+        templates = {route.path for route in ROUTES} | {page.path for page in PAGES}
         for path in sorted(template.format(**values) for template in templates):
             for accept in ("text/html", "application/json"):
                 for method in ("GET", "HEAD", "DELETE"):
