@@ -9,6 +9,7 @@ again, and the runs are where they were.
 
 import argparse
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import uvicorn
 
@@ -28,6 +29,7 @@ from continuations import (
     AsyncRunner,
     Deny,
     Identity,
+    Money,
     Runner,
     Suspended,
     ToolWait,
@@ -52,10 +54,20 @@ LEASE = 2.0
         votes=2,
         expires_after=timedelta(days=3),
     ),
-    summary="Send {cents:money/100} EUR from {source} to {to}",
+    summary="Send {cents} from {source} to {to}",
+    reversible=False,
 )
-def transfer(source: str, to: str, cents: int, invoice: str) -> str:
-    """Send money to a supplier."""
+def transfer(
+    source: str, to: str, cents: Annotated[int, Money("EUR", 100)], invoice: str
+) -> str:
+    """Send money to a supplier.
+
+    Args:
+        source: The account that pays.
+        to: The account that receives.
+        cents: The amount.
+        invoice: The text on the statement.
+    """
     return f"sent {cents / 100:.2f} EUR from {source} to {to} for {invoice}"
 
 
@@ -90,9 +102,14 @@ def wait_until_tomorrow() -> ToolWait[str]:
     return sleep(timedelta(hours=16))
 
 
-@tool(approval=True, summary="Refund {cents:money/100} EUR for order {order}")
-def refund(order: str, cents: int) -> str:
-    """Refund an order."""
+@tool(approval=True, summary="Refund {cents} for order {order}", reversible=False)
+def refund(order: str, cents: Annotated[int, Money("EUR", 100)]) -> str:
+    """Refund an order.
+
+    Args:
+        order: The number of the order.
+        cents: The amount.
+    """
     return f"refunded {cents / 100:.2f} EUR for {order}"
 
 
@@ -110,11 +127,24 @@ SCRIPT: dict[str, list[ScriptedReply]] = {
         "INV-20931 is settled.",
     ],
     "INV-20931 of Meridian Freight": [
-        ToolCall("find_invoice", {"invoice": "INV-20931"}),
         ToolCall("banking", {"input": "Pay INV-20931 today"}),
         "The supplier has its money.",
     ],
-    "Pay INV-20931 today": [ToolCall("transfer", PAY), "The bank took it."],
+    "Pay INV-20931 today": [
+        ToolCall("find_invoice", {"invoice": "INV-20931"}),
+        {
+            "role": "assistant",
+            "content": "The invoice is due on Friday. The discount is taken off.",
+            "tool_calls": [
+                {
+                    "id": "pay-1",
+                    "type": "function",
+                    "function": {"name": "transfer", "arguments": json.dumps(PAY)},
+                }
+            ],
+        },
+        "The bank took it.",
+    ],
     "Book INV-114": [
         ToolCall("payables", {"input": "INV-114 of Kettenwerk"}),
         "INV-114 is booked.",
@@ -149,8 +179,8 @@ def reply(request: ModelRequest) -> ScriptedReply:
 
 
 MODEL = ScriptedModel(reply)
-banking = Agent("banking", tools=[transfer], model=MODEL)
-payables = Agent("payables", tools=[find_invoice, banking, book], model=MODEL)
+banking = Agent("banking", tools=[find_invoice, transfer], model=MODEL)
+payables = Agent("payables", tools=[banking, book], model=MODEL)
 it_team = Agent("it-team", tools=[choose_laptop], model=MODEL)
 back_office = Agent(
     "back-office", tools=[payables, it_team, wait_until_tomorrow], model=MODEL

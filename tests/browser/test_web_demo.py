@@ -21,7 +21,7 @@ if chromium.is_installed():
             chromium.open_tab(browser) as tab,
         ):
             tab.goto(f"{demo.url}{demo.sign_in_path}")
-            title = "Send 12,400.00 EUR from Operations to Meridian Freight GmbH"
+            title = "Send €12,400.00 from Operations to Meridian Freight GmbH"
             tab.get_by_role("link", name=title).click()
             tab.get_by_role("button", name="Approve").click()
             tab.wait_for_url("**/waits/**")
