@@ -96,7 +96,7 @@ async def list_open(
     """
     rows_only = await _rows_only(objects, after, kinds)
     expired: set[str] | None = None
-    async for wait_ids in _with_rows(_list_ids(objects, after, kinds), rows_only):
+    async for wait_ids in _with_rows(list_ids(objects, after, kinds), rows_only):
         if expired is None:
             expired = await markers.list_expired(objects, clock)
         if not expired:
@@ -116,7 +116,7 @@ async def read_open(
     Their objects are read in parallel. A wait that is decided meanwhile is left out.
     """
     rows_only = await _rows_only(objects, after, kinds)
-    async for wait_ids in _with_rows(_list_ids(objects, after, kinds), rows_only):
+    async for wait_ids in _with_rows(list_ids(objects, after, kinds), rows_only):
         for first in range(0, len(wait_ids), _PARALLEL_READS):
             group = wait_ids[first : first + _PARALLEL_READS]
             stored = [wait_id for wait_id in group if wait_id not in rows_only]
@@ -162,18 +162,21 @@ async def list_ids_of_run(objects: Objects, run_id: str) -> list[str]:
     suffix = f"@{run_id}"
     return [
         wait_id
-        async for wait_ids in _list_ids(objects)
+        async for wait_ids in list_ids(objects)
         for wait_id in wait_ids
         if wait_id.endswith(suffix)
     ]
 
 
-async def _list_ids(
+async def list_ids(
     objects: Objects, after: str = "", kinds: frozenset[str] = WAIT_KINDS
 ) -> AsyncIterator[list[str]]:
+    """Yield the ids of the listed waits of these kinds, sorted; page by page."""
     limit = objects.listing_size
     wanted = tuple(f"{kind}-" for kind in sorted(kinds))
-    after = max(after, *wanted[:1])
+    if not wanted:
+        return
+    after = max(after, wanted[0])
     while True:
         page = await objects.keys(
             layout.WAITS_PREFIX, layout.WAITS_PREFIX + after, limit

@@ -110,19 +110,17 @@ async def _next_places(
 ) -> list[_Place]:
     """Return the next waits after a place: their deadlines, times and ids, sorted."""
     places: list[_Place] = []
-    for kind in sorted(kinds & waits.PEOPLES_KINDS):
-        prefix = f"{layout.WAITS_PREFIX}{kind}-"
-        async for keys in objects.all_pages(prefix):
-            found: list[_Place] = [
-                (
-                    deadlines.get(wait_id.partition("-")[2], _NO_DEADLINE),
-                    layout.parse_wait_id(wait_id).opened_ms,
-                    wait_id,
-                )
-                for wait_id in layout.listed_wait_ids(keys)
-            ]
-            following = (place for place in found if last is None or place > last)
-            places = nsmallest(count, chain(places, following))
+    async for wait_ids in waits.list_ids(objects, kinds=kinds & waits.PEOPLES_KINDS):
+        found: list[_Place] = [
+            (
+                deadlines.get(wait_id.partition("-")[2], _NO_DEADLINE),
+                layout.parse_wait_id(wait_id).opened_ms,
+                wait_id,
+            )
+            for wait_id in wait_ids
+        ]
+        following = (place for place in found if last is None or place > last)
+        places = nsmallest(count, chain(places, following))
     return places
 
 

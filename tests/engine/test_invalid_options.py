@@ -100,7 +100,7 @@ def test_failing_tools_function_is_reported() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        *([], {}, (), b"x", 3, None, ["x"], [3], {"role": "user", "content": "x"}),
+        *([], {}, (), b"x", 3, None, [3], {"role": "user", "content": "x"}),
         *([{"role": "user"}], [{"role": "user", "content": ""}]),
         [{"role": "user", "content": []}],
         [{"role": "boss", "content": "x"}],
