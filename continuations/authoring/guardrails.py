@@ -147,6 +147,7 @@ class Guardrails:
         output: Asked with a `ReplyInfo` before a reply becomes the output.
         tools: Asked with a `CallInfo` after the hook `before_tool`, before the approval
             policy.
+        asks_agents_about_calls: Whether one of `tools` is an agent. The class sets it.
 
     Raises:
         InvalidInput: An item is no guardrail of its stage.
@@ -155,7 +156,6 @@ class Guardrails:
     input: Sequence[GuardrailLike] = ()
     output: Sequence[GuardrailLike] = ()
     tools: Sequence[GuardrailLike] = ()
-    # Whether agents check calls: that needs requests to their models.
     asks_agents_about_calls: bool = field(
         default=False, init=False, repr=False, compare=False
     )

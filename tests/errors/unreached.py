@@ -21,6 +21,7 @@ _HOOK_PROBLEM = "it is a part of another text; see test_hooks.py"
 _PART = "it is a part of another text; see tests/hostile/test_forged_attachments.py"
 
 _FORGED_FORM = "a form that no page has; see test_wait_pages.py"
+_FORGED_ADDRESS = "an address that no page links to; see test_run_pages.py"
 _CUT_STREAM = "a server cuts its stream, or stalls; see test_chat_deltas.py"
 
 _CONSOLE_PAGE = "a page of the console shows it; see tests/serve/console"
@@ -31,6 +32,17 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/decided_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/inbox_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/page.py": _CONSOLE_PAGE,
+    "continuations/serve/console/fork_page.py:_verdict": _FORGED_FORM,
+    "continuations/serve/console/fork_page.py:_value": _CONSOLE_PAGE,
+    "continuations/serve/console/messages_page.py": _FORGED_ADDRESS,
+    "continuations/serve/console/run_acts_page.py": _FORGED_FORM,
+    "continuations/serve/console/run_page.py": _FORGED_ADDRESS,
+    "continuations/serve/console/runs_page.py": _FORGED_ADDRESS,
+    "continuations/serve/console/threads_page.py": _FORGED_FORM,
+    "continuations/serve/http/past_routes.py:fork#2": (
+        "the application's function refuses; see test_rights_of_routes.py"
+    ),
+    "continuations/engine/window_reading.py": _CONSOLE_PAGE,
     "continuations/serve/console/local_identity.py": (
         "only a program that opens its own console twice asks for it"
     ),

@@ -87,7 +87,9 @@ def _verdict(page: Page, wait: Wait) -> Verdict | None:
                 )
             return Answer(_value(wait, text), by=page.identity)
         case _:
-            raise problems.malformed("A wait has an unknown verdict.")
+            raise problems.malformed(
+                "A decision of the form is unknown. Go back, and choose one."
+            )
 
 
 def _value(wait: Wait, text: str) -> object:

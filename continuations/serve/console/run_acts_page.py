@@ -110,7 +110,9 @@ async def ask_cancel(page: Page) -> Response:
     call = page.query.get("call", "")
     row = run.run_state.calls.get(call)
     if call and row is None:
-        raise problems.malformed("The run has no open call with this id.")
+        raise problems.malformed(
+            "The run has no open call with this id. Choose it on the page of the run."
+        )
     form = cancel_form(run_title(run.run_state), call, row.tool if row else "")
     here = RunAddresses(root=page.shell.root, run_id=run_id)
     return page.render("confirm.html", form=form, here=here, error="")
@@ -121,7 +123,10 @@ async def cancel(page: Page) -> Response:
     run_id = await _run_id(page, "cancel")
     reason = page.form.get("reason", "").strip()
     if len(reason) > _MAX_REASON_CHARS:
-        raise problems.malformed(f"The reason has over {_MAX_REASON_CHARS} characters.")
+        raise problems.malformed(
+            f"The reason has over {_MAX_REASON_CHARS} characters. Go back, and "
+            "shorten it."
+        )
     run = await page.runner.cancel(
         run_id,
         call=page.form.get("call") or None,

@@ -138,7 +138,9 @@ def number_of(text: str | None, name: str) -> int | None:
         return None
     if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
         return int(text)
-    raise problems.malformed(f'"{name}" must be a number.')
+    raise problems.malformed(
+        f'"{name}" must be a number. Use a link of the page "Versions".'
+    )
 
 
 ROUTES = (PageRoute("/runs/{run}", show),)

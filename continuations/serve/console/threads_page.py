@@ -66,7 +66,9 @@ async def send(page: Page) -> Response:
         raise problems.malformed("The message is empty. Go back, and write a text.")
     run = (await page.runner.look(run_id)).run_state.run
     if run.thread_key is None:
-        raise problems.malformed("This run is not a thread.")
+        raise problems.malformed(
+            "This run is not a thread. Send the message on the page of the run."
+        )
     try:
         thread = page.runner.thread(run.agent, key=run.thread_key)
     except InvalidInput:

@@ -376,3 +376,43 @@ def test_grant_is_listed_and_revoked() -> None:
     assert (303, "/grants") == (revoked.status_code, revoked.headers["location"])
     assert "Revoke transfer" not in after
     assert "Revoked transfer" in after or "No live run has a grant." in after
+
+
+# Addresses and forms that no page makes ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (f"/runs/{RUN}?version=first", "must be a number"),
+        (f"/runs/{RUN}/messages?frame=f99", "no open agent with this id"),
+        (f"/runs/{RUN}/cancel?call=c99", "no open call with this id"),
+        ("/runs?order=newest", "may have agent, status, label, after"),
+    ],
+)
+def test_forged_address_is_refused_with_its_reason(path: str, words: str) -> None:
+    _, client = invoices()
+
+    answer = asyncio.run(client.get(path))
+
+    assert (400, True) == (answer.status_code, words in answer.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "words"),
+    [
+        (f"/runs/{RUN}/cancel", {"reason": "x" * 5000}, "shorten it"),
+        (f"/threads/{RUN}", {"text": "hello", "id": "1"}, "not a thread"),
+        (f"/threads/{RUN}", {"text": " ", "id": "1"}, "message is empty"),
+    ],
+)
+def test_forged_form_changes_nothing(
+    path: str, form: dict[str, str], words: str
+) -> None:
+    run, client = invoices()
+    before = run.runner.look(RUN)
+
+    answer = post(client, path, **form)
+
+    assert (400, True) == (answer.status_code, words in answer.text)
+    assert before == run.runner.look(RUN)
