@@ -120,3 +120,24 @@ def test_download_needs_the_right_to_view_the_run() -> None:
         assert 401 == (await fixture.request("GET", own, by=None)).status
 
     asyncio.run(scenario())
+
+
+def test_object_of_another_run_under_the_own_key_is_not_sent() -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        path = await start(fixture, PHOTO)
+        await start(fixture, PHOTO, "jane-2")
+        store = fixture.runner.store
+        own, other = [
+            (await store.keys(f"runs/{run_id}/x/", "", 9))[0]
+            for run_id in ("jane-1", "jane-2")
+        ]
+        await store.delete(own)
+        await store.create(own, await store.read(other))
+
+        response = await fixture.request("GET", path)
+
+        assert 500 == response.status
+        assert response.data is None
+
+    asyncio.run(scenario())
