@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from os import environ
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
+from continuations.cli.options import given_options
 from continuations.cli.wait_status import recorded_decisions
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import portal
@@ -193,11 +193,5 @@ def _place(cursor: str) -> tuple[int, int]:
 def next_command(session: ChatSession, *, app: str | None, store: str | None) -> str:
     """Return the command that continues a conversation."""
     words = ["continuations", "chat", session.agent, "--key", session.key]
-    given = {
-        "--app": (app, "CONTINUATIONS_APP"),
-        "--store": (store, "CONTINUATIONS_STORE"),
-    }
-    for option, (value, variable) in given.items():
-        if value is not None and value != environ.get(variable):
-            words += [option, value]
+    words += given_options(app, store)
     return shlex.join(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import run_form, write_json
-from continuations.cli.options import App, Json, RunId, StoreUrl
+from continuations.cli.options import App, Json, RunId, StoreUrl, given_options
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.ledger.worklist import MAX_PAGE
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from continuations import Runner
 
 # typer reads the annotations when it runs.
-# ruff: noqa: TC001
 
 
 Approver = Annotated[
@@ -202,13 +202,23 @@ def show(
             min=1, metavar="N", help="An earlier version of the run. Default: newest."
         ),
     ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Show all levels of the tree. A terminal shows 3, and counts the "
+            "calls below.",
+        ),
+    ] = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
     """Show the stack of a run as a tree, or one wait. Needs no agent code.
 
-    A conversation is a run: name it by its agent and --key, or by its run id.
+    A conversation is a run: name it by its agent and --key, or by its run id. On a
+    terminal, a wait is shown in the order of its page in the console, with the commands
+    that decide it. In a pipe, the output has no colors, and nothing is folded.
     """
     runner = runner_without_agents(app, store)
     if key is not None:
@@ -217,15 +227,21 @@ def show(
         if version is not None:
             msg = "--version applies to runs, and a wait has no versions. Leave it out."
             raise UsageError(msg)
-        _show_wait(runner, name, json=json)
+        _show_wait(runner, name, given_options(app, store), json=json)
     else:
-        _show_run(runner, name, version, json=json)
+        _show_run(runner, name, version, json=json, everything=everything)
 
 
-def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
+def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) -> None:
     wait = runner.wait(wait_id)
     if json:
         write_json(wait_json(wait, now=datetime.now(UTC)))
+        return
+    if sys.stdout.isatty():
+        from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
+        from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
+
+        print_folded(page_lines(wait, options, datetime.now(UTC)))
         return
     write_lines([escape_invisible(wait.id), wait.rules.explanation])
     write_lines(formatting.wait_lines(wait))
@@ -239,10 +255,12 @@ def _show_wait(runner: Runner, wait_id: str, *, json: bool) -> None:
     write_lines([f"digest: {wait.digest}"])
 
 
-def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -> None:
+def _show_run(
+    runner: Runner, run_id: str, version: int | None, *, json: bool, everything: bool
+) -> None:
     # Imported here: only this command needs the tree and rich, deciding does not.
     from continuations.cli import stack_tree  # noqa: PLC0415
-    from continuations.cli.terminal import print_lines  # noqa: PLC0415
+    from continuations.cli.terminal import print_folded  # noqa: PLC0415
     from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
 
     run = runner.look(run_id, version=version)
@@ -250,10 +268,13 @@ def _show_run(runner: Runner, run_id: str, version: int | None, *, json: bool) -
         write_json(run_form(runner.store, run, with_stack=True))
         return
     decisions = recorded_decisions(runner.store, run)
-    print_lines(stack_tree.header_lines(run))
+    print_folded(stack_tree.header_lines(run))
     if version is None:
-        print_lines(stack_tree.next_step_lines(run))
-    print_lines(stack_tree.tree_lines(run.root, decisions, datetime.now(UTC)))
+        print_folded(stack_tree.next_step_lines(run))
+    is_whole = everything or not sys.stdout.isatty()
+    max_depth = None if is_whole else stack_tree.FOLDED_DEPTH
+    now = datetime.now(UTC)
+    print_folded(stack_tree.tree_lines(run.root, decisions, now, max_depth))
 
 
 def audit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import environ
 from typing import Annotated
 
 import typer
@@ -144,3 +145,17 @@ RootAgent = Annotated[
         metavar="NAME", help="The root agent, if the runner has more than one."
     ),
 ]
+
+
+def given_options(app: str | None, store: str | None) -> list[str]:
+    """Return `--app` and `--store` as they were given, without the environment's."""
+    given = {
+        "--app": (app, "CONTINUATIONS_APP"),
+        "--store": (store, "CONTINUATIONS_STORE"),
+    }
+    return [
+        word
+        for option, (value, variable) in given.items()
+        if value is not None and value != environ.get(variable)
+        for word in (option, value)
+    ]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from continuations import Call, Continuation, Decision, Frame, Wait
 
 MAX_INDENT_DEPTH = 12
+# A terminal shows the calls of this many levels; a line counts those below.
+FOLDED_DEPTH = 3
+_MAX_FOLDED_IDS = 3
 _STATE_STYLES = {
     "waiting": "wait",
     "unknown": "wait",
@@ -103,9 +106,15 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
 
 
 def tree_lines(
-    root: Frame, decisions: Mapping[str, Decision], now: datetime
+    root: Frame,
+    decisions: Mapping[str, Decision],
+    now: datetime,
+    max_depth: int | None = None,
 ) -> Iterator[Line]:
-    """Yield the tree; `decisions` are the recorded ones, by wait id."""
+    """Yield the tree; `decisions` are the recorded ones, by wait id.
+
+    Calls below `max_depth` are counted in one line, with the ids of some open waits.
+    """
     yield Line("", escape_invisible(root.agent), "agent")
     yield from _state_lines(root, "  ")
     if root.wait is not None:
@@ -121,7 +130,30 @@ def tree_lines(
             yield from _wait_lines(wait, branch.child_prefix + "  ", decisions, now)
         if frame is not None:
             yield from _state_lines(frame, branch.child_prefix + "  ")
+            if max_depth is not None and branch.depth >= max_depth:
+                yield from _folded_lines(frame, branch.child_prefix, decisions)
+                continue
             pending.extend(_branches(frame, branch.child_prefix, branch.depth + 1))
+
+
+def _folded_lines(
+    top: Frame, indent: str, decisions: Mapping[str, Decision]
+) -> Iterator[Line]:
+    """Yield the number of the calls below a frame, and the open waits among them."""
+    calls: list[Call] = list(top.calls)
+    for call in calls:  # grows while it is read
+        if call.frame is not None:
+            calls.extend(call.frame.calls)
+    if not calls:
+        return
+    found = (c.wait if c.frame is None else c.frame.wait for c in calls)
+    open_ids = [wait.id for wait in found if wait and wait.id not in decisions]
+    count = f"{len(calls)} call{'' if len(calls) == 1 else 's'} below"
+    waits = f"{len(open_ids)} open wait{'' if len(open_ids) == 1 else 's'}"
+    text = f"… {count}, {waits} (show them with --all)"
+    yield Line(f"{indent}└─ ", text, "wait" if open_ids else "thought")
+    for wait_id in open_ids[:_MAX_FOLDED_IDS]:
+        yield Line(f"{indent}     ", escape_invisible(wait_id), "copy")
 
 
 def _state_lines(frame: Frame, indent: str) -> Iterator[Line]:
@@ -188,4 +220,4 @@ def _wait_lines(
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))
-    yield Line(indent, escape_invisible(wait.id))
+    yield Line(indent, escape_invisible(wait.id), "copy")

@@ -1,6 +1,7 @@
-"""Print trees with colors; the only module that imports rich.
+"""Print lines with colors, in rich.
 
-No line is cut or folded by this module: a narrow terminal wraps it by itself.
+No line is cut. `print_folded` folds lines at the width of a terminal; elsewhere a
+narrow terminal wraps them by itself.
 """
 
 from __future__ import annotations
@@ -24,9 +25,15 @@ _STYLES = {
     "done": "green",
     "bad": "red",
     "thought": "dim",
+    "copy": "cyan",
 }
 # rich folds lines at the width of the console, so the console gets a huge one.
 _UNLIMITED_WIDTH = 1_000_000_000
+# Nothing is readable in less.
+_MIN_WIDTH = 20
+_FAR_INDENT = "    "
+# The branch characters of a line, for the lines below it.
+_BELOW = str.maketrans("├└─", "│  ")
 _ASCII_BRANCHES = str.maketrans("├└│─", "|`|-")
 
 
@@ -49,3 +56,50 @@ def print_lines(lines: Iterable[Line]) -> None:
         # A Text, because rich would interpret markup in a str that a model wrote.
         text = Text.assemble((prefix, "dim"), (line.text, _STYLES.get(line.style, "")))
         console.print(text)
+
+
+def print_folded(lines: Iterable[Line]) -> None:
+    """Print lines; on a terminal, folded between words at its width.
+
+    The second line of a text is indented, so that it cannot pass for another line. Text
+    to copy, as an id or a command, is never folded: the terminal breaks it by itself.
+    """
+    if not sys.stdout.isatty():
+        print_lines(lines)
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    console.width = max(console.width, _MIN_WIDTH)
+    for line in lines:
+        _print_folded(console, line)
+
+
+def _print_folded(console: Console, line: Line) -> None:
+    style = _STYLES.get(line.style, "")
+    for text in line.text.split("\n"):
+        if line.style == "copy":
+            copied = Text.assemble((_branches(console, line.prefix), "dim"))
+            console.print(copied.append(text, style), soft_wrap=True)
+            continue
+        words = text.lstrip(" ")
+        lead = line.prefix + " " * (len(text) - len(words))
+        below = _below(lead)
+        if len(lead) > console.width // 2:
+            console.print(Text(_branches(console, lead.rstrip()), "dim"))
+            lead = below = _FAR_INDENT
+        width = console.width - len(below)
+        for row in Text(words, style).wrap(console, width) or [Text()]:
+            row.rstrip()
+            start = Text(_branches(console, lead), "dim")
+            console.print(start.append_text(row), soft_wrap=True)
+            lead = below
+
+
+def _below(lead: str) -> str:
+    """Return the beginning of the second line of a text."""
+    found = "".join(sign if sign == "│" else " " for sign in lead.translate(_BELOW))
+    return f"{found}  "
+
+
+def _branches(console: Console, prefix: str) -> str:
+    is_utf = console.encoding.startswith("utf")
+    return prefix if is_utf else prefix.translate(_ASCII_BRANCHES)

@@ -57,9 +57,9 @@ def watch(
             write_json(_form(event))
             sys.stdout.flush()  # a program that reads the lines waits for each
         return
-    from continuations.cli.terminal import print_lines  # noqa: PLC0415 - JSON needs no rich
+    from continuations.cli.terminal import print_folded  # noqa: PLC0415 - JSON needs no rich
 
-    print_lines(_lines(events))
+    print_folded(_lines(events))
 
 
 def _form(event: StreamEvent) -> object:
