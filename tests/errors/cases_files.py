@@ -133,5 +133,15 @@ FILES = Area(
             _RESTORED,
             setup=_STORED,
         ),
+        Case(
+            "http-attachment-unknown",
+            "problem 404 file-not-found",
+            """http("GET", f"/runs/jane-1/files/sha256:{'0' * 64}")""",
+            'http("GET", f"/runs/jane-1/files/{photo.digest}")',
+            setup=f"""
+                {_PHOTO}
+                runner.start([TASK, photo], run_id="jane-1", work=False)
+            """,
+        ),
     ),
 )

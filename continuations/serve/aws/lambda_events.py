@@ -354,9 +354,10 @@ def _body(event: dict[str, Any]) -> bytes:
 
 def gateway_response(response: Response) -> dict[str, Any]:
     """Return a response in the format of Function URLs and API Gateway."""
+    data = response.data
     return {
         "statusCode": response.status,
         "headers": dict(response.headers),
-        "body": response.body,
-        "isBase64Encoded": False,
+        "body": response.body if data is None else base64.b64encode(data).decode(),
+        "isBase64Encoded": data is not None,
     }

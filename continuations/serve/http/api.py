@@ -247,7 +247,9 @@ class HttpApi:
 
 
 def _without_body_for_head(request: Request, response: Response) -> Response:
-    return replace(response, body="") if request.method == "HEAD" else response
+    if request.method != "HEAD":
+        return response
+    return replace(response, body="", data=None)
 
 
 def _problem_response(problem: problems.Problem, route: Route) -> Response:

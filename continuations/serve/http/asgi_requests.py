@@ -95,8 +95,9 @@ def to_starlette(response: Response, method: str) -> responses.Response:
             response.chunks, response.status, dict(response.headers)
         )
     is_head = method == "HEAD"
+    content = response.body if response.data is None else response.data
     outgoing = responses.Response(
-        "" if is_head else response.body, response.status, dict(response.headers)
+        "" if is_head else content, response.status, dict(response.headers)
     )
     if is_head:
         # Starlette sends 0; HEAD must send the length of GET (RFC 9110, section 8.6).

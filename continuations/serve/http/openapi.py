@@ -13,6 +13,7 @@ from continuations import __version__
 from continuations.present import schemas
 from continuations.serve.http.openapi_callbacks import callback_paths, webhook_paths
 from continuations.serve.http.openapi_drift import drift_paths
+from continuations.serve.http.openapi_files import file_paths
 from continuations.serve.http.openapi_forms import LINK_FORM
 from continuations.serve.http.openapi_parts import (
     AFTER_PARAMETER,
@@ -333,6 +334,7 @@ def _paths() -> Json:
         **_operator_paths(),
         **_signal_paths(),
         **past_paths(),
+        **file_paths(),
         **thread_paths(),
         **callback_paths(),
         **webhook_paths(),

@@ -98,6 +98,7 @@ _WEBHOOK_REFUSED = ProblemType(
 _NO_SUCH_MESSAGE = ProblemType(
     404, "message-not-found", "The thread or message does not exist"
 )
+_NO_SUCH_FILE = ProblemType(404, "file-not-found", "The run has no such attachment")
 _LINK_INVALID = ProblemType(404, "link-invalid", "This link is not valid")
 _METHOD_NOT_ALLOWED = ProblemType(
     405, "method-not-allowed", "The path does not support this method"
@@ -126,6 +127,12 @@ def no_such_message() -> RequestRefused:
     """Return the refusal for a thread without messages, or for an unknown number."""
     detail = "Post a message first, and use the number of its response."
     return RequestRefused(Problem(type=_NO_SUCH_MESSAGE, detail=detail))
+
+
+def no_such_file() -> RequestRefused:
+    """Return the refusal for a digest that no attachment of the run has."""
+    detail = "Use the digest of an attachment in a message of this run."
+    return RequestRefused(Problem(type=_NO_SUCH_FILE, detail=detail))
 
 
 def link_forbids() -> RequestRefused:

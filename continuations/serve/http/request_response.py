@@ -65,6 +65,7 @@ class Response:
         status: The status code.
         headers: The headers with names in lower case.
         body: The text of the body, sent as UTF-8.
+        data: The bytes of a body that is not text, instead of `body`.
         chunks: The parts of a body that is not complete yet, instead of `body`. Only
             the response to a request with `can_stream` has them.
     """
@@ -72,6 +73,7 @@ class Response:
     status: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: str = field(default="", repr=False)
+    data: bytes | None = field(default=None, repr=False)
     chunks: AsyncIterator[str] | None = field(default=None, repr=False)
 
 

@@ -58,6 +58,7 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("GET", "/runs/{run_id}/grants"): RouteRight("view"),
     ("GET", "/runs/{run_id}/versions"): RouteRight("view"),
     ("GET", "/runs/{run_id}/versions/{number}"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/files/{digest}"): RouteRight("view"),
     ("GET", "/runs/{run_id}/diff"): RouteRight("view"),
     ("POST", "/runs/{run_id}/fork"): RouteRight("fork"),
     ("POST", "/runs/{run_id}/rewind"): RouteRight("fork"),

@@ -231,6 +231,13 @@ async def decide_by_link(context: RequestContext) -> Response:
     return await link_pages.decide(context)
 
 
+async def download_file(context: RequestContext) -> Response:
+    """Return the bytes of an attachment of a run."""
+    from continuations.serve.http import file_routes  # noqa: PLC0415 - rarely used
+
+    return await file_routes.download(context)
+
+
 async def report_result(context: RequestContext) -> Response:
     """Record the result of a job at its callback URL."""
     from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
@@ -291,6 +298,7 @@ ROUTES = (
         path="/runs/{run_id}/versions/{number}",
         handlers={"GET": past_routes.show_version},
     ),
+    Route(path="/runs/{run_id}/files/{digest}", handlers={"GET": download_file}),
     Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
     Route(path="/runs/{run_id}/fork", handlers={"POST": past_routes.fork}),
     Route(path="/runs/{run_id}/rewind", handlers={"POST": past_routes.rewind}),

@@ -344,3 +344,12 @@ def test_response_has_the_gateway_format() -> None:
         "body": "ü",
         "isBase64Encoded": False,
     }
+
+
+def test_bytes_are_base64_for_the_gateway() -> None:
+    response = Response(status=200, data=b"\x89PNG\xff")
+
+    sent = gateway_response(response)
+
+    assert sent["isBase64Encoded"] is True
+    assert b"\x89PNG\xff" == base64.b64decode(sent["body"])

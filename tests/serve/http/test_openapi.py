@@ -20,6 +20,7 @@ from schemathesis.specs.openapi import checks
 from continuations import (
     AgentChanged,
     AsyncRunner,
+    Image,
     ModelError,
     RunBusy,
     RunErased,
@@ -222,6 +223,7 @@ class ResponseChecker:
             "wait_id": "x",
             "run_id": "x",
             "grant": "0x",
+            "digest": f"sha256:{'0' * 64}",
             **THREAD,
             **(names or {}),
         }
@@ -289,7 +291,7 @@ class ResponseChecker:
             return response.status
         kind = response.headers["content-type"].partition(";")[0]
         schema = documented[status]["content"][kind]["schema"]
-        if kind not in ("text/html", "text/event-stream"):
+        if response.data is None and kind not in ("text/html", "text/event-stream"):
             whole = {**schema, "components": DOCUMENT["components"]}
             validator = jsonschema_rs.Draft202012Validator(whole)
             validator.validate(json.loads(response.body))
@@ -819,6 +821,19 @@ async def with_a_past(checker: ResponseChecker) -> None:
         )
 
 
+async def with_an_attachment(checker: ResponseChecker) -> None:
+    fixture, path = ApiFixture(), "/runs/{run_id}/files/{digest}"
+    photo = Image(b"\x89PNG", "image/png")
+    await fixture.runner.start(["pay Jane", photo], run_id="jane-1", work=False)
+    names = {"run_id": "jane-1", "digest": photo.digest}
+    assert 200 == await checker.request(fixture, "get", path, names=names)
+    other = {"run_id": "jane-1"}
+    assert 404 == await checker.request(fixture, "get", path, names=other)
+    await fixture.runner.cancel("jane-1")
+    await fixture.runner.erase("jane-1")
+    assert 410 == await checker.request(fixture, "get", path, names=names)
+
+
 SCENARIOS = (
     without_an_identity,
     without_rights,
@@ -834,6 +849,7 @@ SCENARIOS = (
     with_a_job,
     with_a_webhook,
     with_a_past,
+    with_an_attachment,
 )
 
 

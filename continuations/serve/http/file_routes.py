@@ -1,0 +1,86 @@
+"""The attachments of a run over HTTP: their bytes, for a download.
+
+A browser must never run them as a page of this server. Every sender of a message
+chooses the media type and the name, so both are untrusted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from continuations.core.attachment_parts import is_digest
+from continuations.errors import Corrupt
+from continuations.ledger import layout
+from continuations.ledger.objects import NotFound, Objects
+from continuations.ledger.run_files import RunFiles
+from continuations.ledger.versions import Versions
+from continuations.serve.http import problems
+from continuations.serve.http.request_response import Response
+
+if TYPE_CHECKING:
+    from continuations.serve.http.request_context import RequestContext
+    from continuations.wire.file_records import StoredFile
+
+OTHER_MEDIA_TYPE = "application/octet-stream"
+# Types without scripts that a browser runs as part of this server.
+SAFE_MEDIA_TYPES = frozenset(
+    {
+        *("image/png", "image/jpeg", "image/gif", "image/webp"),
+        *("audio/mpeg", "audio/wav", "audio/ogg", "audio/flac"),
+        *("application/pdf", "text/plain"),
+    }
+)
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._ -]")
+
+
+async def download(context: RequestContext) -> Response:
+    """Return the bytes of an attachment."""
+    params = context.path_params
+    run_id, digest = layout.check_run_id(params["run_id"]), params["digest"]
+    objects = Objects(context.runner.store)
+    # It tells an erased run from one that never existed.
+    run = (await Versions(objects, run_id).load_newest()).state.run
+    stored = await _stored(RunFiles.of(objects, run), digest)
+    if stored is None:
+        raise problems.no_such_file()
+    if stored.run_id != run_id:
+        msg = (
+            f"An attachment of run {run_id} is damaged: it belongs to another run. It "
+            "was not changed. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=run_id)
+    return Response(
+        status=200, headers=download_headers(stored, digest), data=stored.data
+    )
+
+
+def download_headers(stored: StoredFile, digest: str) -> dict[str, str]:
+    """Return the headers with which a browser saves an attachment and runs nothing."""
+    media_type = stored.media_type
+    name = stored.name or digest.removeprefix("sha256:")[:16]
+    # RFC 6266: old clients read the first name, others the second one.
+    plain, encoded = _NOT_PLAIN.sub("_", name), quote(name, safe="")
+    return {
+        "content-type": media_type
+        if media_type in SAFE_MEDIA_TYPES
+        else OTHER_MEDIA_TYPE,
+        "content-disposition": (
+            f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"
+        ),
+        "content-security-policy": "default-src 'none'; sandbox",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        # A browser asks again each time: the run may be erased.
+        "cache-control": "private, no-cache",
+    }
+
+
+async def _stored(files: RunFiles, digest: str) -> StoredFile | None:
+    if not is_digest(digest):
+        return None
+    try:
+        return await files.stored(digest)
+    except NotFound:  # erased between the listing and the read
+        return None
