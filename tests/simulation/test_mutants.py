@@ -135,9 +135,8 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
     """An imported copy of a function would keep the mutant from having an effect."""
     owners = [place.owner for place in patch(claims.check_free, _check_free).places]
 
-    assert [claims, doctor, erasing, rewinding] == sorted(
-        owners, key=lambda owner: owner.__name__.rpartition(".")[2]
-    )
+    assert len(owners) == 4
+    assert all(module in owners for module in (claims, doctor, erasing, rewinding))
 
 
 def test_only_in_replaces_the_imported_copies_alone() -> None:
