@@ -236,10 +236,10 @@ def serve(store: str, port: int) -> None:
     app = console.app(runner, verify=kim, lifespan=worker_lifespan(runner, grace=3.0))
     listener = socket.create_server(("127.0.0.1", port))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    sys.stdout.write(f"Open {address}{kim.sign_in_path}\nCtrl-C ends it.\n")
-    sys.stdout.flush()
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
     with suppress(KeyboardInterrupt):
+        sys.stdout.write(f"Open {address}{kim.sign_in_path}\nCtrl-C ends it.\n")
+        sys.stdout.flush()
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
     sys.stdout.write("Stopped. The runs are kept.\n")
 

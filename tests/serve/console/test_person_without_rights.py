@@ -66,6 +66,7 @@ def test_person_without_rights_learns_and_changes_nothing() -> None:
             "grant": "g",
             "token": "t",
             "name": "n",
+            "digest": "0" * 64,
         }
         form = {"decision": "approve", "shown": wait.digest, "version": "1"}
         form |= {"text": "pay", "typed": "r1", "grant": "g", "run_id": "r2"}

@@ -764,7 +764,7 @@ def test_options_tells_the_methods_and_head_has_no_body() -> None:
 
         for route in ROUTES:
             path = route.path.format_map(
-                dict.fromkeys(("wait_id", "token", "grant", "name"), "x")
+                dict.fromkeys(("wait_id", "token", "grant", "name", "digest"), "x")
                 | {"run_id": "jane-1", "agent": "boss", "key": "k", "number": 1}
             )
             options = await fixture.request("OPTIONS", path)
