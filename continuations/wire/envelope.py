@@ -151,7 +151,10 @@ def decode_object_header(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _check_format(data: bytes, header: dict[str, Any], body: object, name: str) -> None:
-    number, needed = format_number(data), lowest_format(header, body)
+    number = format_number(data)
+    if number == NEWEST_FORMAT:
+        return  # it may have every field
+    needed = lowest_format(header, body)
     if number < needed:
         raise FormatError(
             f"{name} is invalid: it has format {number} and fields of format {needed}. "

@@ -43,6 +43,25 @@ class Codec:
     read: Callable[[FieldReader, str], object]
 
 
+@dataclass(frozen=True, slots=True)
+class NewField:
+    """A stored field that a later format introduced.
+
+    Attributes:
+        format: Number of the format.
+        name: Name of the stored field.
+        codec: How the field is stored.
+        attribute: Name of the attribute of the dataclass, if it is not `name`.
+        constant: The field of a run never changes, so only full copies store it.
+    """
+
+    format: int
+    name: str
+    codec: Codec
+    attribute: str = ""
+    constant: bool = False
+
+
 def _unchanged(value: object) -> object:
     return value
 

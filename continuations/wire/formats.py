@@ -30,8 +30,10 @@ in a version.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.core.messages import refers_to_attachment
 from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     AMOUNT,
@@ -66,12 +68,9 @@ from continuations.wire.field_codecs import (
     TRIPS,
     USAGE,
     WHEN_BUSY_TEXT,
-    Codec,
+    NewField,
 )
-from continuations.wire.fields import (
-    FieldReader,
-    omit_empty,
-)
+from continuations.wire.fields import FieldReader, omit_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -83,25 +82,6 @@ FORMATS = {
     3: "2026-11: tools that wait, and how runs are described",
 }
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
-
-
-@dataclass(frozen=True, slots=True)
-class NewField:
-    """A stored field that a later format introduced.
-
-    Attributes:
-        format: Number of the format.
-        name: Name of the stored field.
-        codec: How the field is stored.
-        attribute: Name of the attribute of the dataclass, if it is not `name`.
-        constant: The field of a run never changes, so only full copies store it.
-    """
-
-    format: int
-    name: str
-    codec: Codec
-    attribute: str = ""
-    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +255,17 @@ def _rests(row: Mapping[str, object]) -> bool:
     return row.get("status") == "resting"
 
 
+def _log_has_attachments(log: Mapping[str, object]) -> bool:
+    texts = log.get("add")
+    if type(texts) is not list:
+        return False
+    return refers_to_attachment(cast("list[object]", texts))
+
+
+def _message_has_attachments(message: Mapping[str, object]) -> bool:
+    return refers_to_attachment([message.get("message")])
+
+
 NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "run": (NewValue(3, _rests),),
     "version header": (NewValue(3, _rests),),
@@ -283,6 +274,8 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
         NewValue(3, _decides_new_kind),
     ),
     "wait": (NewValue(3, _has_new_kind),),
+    "log": (NewValue(3, _log_has_attachments),),
+    "message": (NewValue(3, _message_has_attachments),),
     # Earlier formats have none of these objects.
     "event": (NewValue(3, lambda _: True),),
     "file": (NewValue(3, lambda _: True),),
@@ -296,6 +289,9 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "revocation": (NewValue(3, lambda _: True),),
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
+
+# By kind: the fields, and the function that reads their attributes in one call.
+_GETTERS: dict[str, tuple[tuple[NewField, ...], Callable[[Any], Any]]] = {}
 
 # Kind -> field -> kind of the rows in that field.
 _INNER_KINDS = {
@@ -320,12 +316,16 @@ _BODY_KINDS = {"version": "delta", "continuation": "delta"}
 
 def fields_of(kind: str, row: object, *, full_copy: bool = True) -> dict[str, object]:
     """Return the stored form of the attributes that later formats introduced."""
+    fields = NEW_FIELDS.get(kind, ())
+    known = _GETTERS.get(kind)
+    if known is None or known[0] is not fields:
+        # Twice the class: with one name, a getter returns no tuple.
+        names = [field.attribute or field.name for field in fields]
+        getter = attrgetter("__class__", "__class__", *names)
+        known = _GETTERS[kind] = (fields, getter)
     stored: dict[str, object] = {}
-    for field in NEW_FIELDS.get(kind, ()):
-        if field.constant and not full_copy:
-            continue
-        value = getattr(row, field.attribute or field.name)
-        if value:
+    for field, value in zip(fields, known[1](row)[2:], strict=True):
+        if value and (full_copy or not field.constant):
             stored[field.name] = field.codec.write(value)
     return omit_empty(**stored)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from continuations.core.messages import Message, user_message
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope, formats
 from continuations.wire.envelope import (
@@ -26,12 +27,12 @@ from continuations.wire.field_codecs import (
     TEXTS,
     TIME,
     Codec,
+    NewField,
 )
 from continuations.wire.fields import FieldReader
 from continuations.wire.formats import (
     NEW_FIELDS,
     NEW_VALUES,
-    NewField,
     NewValue,
     fields_of,
     lowest_format,
@@ -39,6 +40,7 @@ from continuations.wire.formats import (
 )
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import run_row
+from tests.wire.golden.file_objects import file_objects
 from tests.wire.golden.thread_objects import thread_objects
 from tests.wire.golden.write_golden import FOLDER, version_with_changed_logs
 
@@ -189,6 +191,58 @@ def test_older_release_refuses_every_object_of_a_thread_by_its_number(
         decode_object((FOLDER / f"v3-{name}.bin").read_bytes(), NAME)
 
     assert not isinstance(caught.value, Corrupt)
+
+
+@pytest.mark.parametrize("name", file_objects())
+def test_older_release_refuses_every_object_with_an_attachment_by_its_number(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never sends a reference to a model as a part of a message."""
+    monkeypatch.delitem(formats.FORMATS, 3)
+    monkeypatch.setattr(envelope, "NEWEST_FORMAT", 2)
+
+    with pytest.raises(FormatError, match="has format 3") as caught:
+        decode_object((FOLDER / f"v3-{name}.bin").read_bytes(), NAME)
+
+    assert not isinstance(caught.value, Corrupt)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Use the type "continuations.attachment" in your part.',
+        '{"type": "continuations.attachment"}',
+    ],
+)
+def test_a_text_about_attachments_needs_no_newer_format(text: str) -> None:
+    """Only a part of a user or tool message is a reference."""
+    part = {"type": "continuations.attachment", "kind": "image"}
+    reply = {"role": "assistant", "content": [part]}
+    added = [user_message(text).text, Message.from_mapping(reply).text]
+    body = {"logs": {"f1": {"id": 2, "add": added}}}
+
+    assert 1 == lowest_format({"kind": "version"}, body)
+    assert 1 == lowest_format({"kind": "message"}, {"message": added[0]})
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        None,
+        7,
+        [3, None],
+        ["{"],
+        [
+            '"continuations.attachment"',
+            '{"role":"user","content":[{"type":"continuations.attachment"}]}',
+        ],
+    ],
+)
+def test_lowest_format_accepts_damaged_messages(texts: object) -> None:
+    """The reader of the message rejects them later."""
+    body = {"logs": {"f1": {"id": 2, "add": texts}}}
+    assert 1 == lowest_format({"kind": "version"}, body)
+    assert 1 == lowest_format({"kind": "message"}, {"message": texts})
 
 
 @pytest.mark.parametrize("read", [decode_header, decode_version])

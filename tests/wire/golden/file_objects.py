@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.attachments import Audio, File, Image, text_part
 from continuations.core.call_events import CallReturned, CallStarted
+from continuations.core.delta import diff
 from continuations.core.messages import Message
 from continuations.wire.continuation import Continuation
+from continuations.wire.envelope import object_digest
 from continuations.wire.file_records import StoredFile, encode_file
+from continuations.wire.records import InboxMessage, encode_inbox_message
+from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
+    MOMENT,
     RUN,
     accepted_event,
     apply_events,
@@ -44,11 +49,45 @@ def run_with_file() -> RunState:
     )
 
 
+def photo_message() -> Message:
+    """Return a user message with an attachment."""
+    parts = [text_part("look"), PHOTO.attachment.part]
+    return Message.from_mapping({"role": "user", "content": parts})
+
+
+def objects_with_message() -> dict[str, tuple[bytes, object]]:
+    """Return objects in which only the text of a message has an attachment."""
+    state = new_state(photo_message())
+    continuation = Continuation(state, 1)
+    header = VersionHeader(
+        run_id=RUN,
+        number=1,
+        root=1,
+        base=0,
+        base_digest=None,
+        status="running",
+        at=MOMENT,
+        claimed_until=None,
+        markers=(),
+    )
+    version = encode_version(header, diff(None, state))
+    decoded = VersionObject(header, diff(None, state), object_digest(version))
+    message = InboxMessage(
+        id="01message", number=7, at=MOMENT, message=photo_message(), by="ann"
+    )
+    return {
+        "asked_with_file": (continuation.to_bytes(), continuation),
+        "version-file": (version, decoded),
+        "message-file": (encode_inbox_message(message, RUN), message),
+    }
+
+
 def file_objects() -> dict[str, tuple[bytes, object]]:
     """Return the objects by name: their bytes, and what they mean."""
     continuation = Continuation(run_with_file(), 12)
     objects: dict[str, tuple[bytes, object]] = {
-        "run_with_file": (continuation.to_bytes(), continuation)
+        **objects_with_message(),
+        "run_with_file": (continuation.to_bytes(), continuation),
     }
     files = {each.digest: each.data for each in (REPORT, PHOTO, SOUND)}
     carried = Continuation(run_with_file(), 0, files)
