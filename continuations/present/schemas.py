@@ -52,6 +52,9 @@ _RUN: Json = {
     "agent": described(TEXT, "The name of the root agent."),
     **DESCRIPTION,
     "thread": described(TEXT_OR_NULL, "The key of the thread; null for a run."),
+    "forked_from": described(
+        TEXT_OR_NULL, "The run and version, as `jane-1@4`, that this run is a fork of."
+    ),
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
