@@ -20,7 +20,7 @@ class Fact:
     """A fact about a run: words, then the value.
 
     Attributes:
-        words: What the value is.
+        words: The meaning of the value.
         value: The value.
         source: The run and version that the value names, for a link; or `None`.
     """
