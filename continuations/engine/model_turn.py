@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
     from continuations.engine.file_storing import AttachedFiles
     from continuations.engine.guarded_turn import GuardedTurn
+    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_feed import RunFeed
     from continuations.engine.run_options import RunOptions
 
 _log = logging.getLogger("continuations")
@@ -51,7 +51,7 @@ class ModelTurn:
     model_registry: ModelRegistry
     run_options: RunOptions
     ports: Ports
-    feed: RunFeed | None = None
+    feed: EventFeed | None = None
     files_of: Callable[[RunState], AttachedFiles] | None = None
 
     async def ask(
