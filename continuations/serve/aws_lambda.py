@@ -146,15 +146,15 @@ def handler(  # noqa: PLR0913 - one parameter for each option
             returns them. Without agents, the function works on no run.
         context: The application's object for its tools, in the same two ways.
         verify: Returns the identity of an HTTP request; see `HttpApi`.
-        links, webhooks: Links and callback URLs, and receivers; see `HttpApi`.
+        links: Makes signed links and callback URLs work; see `HttpApi`.
+        webhooks: Receivers of the webhooks of other systems; see `HttpApi`.
         wake: How a run is resumed after a decision, or after a pause:
             - "inline": in the same invocation, before the response. API Gateway waits
               at most 29 s.
             - "invoke": by invoking this function again.
             - "sqs:" and the URL of a queue: by a message to the queue.
             - a `Dispatcher` of your own.
-        margin: The time before the end of an invocation in which nothing new begins,
-            in seconds.
+        margin: The seconds before the end in which nothing new begins.
         base_path: The base path of a custom domain; see `HttpApi`.
         **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
             `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
