@@ -76,13 +76,13 @@ def test_a_message_reaches_the_root_agent_with_its_attachment() -> None:
         await fixture.runner.resume("jane-1")
 
         run = await fixture.runner.look("jane-1")
-        [content] = [
+        contents: list[Any] = [
             each["content"]
             for each in run.root.messages
             if each["role"] == "user" and isinstance(each["content"], list)
         ]
-        assert {"type": "text", "text": "And this?"} == content[0]
-        part = content[1]
+        [[text, part]] = contents
+        assert {"type": "text", "text": "And this?"} == text
         assert ("photo.png", len(PNG)) == (part["name"], part["size"])
 
     asyncio.run(scenario())
