@@ -16,6 +16,7 @@ from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.present import audit_schemas, event_schemas, wait_schemas
 from continuations.present.drift_forms import drift_definitions
+from continuations.present.file_forms import file_definitions
 from continuations.present.past_schemas import past_definitions
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
@@ -366,6 +367,7 @@ def definitions() -> dict[str, Any]:
         **index_definitions(),
         **drift_definitions(),
         **_request_definitions(),
+        **file_definitions(),
         **_signal_definitions(),
         **_callback_definitions(),
         "problem": _PROBLEM,
