@@ -26,10 +26,10 @@ _UNSUPPORTED_PARAMETER_KINDS: dict[Any, str] = {
 # A new thread costs half a millisecond of processor time; a kept one costs 0.1 ms.
 _MAX_WAITING_THREADS = 32
 # The queue of each thread that waits for its next call.
-_waiting_threads: list[SimpleQueue[_ThreadCall]] = []
+waiting_threads: list[SimpleQueue[ThreadCall]] = []
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     # The threads do not exist in the child.
-    os.register_at_fork(after_in_child=_waiting_threads.clear)
+    os.register_at_fork(after_in_child=waiting_threads.clear)
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -53,16 +53,16 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:
     the writes of the store would wait. The thread is a daemon, so a tool that hangs
     does not keep the process from ending.
     """
-    call = _ThreadCall(function)
+    call = ThreadCall(function)
     try:
-        queue = _waiting_threads.pop()
+        queue = waiting_threads.pop()
     except IndexError:
         queue = _start_thread()
     queue.put(call)
     return await call.future
 
 
-class _ThreadCall:
+class ThreadCall:
     """A function that a thread runs, with the context variables of its caller."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -87,28 +87,28 @@ class _ThreadCall:
                 self._loop.call_soon_threadsafe(self._settle)
 
 
-def _start_thread() -> SimpleQueue[_ThreadCall]:
+def _start_thread() -> SimpleQueue[ThreadCall]:
     """Start a thread, and return the queue from which it takes its calls."""
-    queue: SimpleQueue[_ThreadCall] = SimpleQueue()
+    queue: SimpleQueue[ThreadCall] = SimpleQueue()
     threading.Thread(
         target=_run_calls, args=(queue,), name="continuations-tool", daemon=True
     ).start()
     return queue
 
 
-def _run_calls(queue: SimpleQueue[_ThreadCall]) -> None:
+def _run_calls(queue: SimpleQueue[ThreadCall]) -> None:
     while _run_call(queue):
         pass  # a waiting thread holds no arguments and no results
 
 
-def _run_call(queue: SimpleQueue[_ThreadCall]) -> bool:
+def _run_call(queue: SimpleQueue[ThreadCall]) -> bool:
     """Run the next call; return whether the thread waits for another one."""
     call = queue.get()
     call.run()
-    waits = len(_waiting_threads) < _MAX_WAITING_THREADS
+    waits = len(waiting_threads) < _MAX_WAITING_THREADS
     if waits:
         # Before the delivery: the caller's next call can take this thread.
-        _waiting_threads.append(queue)
+        waiting_threads.append(queue)
     call.deliver()
     return waits
 

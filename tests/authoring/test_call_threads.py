@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _person = contextvars.ContextVar("_person", default="nobody")
 
 
-@pytest.fixture(autouse=True)
-def waiting_threads() -> list[SimpleQueue[callables._ThreadCall]]:
+@pytest.fixture(autouse=True, name="waiting_threads")
+def _no_waiting_threads() -> list[SimpleQueue[callables.ThreadCall]]:
     """Return the threads that wait; at the start of a test, none does."""
-    callables._waiting_threads.clear()
-    return callables._waiting_threads
+    callables.waiting_threads.clear()
+    return callables.waiting_threads
 
 
 def test_functions_one_after_the_other_share_a_thread() -> None:
@@ -38,7 +38,7 @@ def test_functions_one_after_the_other_share_a_thread() -> None:
 
 
 def test_functions_at_the_same_time_have_a_thread_each(
-    waiting_threads: list[SimpleQueue[callables._ThreadCall]],
+    waiting_threads: list[SimpleQueue[callables.ThreadCall]],
 ) -> None:
     """No function waits for another one, and not all of the threads are kept."""
     together = threading.Barrier(40, timeout=30)
@@ -70,9 +70,13 @@ class _Large:
 def test_waiting_thread_holds_no_arguments_and_no_results() -> None:
     """Arguments and results can be secret or large."""
 
+    def make(value: _Large) -> _Large:
+        del value
+        return _Large()
+
     async def scenario() -> list[object]:
         given = _Large()
-        made = await callables.call(lambda value: (value, _Large())[1], given)
+        made = await callables.call(make, given)
         watched = [weakref.ref(given), weakref.ref(made)]
         del given, made
         await asyncio.sleep(0)
