@@ -1,4 +1,4 @@
-"""What the code of this console would do with the waiting runs."""
+"""The effect of the code of this console on the waiting runs."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.serve.console import (
     drift_page,
+    files_page,
     fork_page,
     grants_page,
     messages_page,
@@ -24,6 +25,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
     *messages_page.ROUTES,
+    *files_page.ROUTES,
     *versions_page.ROUTES,
     *threads_page.ROUTES,
     *fork_page.ROUTES,

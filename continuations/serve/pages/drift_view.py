@@ -1,4 +1,4 @@
-"""What the code of the console would do with the waiting runs, in words."""
+"""The effect of the console's code on the waiting runs, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from continuations.engine.drift_rows import DriftReason, DriftRow, DriftVerdict
 
-# What a person looks at first stands first.
+# The first one needs a person most.
 _VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
     "refuse": (StatePill("warn", "Refuses", "is-danger"), "refused"),
     "reopen": (StatePill("shield", "Asks again", "is-wait"), "asked about again"),
@@ -61,7 +61,7 @@ class DriftRowView:
         here: Makes the addresses of its pages.
         agent: Its root agent; "" if the run cannot be read.
         state: Its status.
-        verdict: What the code would do with it.
+        verdict: The effect of the code on it.
         why: The reasons, if it would not just go on.
         changes: How many differences of the code stop nothing, in words; or "".
     """
