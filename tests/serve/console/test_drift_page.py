@@ -171,7 +171,8 @@ def test_lists_end_after_a_number_of_read_runs(monkeypatch: Any) -> None:
 
     api = HttpApi(AsyncRunner(new_agents(), store=store), verify=verify_header, can=can)
     for path, rows in (("/runs", "runs"), ("/waits", "waits"), ("/drift", "runs")):
-        after, found, pages = "", [], 0
+        found: list[str] = []
+        after, pages = "", 0
         while True:
             asked.clear()
             form = asyncio.run(read(api, path, after))
