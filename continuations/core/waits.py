@@ -290,7 +290,7 @@ class WaitSummary:
             A summary of each wait.
         """
         ids = list(wait_ids)
-        summaries = [_new(cls) for _ in ids]
+        summaries: list[WaitSummary] = [_new(cls) for _ in ids]
         # The setters return None, so each `any` sets one field of all summaries.
         any(map(_set_id, summaries, ids))
         any(map(_set_expired, summaries, [False] * len(ids)))
