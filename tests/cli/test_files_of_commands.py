@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,13 +37,9 @@ def test_send_takes_files_and_an_id(
 
     assert (2, 5) == (missing.exit_code, other.exit_code)
     cli("resume", "j1", "--app", TELLING)
-    names = [
-        part["name"]
-        for message in runner.look("j1").root.messages
-        if isinstance(message["content"], list)
-        for part in message["content"]
-        if "name" in part
-    ]
+    messages: list[Any] = runner.look("j1").root.messages
+    listed = [each["content"] for each in messages if type(each["content"]) is list]
+    names = [part["name"] for parts in listed for part in parts if "name" in part]
     assert ["report.pdf"] == names
 
 
