@@ -4,6 +4,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# The tests start a thousand processes. Each needs half the time if compiled modules are
+# kept in __pycache__, so this overrides PYTHONDONTWRITEBYTECODE of the environment.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo demo-web pictures demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
 
 # The package with its command line: enough for the demonstration.
