@@ -160,7 +160,7 @@ simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
 # `make test` runs a sample of the cases of these tests (tests/sampling.py).
-SAMPLED_TESTS = $(shell grep -rlE 'tests\.(sampling|crash_points)' --include='test_*.py' tests)
+SAMPLED_TESTS = $(shell grep -rlE 'tests\.(hostile\.)?(sampling|crash_points)' --include='test_*.py' tests)
 torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all
 	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps' $(SAMPLED_TESTS)

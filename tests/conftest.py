@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sampling import examples
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "without_deadline",
     deadline=None,
+    max_examples=examples(100),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("without_deadline")

@@ -37,3 +37,8 @@ def pairs(first: Iterable[T], second: Iterable[U]) -> list[tuple[T, U]]:
         return list(product(left, right))
     count = max(len(left), len(right))
     return [(left[n % len(left)], right[n % len(right)]) for n in range(count)]
+
+
+def examples(count: int) -> int:
+    """Return how many examples hypothesis makes: a quarter, but ten at least."""
+    return count if RUNS_ALL_CASES else max(10, count // 4)
