@@ -28,6 +28,12 @@ settings.load_profile("without_deadline")
 pytest.register_assert_rewrite("continuations_storage.conformance")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one worker more than cores: many tests wait for a process or a claim."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_finish() -> None:
     """Leave modules and collected tests out of every garbage collection.
 
