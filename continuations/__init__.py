@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ResultInfo,
         TurnInfo,
     )
+    from continuations.authoring.offers import OfferInfo
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -92,6 +93,12 @@ if TYPE_CHECKING:
     )
     from continuations.engine.run_streams import AsyncRunStream, RunStream
     from continuations.engine.storeless import resume, resume_async, run, run_async
+    from continuations.engine.storeless_streams import (
+        resume_stream,
+        resume_stream_async,
+        run_stream,
+        run_stream_async,
+    )
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.sync_runner import Runner
     from continuations.engine.sync_thread import Thread, Ticket
@@ -135,129 +142,74 @@ if TYPE_CHECKING:
     from continuations.wire.continuation import Continuation
 
 _EXPORTS_BY_MODULE = {
-    "continuations.authoring.agent": ["Agent"],
-    "continuations.authoring.approval": ["ApprovalPolicy"],
-    "continuations.authoring.ask_person": ["ask_person"],
-    "continuations.authoring.compaction": ["Compaction"],
-    "continuations.authoring.context": ["ToolContext"],
-    "continuations.authoring.readings": ["Money", "Secret"],
-    "continuations.authoring.call_retries": ["Retries"],
-    "continuations.authoring.failed_call": ["FailedCall"],
-    "continuations.authoring.escalation": ["escalate"],
-    "continuations.authoring.guardrails": [
-        "Guardrail",
-        "Guardrails",
-        "Tripped",
-    ],
-    "continuations.authoring.hooks": [
-        "CallInfo",
-        "ChangeArguments",
-        "ChangeReply",
-        "ChangeRequest",
-        "ChangeResult",
-        "Continue",
-        "Hooks",
-        "RefuseReply",
-        "ReplyInfo",
-        "ResultInfo",
-        "TurnInfo",
-    ],
-    "continuations.authoring.suspend_conditions": [
-        "AgentProgress",
-        "SuspendCondition",
-        "after",
-        "every",
-    ],
-    "continuations.authoring.task_method": ["task"],
-    "continuations.authoring.tool": ["Tool", "tool"],
-    "continuations.authoring.tool_waits": [
-        "ToolWait",
-        "ask",
-        "external",
-        "sleep",
-        "sleep_until",
-        "wait_for",
-    ],
-    "continuations.core.attachments": ["Audio", "File", "Image"],
-    "continuations.core.decisions": [
-        "Answer",
-        "Approve",
-        "Decision",
-        "Deny",
-        "Fail",
-        "Verdict",
-    ],
-    "continuations.core.audit": ["AuditLine"],
-    "continuations.core.doors": ["Door"],
-    "continuations.core.grants": ["Grant", "KeptGrant"],
-    "continuations.core.identity": ["Identity"],
-    "continuations.core.prices": ["Price", "Prices"],
-    "continuations.core.quorum": ["Vote"],
-    "continuations.core.run": ["Budget", "Failure"],
-    "continuations.core.run_past": ["Rewound", "RunDifference", "RunVersion"],
-    "continuations.core.usage": ["Usage"],
-    "continuations.models.fallback": ["Fallback"],
-    "continuations.core.views": ["Call", "Frame"],
-    "continuations.core.waits": ["Wait", "WaitSummary"],
-    "continuations.engine.outcomes": [
-        "Failed",
-        "Finished",
-        "Outcome",
-        "Queued",
-        "Replied",
-        "Suspended",
-    ],
-    "continuations.engine.async_runner": ["AsyncRunner"],
-    "continuations.engine.async_thread": ["AsyncThread"],
-    "continuations.engine.async_ticket": ["AsyncTicket"],
-    "continuations.engine.drift_rows": ["DriftReason", "DriftRow"],
-    "continuations.engine.run_streams": ["AsyncRunStream", "RunStream"],
-    "continuations.engine.storeless": ["resume", "resume_async", "run", "run_async"],
-    "continuations.engine.sweeping": ["SweepResult"],
-    "continuations.engine.sync_runner": ["Runner"],
-    "continuations.engine.sync_thread": ["Thread", "Ticket"],
-    "continuations.errors": [
-        "AgentChanged",
-        "AlreadyDecided",
-        "Cancelled",
-        "ClockOff",
-        "CompactionFailed",
-        "ContinuationsError",
-        "Corrupt",
-        "DecisionRefused",
-        "FormatError",
-        "HookFailed",
-        "IllegalTransition",
-        "Inconclusive",
-        "InvalidId",
-        "InvalidInput",
-        "ModelError",
-        "PriceUnknown",
-        "NewerFormat",
-        "RunBusy",
-        "RunErased",
-        "RunExists",
-        "RunNotFound",
-        "StaleRun",
-        "StoreDenied",
-        "StoreError",
-        "StoreUnavailable",
-        "StoreUnsafe",
-        "ThreadClosed",
-        "TranscriptInvalid",
-        "WaitExpired",
-        "WaitNotFound",
-    ],
-    "continuations.ledger.objects": ["open_store"],
-    "continuations.ledger.published_events": ["Publication"],
-    "continuations.ledger.run_listing": ["RunSummary"],
-    "continuations.models.interface": ["Model"],
-    "continuations.wire.continuation": ["Continuation"],
+    "continuations.authoring.agent": "Agent",
+    "continuations.authoring.approval": "ApprovalPolicy",
+    "continuations.authoring.ask_person": "ask_person",
+    "continuations.authoring.compaction": "Compaction",
+    "continuations.authoring.context": "ToolContext",
+    "continuations.authoring.readings": "Money Secret",
+    "continuations.authoring.call_retries": "Retries",
+    "continuations.authoring.failed_call": "FailedCall",
+    "continuations.authoring.escalation": "escalate",
+    "continuations.authoring.guardrails": "Guardrail Guardrails Tripped",
+    "continuations.authoring.hooks": (
+        "CallInfo ChangeArguments ChangeReply ChangeRequest ChangeResult Continue "
+        "Hooks RefuseReply ReplyInfo ResultInfo TurnInfo"
+    ),
+    "continuations.authoring.offers": "OfferInfo",
+    "continuations.authoring.suspend_conditions": (
+        "AgentProgress SuspendCondition after every"
+    ),
+    "continuations.authoring.task_method": "task",
+    "continuations.authoring.tool": "Tool tool",
+    "continuations.authoring.tool_waits": (
+        "ToolWait ask external sleep sleep_until wait_for"
+    ),
+    "continuations.core.attachments": "Audio File Image",
+    "continuations.core.decisions": "Answer Approve Decision Deny Fail Verdict",
+    "continuations.core.audit": "AuditLine",
+    "continuations.core.doors": "Door",
+    "continuations.core.grants": "Grant KeptGrant",
+    "continuations.core.identity": "Identity",
+    "continuations.core.prices": "Price Prices",
+    "continuations.core.quorum": "Vote",
+    "continuations.core.run": "Budget Failure",
+    "continuations.core.run_past": "Rewound RunDifference RunVersion",
+    "continuations.core.usage": "Usage",
+    "continuations.models.fallback": "Fallback",
+    "continuations.core.views": "Call Frame",
+    "continuations.core.waits": "Wait WaitSummary",
+    "continuations.engine.outcomes": "Failed Finished Outcome Queued Replied Suspended",
+    "continuations.engine.async_runner": "AsyncRunner",
+    "continuations.engine.async_thread": "AsyncThread",
+    "continuations.engine.async_ticket": "AsyncTicket",
+    "continuations.engine.drift_rows": "DriftReason DriftRow",
+    "continuations.engine.run_streams": "AsyncRunStream RunStream",
+    "continuations.engine.storeless": "resume resume_async run run_async",
+    "continuations.engine.storeless_streams": (
+        "resume_stream resume_stream_async run_stream run_stream_async"
+    ),
+    "continuations.engine.sweeping": "SweepResult",
+    "continuations.engine.sync_runner": "Runner",
+    "continuations.engine.sync_thread": "Thread Ticket",
+    "continuations.errors": (
+        "AgentChanged AlreadyDecided Cancelled ClockOff CompactionFailed "
+        "ContinuationsError Corrupt DecisionRefused FormatError HookFailed "
+        "IllegalTransition Inconclusive InvalidId InvalidInput ModelError "
+        "PriceUnknown NewerFormat RunBusy RunErased RunExists RunNotFound StaleRun "
+        "StoreDenied StoreError StoreUnavailable StoreUnsafe ThreadClosed "
+        "TranscriptInvalid WaitExpired WaitNotFound"
+    ),
+    "continuations.ledger.objects": "open_store",
+    "continuations.ledger.published_events": "Publication",
+    "continuations.ledger.run_listing": "RunSummary",
+    "continuations.models.interface": "Model",
+    "continuations.wire.continuation": "Continuation",
 }
 _MODULE_BY_EXPORT = {
     name: module_name
     for module_name, names in _EXPORTS_BY_MODULE.items()
-    for name in names
+    for name in names.split()
 }
 
 __all__ = [
@@ -320,6 +272,7 @@ __all__ = [
     "ModelError",
     "Money",
     "NewerFormat",
+    "OfferInfo",
     "Outcome",
     "Price",
     "PriceUnknown",
@@ -376,8 +329,12 @@ __all__ = [
     "open_store",
     "resume",
     "resume_async",
+    "resume_stream",
+    "resume_stream_async",
     "run",
     "run_async",
+    "run_stream",
+    "run_stream_async",
     "sleep",
     "sleep_until",
     "task",

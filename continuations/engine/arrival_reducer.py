@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.events import Event
     from continuations.core.state import RunState
+    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.ports import Ports
-    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
 
 
@@ -76,7 +76,7 @@ class ArrivalReducer:
     stack_binding: StackBinding
     ports: Ports
     # Reports the events of the run, if there is a listener.
-    feed: RunFeed | None = None
+    feed: EventFeed | None = None
 
     def with_decisions(
         self, state: RunState, decisions: Mapping[str, Decision]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.storeless_feed import StorelessFeed
 
 
 class Journal(Protocol):
@@ -57,17 +58,34 @@ class Journal(Protocol):
 
 
 class NoJournal:
-    """For runs without a store: no version is kept before the run suspends."""
+    """For runs without a store: it counts the versions, and keeps none.
 
-    version_number = 0
+    Attributes:
+        version_number: The number of the last version.
+        feed: Takes the events of each version, if there is a listener.
+    """
+
     can_start_action = True
     seconds_to_renewal = None
     claim_end = None
 
+    def __init__(
+        self, version_number: int = 0, feed: StorelessFeed | None = None
+    ) -> None:
+        self.version_number = version_number
+        self.feed = feed
+
     async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
-        """Do nothing; without a store, a crash loses the run."""
-        del state, progressed
+        """Count a version; without a store, a crash loses the run."""
+        del progressed
+        self.count(state)
         return Arrivals()
+
+    def count(self, state: RunState) -> None:
+        """Count a version."""
+        self.version_number += 1
+        if self.feed is not None:
+            self.feed.report(state, self.version_number)
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return nothing; without a store, a run has no inbox."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -11,7 +13,10 @@ from continuations.core.live_events import CallProgress, ReasoningDelta, TextDel
 from continuations.core.state import frame_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
     from continuations.core.frames import FrameRow
     from continuations.core.model_protocol import ModelDelta
     from continuations.core.state import RunState
@@ -99,3 +104,40 @@ class CallFeed:
         )
         self._index += 1
         self._sink.put(event)
+
+
+class EventFeed:
+    """Hands the events of one run to a sink; make it on the loop that works."""
+
+    def __init__(self, run_id: str, sink: EventSink) -> None:
+        self._run_id = run_id
+        self._sink = sink
+        self._decisions: dict[str, Decision] = {}
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+
+    def know(self, decisions: Mapping[str, Decision]) -> None:
+        """Keep decisions that were read, for the events of the waits that they end."""
+        self._decisions.update(decisions)
+
+    def turn(self, state: RunState, frame: FrameRow, fence: int) -> TurnFeed:
+        """Return the listener of the parts of one reply."""
+        return TurnFeed(self._sink, state, frame, fence)
+
+    def progress(
+        self, state: RunState, call: CallRow, fence: int
+    ) -> Callable[[object], None]:
+        """Return `ctx.progress` of a call; it may be called in any thread."""
+        feed = CallFeed(self._sink, state, call, fence)
+
+        def report(value: object) -> None:
+            text = feed.text_of(value)
+            if text is None:
+                return
+            if threading.get_ident() == self._thread_id:
+                feed.report(text)
+                return
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(feed.report, text)
+
+        return report

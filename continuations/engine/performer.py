@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.engine.file_storing import AttachedFiles
+    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_feed import RunFeed
     from continuations.engine.stack_binding import StackBinding
     from continuations.ledger.objects import Objects
 
@@ -80,7 +80,7 @@ class Performer:
     # When the claim under which calls run ends unless it is renewed, if there is one.
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
     # Takes the parts of replies and the progress of tools.
-    feed: RunFeed | None = field(kw_only=True, default=None)
+    feed: EventFeed | None = field(kw_only=True, default=None)
     # The store of the run, if it has one, and the attachments once they are needed.
     objects: Objects | None = field(kw_only=True, default=None)
     files: AttachedFiles | None = field(kw_only=True, default=None)

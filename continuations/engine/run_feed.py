@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.run_stream_diff import events_between
 from continuations.engine.event_reading import Cursor, read_events, with_deciders
-from continuations.engine.live_feeds import CallFeed, TurnFeed
+from continuations.engine.live_feeds import EventFeed
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
     from continuations.engine.ports import EventSink, Ports
     from continuations.ledger.objects import Objects
@@ -28,7 +21,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("continuations")
 
 
-class RunFeed:
+class RunFeed(EventFeed):
     """Makes the events of one run for a sink, while one worker works on the run.
 
     Each stored event is handed on once, in order: of the versions that the worker
@@ -43,23 +36,17 @@ class RunFeed:
         sink: EventSink,
         after: Cursor | None,
     ) -> None:
+        super().__init__(run_id, sink)
         self._objects = objects
         self._ports = ports
-        self._run_id = run_id
-        self._sink = sink
         # Only later events are handed on. `None`: those after the version that the
         # worker finds.
         self._place = after
-        self._decisions: dict[str, Decision] = {}
-        self._loop = asyncio.get_running_loop()
-        self._thread_id = threading.get_ident()
 
     @property
     def versions(self) -> Versions:
         """The versions of the run; the feed reports each new one."""
         return _ReportedVersions(self._objects, self._run_id, self)
-
-    # Stored events ------------------------------------------------------------
 
     async def catch_up(self, number: int) -> None:
         """Report the versions of other workers, up to the newest version `number`.
@@ -76,10 +63,6 @@ class RunFeed:
                     self._sink.put(event)
                 number = max(number, int(events[-1].cursor.partition(".")[0]))
         self._place = Cursor(number + 1)
-
-    def know(self, decisions: Mapping[str, Decision]) -> None:
-        """Keep decisions that were read, for the events of the waits that they end."""
-        self._decisions.update(decisions)
 
     async def report_version(
         self, previous: LoadedVersion | None, version: LoadedVersion
@@ -104,30 +87,6 @@ class RunFeed:
             text = "run %s: the events of version %s were not reported"
             _log.exception(text, self._run_id, number)
         self._place = Cursor(number + 1)
-
-    # Live events --------------------------------------------------------------
-
-    def turn(self, state: RunState, frame: FrameRow, fence: int) -> TurnFeed:
-        """Return the listener of the parts of one reply."""
-        return TurnFeed(self._sink, state, frame, fence)
-
-    def progress(
-        self, state: RunState, call: CallRow, fence: int
-    ) -> Callable[[object], None]:
-        """Return `ctx.progress` of a call; it may be called in any thread."""
-        feed = CallFeed(self._sink, state, call, fence)
-
-        def report(value: object) -> None:
-            text = feed.text_of(value)
-            if text is None:
-                return
-            if threading.get_ident() == self._thread_id:
-                feed.report(text)
-                return
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(feed.report, text)
-
-        return report
 
 
 class _ReportedVersions(Versions):

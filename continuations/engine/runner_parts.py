@@ -94,13 +94,7 @@ class RunnerParts:
 
         Raises `InvalidInput` if `on_event` is not a function.
         """
-        check_on_event(on_event)
-        listeners = [f for f in (on_event, self._ports.on_event) if f is not None]
-        if not listeners:
-            return nullcontext(run_options)
-        from continuations.engine.event_listeners import listening
-
-        return listening(run_options, listeners)
+        return with_listeners(run_options, on_event, self._ports.on_event)
 
     def _run_description(self, **arguments: object) -> RunDescription:
         from continuations.engine.run_description import RunDescription
@@ -143,3 +137,22 @@ class RunnerParts:
         if not self._probed:
             await self._objects.probe()
             self._probed = True
+
+
+def with_listeners(
+    run_options: RunOptions, *functions: OnEvent | None
+) -> AbstractAsyncContextManager[RunOptions]:
+    """Return the options of work whose events the functions get, if there are any.
+
+    Raises `InvalidInput` if one is not a function.
+    """
+    listeners: list[OnEvent] = []
+    for function in functions:
+        check_on_event(function)
+        if function is not None:
+            listeners.append(function)
+    if not listeners:
+        return nullcontext(run_options)
+    from continuations.engine.event_listeners import listening
+
+    return listening(run_options, listeners)

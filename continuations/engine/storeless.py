@@ -4,54 +4,36 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent import Agent
-from continuations.authoring.manifest import compare_manifests
 from continuations.authoring.registry import AgentRegistry
-from continuations.core.events import RunStopped
-from continuations.core.operator_waits import without_operator_waits
-from continuations.core.plan import plan
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES
-from continuations.engine import deadlines, new_run, portal
-from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine import new_run, portal
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context, check_run_prices
-from continuations.engine.inbox_messages import with_confirmed_reply
-from continuations.engine.job_cancellation import JobCanceller
-from continuations.engine.journal_protocol import NoJournal
-from continuations.engine.model_registry import ModelRegistry
-from continuations.engine.outcomes import outcome_of
-from continuations.engine.performer import Performer
 from continuations.engine.ports import Ports
-from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
+from continuations.engine.runner_parts import with_listeners
 from continuations.engine.stack_binding import StackBinding
 from continuations.engine.storeless_answers import (
     decisions_from_answers,
     with_escalated_waits,
 )
-from continuations.engine.worker_options import (
-    DEFAULT_MODEL_FAILURES,
-    DEFAULT_MODEL_RETRY_TIME,
-    check_max_depth,
-    check_prices,
-)
+from continuations.engine.storeless_work import StorelessWork
+from continuations.engine.worker_options import check_max_depth, check_prices
 from continuations.errors import InvalidInput
-from continuations.ledger import claims
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
-    from continuations.authoring.manifest import ManifestChange
-    from continuations.core.decisions import Decision
     from continuations.core.identity import Identity
+    from continuations.core.messages import Message
     from continuations.core.output_type import Output
     from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
+    from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
     from continuations.engine.storeless_answers import Answers
     from continuations.ledger.claims import Clock
@@ -68,6 +50,7 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
     clock: Clock | None = None,
     by: str | Identity | None = None,
     settings: Mapping[str, Any] | None = None,
+    on_event: OnEvent | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store.
 
@@ -87,13 +70,15 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
         by: The requester: a name or an `Identity`, whose name is stored.
         settings: Model settings of the run, JSON values. In each turn of each agent
             they win over `Agent(settings=...)`. They are stored: pass no secrets.
+        on_event: A function, plain or async, that gets each event, as of `run_stream`.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
         InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock`,
-            `by` or `settings` is invalid, or the agent's instructions function raised.
+            `by`, `settings` or `on_event` is invalid, or the agent's instructions
+            function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     running = run_async(
@@ -106,11 +91,12 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
         clock=clock,
         by=by,
         settings=settings,
+        on_event=on_event,
     )
     return portal.run_until_complete(running)
 
 
-def resume(
+def resume(  # noqa: PLR0913 - what a resume may say, all by keyword
     data: bytes | Continuation,
     agent: Agent[Output],
     *,
@@ -120,6 +106,7 @@ def resume(
     max_depth: int | None = None,
     prices: Prices | None = None,
     clock: Clock | None = None,
+    on_event: OnEvent | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run, without a store.
 
@@ -137,13 +124,14 @@ def resume(
             start. The smaller one counts.
         prices: As for `run`.
         clock: The clocks of this machine, for tests.
+        on_event: As for `run`.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the new continuation.
 
     Raises:
-        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth` or `clock`
-            is invalid.
+        InvalidInput: `data`, `agent`, `answers`, `context`, `max_depth`, `clock`
+            or `on_event` is invalid.
         FormatError: `data` is not a continuation, or has a newer format.
         Corrupt: `data` is damaged.
         WaitNotFound: `answers` names a wait that is not open. Nothing ran.
@@ -164,6 +152,7 @@ def resume(
             max_depth=max_depth,
             prices=prices,
             clock=clock,
+            on_event=on_event,
         )
     )
 
@@ -179,6 +168,7 @@ async def run_async(  # noqa: PLR0913 - as for `run`
     clock: Clock | None = None,
     by: str | Identity | None = None,
     settings: Mapping[str, Any] | None = None,
+    on_event: OnEvent | None = None,
 ) -> Outcome[Output]:
     """Run an agent until it ends or must wait, without a store; see `run`.
 
@@ -194,43 +184,42 @@ async def run_async(  # noqa: PLR0913 - as for `run`
         by: The requester: a name or an `Identity`, whose name is stored.
         settings: Model settings of the run, JSON values. In each turn of each agent
             they win over `Agent(settings=...)`. They are stored: pass no secrets.
+        on_event: A function, plain or async, that gets each event, as of `run_stream`.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the continuation.
 
     Raises:
         InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock`,
-            `by` or `settings` is invalid, or the agent's instructions function raised.
+            `by`, `settings` or `on_event` is invalid, or the agent's instructions
+            function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     _check_agent(agent)
     check_context(context, agent)
+    listening = with_listeners(RunOptions(context=context), on_event)
     max_depth, prices = check_max_depth(max_depth), check_prices(prices)
-    messages = new_run.parse_input(input)
-    instructions = await new_run.root_instructions(agent, input, context)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
-    now = ports.clock.now()
-    ulid = ports.ids.new_ulid(now)
-    state = new_run.initial_state(
-        agent,
-        messages,
-        instructions,
-        run_id=ulid,
-        run_nonce=ulid,
-        manifest=current_manifest(agent),
-        now=now,
-        limits=new_run.RunLimits(budget, max_depth, prices),
-    )
+    messages = new_run.parse_input(input)
+    limits = new_run.RunLimits(budget, max_depth, prices)
+    instructions = await new_run.root_instructions(agent, input, context)
+    state = _first_state(agent, messages, instructions, ports, limits)
     if by is not None or settings is not None:
         state = _description(by, settings).describe(state)
-    options = RunOptions(context=context)
     contents = new_run.contents_of(messages, input)
-    files = {content.digest: content.data for content in contents}
-    limits = _Limits(max_depth, prices, files)
-    return await _run_loop(state, agent, ports, options, limits, ())
+    async with listening as run_options:
+        work = StorelessWork(
+            agent=agent,
+            stack_binding=StackBinding(AgentRegistry([agent])),
+            ports=ports,
+            run_options=run_options,
+            max_depth=max_depth,
+            prices=prices,
+        )
+        return await work.start(state, {each.digest: each.data for each in contents})
 
 
-async def resume_async(
+async def resume_async(  # noqa: PLR0913 - as for `resume`
     data: bytes | Continuation,
     agent: Agent[Output],
     *,
@@ -240,6 +229,7 @@ async def resume_async(
     max_depth: int | None = None,
     prices: Prices | None = None,
     clock: Clock | None = None,
+    on_event: OnEvent | None = None,
 ) -> Outcome[Output]:
     """Decide waits of a continuation and continue its run; see `resume`.
 
@@ -252,6 +242,7 @@ async def resume_async(
         max_depth: Maximum number of levels; the smaller one of this and the start's.
         prices: As for `run`.
         clock: The clocks of this machine, for tests.
+        on_event: As for `run`.
 
     Returns:
         `Finished`, `Suspended` or `Failed`, with the new continuation.
@@ -264,45 +255,48 @@ async def resume_async(
     continuation = _read_continuation(data)
     _check_agent(agent)
     check_context(context, agent)
+    listening = with_listeners(RunOptions(context=context), on_event)
     max_depth, prices = check_max_depth(max_depth), check_prices(prices)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     state = continuation.run_state
     check_run_prices(state.run, prices, agent)
-    changes = compare_manifests(state.manifest, current_manifest(agent))
     _check_answers(answers)
     now = ports.clock.now()  # once: a deadline may pass between two readings
     state = with_escalated_waits(state, now)
     decisions = decisions_from_answers(state, answers or {}, ports, now)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
-    if state.run.status not in ENDED_STATUSES:
-        expiries = deadlines.expiries_of(state.waits.values(), ports, now)
-        await _cancel_expired_jobs(state, expiries, stack_binding, ports, context)
-        made = {**decisions, **expiries}
-        state = _with_decisions(state, made, ArrivalReducer(stack_binding, ports))
-        if unpause:
-            state = without_operator_waits(state, now)
-        if unpause or decisions:
-            state = with_confirmed_reply(state)
-    if not plan(state):
-        same = Continuation(state, continuation.version, continuation.files)
-        return outcome_of(same, agent, changes)
-    options = RunOptions(context=context)
-    limits = _Limits(max_depth, prices, continuation.files)
-    return await _run_loop(state, agent, ports, options, limits, changes)
+    async with listening as run_options:
+        work = StorelessWork(
+            agent=agent,
+            stack_binding=stack_binding,
+            ports=ports,
+            run_options=run_options,
+            max_depth=max_depth,
+            prices=prices,
+        )
+        return await work.resume(continuation, state, decisions, now, unpause=unpause)
 
 
-async def _cancel_expired_jobs(
-    state: RunState,
-    expiries: Mapping[str, Decision],
-    stack_binding: StackBinding,
+def _first_state(
+    agent: Agent,
+    messages: tuple[Message, ...],
+    instructions: str,
     ports: Ports,
-    context: Any,
-) -> None:
-    canceller = JobCanceller(
-        stack_binding=stack_binding, ports=ports, journal=NoJournal(), context=context
+    limits: new_run.RunLimits,
+) -> RunState:
+    now = ports.clock.now()
+    ulid = ports.ids.new_ulid(now)
+    return new_run.initial_state(
+        agent,
+        messages,
+        instructions,
+        run_id=ulid,
+        run_nonce=ulid,
+        manifest=current_manifest(agent),
+        now=now,
+        limits=limits,
     )
-    await canceller.cancel_expired(state, expiries)
 
 
 def _read_continuation(data: Any) -> Continuation:
@@ -345,49 +339,3 @@ def _check_answers(answers: object) -> None:
             f"{type(answers).__name__}. Pass {{wait.id: Approve()}}."
         )
         raise InvalidInput(msg)
-
-
-class _Limits(NamedTuple):
-    """The limits and prices of one process, and the attachments of the run."""
-
-    max_depth: int | None
-    prices: Prices | None
-    files: Mapping[str, bytes]
-
-
-async def _run_loop(
-    state: RunState,
-    agent: Agent,
-    ports: Ports,
-    run_options: RunOptions,
-    limits: _Limits,
-    changes: tuple[ManifestChange, ...],
-) -> Outcome:
-    stack_binding = StackBinding(AgentRegistry([agent]))
-    model_retry_time = DEFAULT_MODEL_RETRY_TIME.total_seconds()
-    models = ModelRegistry(
-        model_retry_time, ports.clock, DEFAULT_MODEL_FAILURES, limits.prices
-    )
-    performer = Performer(stack_binding, ports, models, run_options, limits.max_depth)
-    if limits.files:
-        from continuations.engine.file_storing import MemoryFiles  # noqa: PLC0415 - few runs have attachments
-
-        performer.files = MemoryFiles(limits.files)
-    loop = RunLoop(state, performer, NoJournal())
-    await loop.run()
-    state = loop.state
-    if loop.failure is not None:
-        state = advance(loop.ending_state, RunStopped(failure=loop.failure))
-    files = None if performer.files is None else performer.files.data
-    continuation = Continuation(claims.released(state), files=files)
-    if loop.model_error is not None:
-        # Without it, the error would lose everything that was done so far.
-        loop.model_error.continuation = continuation
-        raise loop.model_error
-    return outcome_of(continuation, agent, changes)
-
-
-def _with_decisions(
-    state: RunState, decisions: Mapping[str, Decision], reducer: ArrivalReducer
-) -> RunState:
-    return reducer.with_decisions(reducer.with_interrupted_calls(state), decisions)

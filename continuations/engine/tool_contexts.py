@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
+    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.ports import Ports
-    from continuations.engine.run_feed import RunFeed
     from continuations.engine.run_options import RunOptions
 
 
@@ -36,7 +36,7 @@ class PerformerParts(Protocol):
         ...
 
     @property
-    def feed(self) -> RunFeed | None:
+    def feed(self) -> EventFeed | None:
         """The listener of live events, if there is one."""
         ...
 

@@ -77,7 +77,7 @@ class Continuation:
 
     @property
     def version(self) -> int:
-        """Number of the version in the store, or 0 without a store."""
+        """Number of the version: in the store, or of the steps without a store."""
         return self._version
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.serve.console import (
+    files_page,
     fork_page,
     grants_page,
     messages_page,
@@ -23,6 +24,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
     *messages_page.ROUTES,
+    *files_page.ROUTES,
     *versions_page.ROUTES,
     *threads_page.ROUTES,
     *fork_page.ROUTES,

@@ -113,6 +113,9 @@ async def decide(context: RequestContext) -> Response:
     return json_response(json_forms.decide_json(result, woken=woken))
 
 
+_DESCRIBED = ("labels", "title", "settings")
+
+
 async def start(context: RequestContext) -> Response:
     """Start a run and work on it until it ends or waits.
 
@@ -122,7 +125,7 @@ async def start(context: RequestContext) -> Response:
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(
         fields,
-        frozenset({"run_id", "input", "agent", "work", "labels", "title", "settings"}),
+        frozenset({*_DESCRIBED, "run_id", "input", "files", "agent", "work"}),
     )
     # Only the limit of the body applies: the input may be a long document.
     text = decision_bodies.optional_text(
@@ -135,7 +138,7 @@ async def start(context: RequestContext) -> Response:
     work = decision_bodies.optional_flag(fields, "work", default=True)
     begin = partial(
         context.runner.start,
-        text,
+        decision_bodies.text_with_files(fields, text),
         run_id=run_id,
         agent=agent,
         work=work,
@@ -298,6 +301,7 @@ ROUTES = (
         path="/runs/{run_id}/versions/{number}",
         handlers={"GET": past_routes.show_version},
     ),
+    Route(path="/runs/{run_id}/messages", handlers={"POST": event_routes.send}),
     Route(path="/runs/{run_id}/files/{digest}", handlers={"GET": download_file}),
     Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
     Route(path="/runs/{run_id}/fork", handlers={"POST": past_routes.fork}),
