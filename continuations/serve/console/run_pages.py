@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.serve.console import (
+    drift_page,
     files_page,
     fork_page,
     grants_page,
@@ -28,5 +29,6 @@ ROUTES: tuple[PageRoute, ...] = (
     *versions_page.ROUTES,
     *threads_page.ROUTES,
     *fork_page.ROUTES,
+    *drift_page.ROUTES,
     *grants_page.ROUTES,
 )
