@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sampling import RUNS_ALL_CASES
 from tests.simulation.mutants.conditions import approvals_are_short
 from tests.simulation.mutants.mutant import applied_patches
 from tests.simulation.schedule import Report, run, shrunk_text
 
-CHUNKS, SEEDS = 5, 100 if RUNS_ALL_CASES else 50
+CHUNKS, SEEDS = 5, 100
 
 
 def run_with_short_approvals(seed: int) -> Report:
