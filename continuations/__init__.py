@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ResultInfo,
         TurnInfo,
     )
+    from continuations.authoring.offers import OfferInfo
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -155,6 +156,7 @@ _EXPORTS_BY_MODULE = {
         "CallInfo ChangeArguments ChangeReply ChangeRequest ChangeResult Continue "
         "Hooks RefuseReply ReplyInfo ResultInfo TurnInfo"
     ),
+    "continuations.authoring.offers": "OfferInfo",
     "continuations.authoring.suspend_conditions": (
         "AgentProgress SuspendCondition after every"
     ),
@@ -270,6 +272,7 @@ __all__ = [
     "ModelError",
     "Money",
     "NewerFormat",
+    "OfferInfo",
     "Outcome",
     "Price",
     "PriceUnknown",

@@ -83,6 +83,13 @@ class InvalidInput(ContinuationsError, ValueError):
     """
 
 
+class AttachmentsTooLarge(InvalidInput):
+    """The attachments of one run would have more than 64 MiB together.
+
+    Nothing was written. Make the new attachments smaller, or leave some out.
+    """
+
+
 class PriceUnknown(InvalidInput):
     """A run has a budget in money, and the price of a model is missing.
 

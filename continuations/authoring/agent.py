@@ -28,11 +28,11 @@ if TYPE_CHECKING:
         ToolLike,
     )
     from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
+    from continuations.authoring.offers import EnabledCondition
     from continuations.authoring.output_spec import OutputSpec
     from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from continuations.authoring import callables
 from continuations.authoring.agent_options import takes_positional
@@ -22,13 +22,17 @@ from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from continuations.authoring.approval import Condition
     from continuations.authoring.call_retries import Retries, RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import DeclaredDisplay, Summary
     from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.offers import (
+        EnabledCondition,
+        OfferCondition,
+    )
     from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_declaration import OnTimeout
@@ -36,9 +40,6 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
-
-# It takes the application's object, `context=`.
-EnabledCondition: TypeAlias = "Callable[[Any], bool | Awaitable[bool]]"
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers accept
 
@@ -99,13 +100,8 @@ class BaseTool(ABC):
         if verify is not None and not callable(verify):
             msg = f"tool {self.name}: verify must be a function, got {verify!r}."
             raise InvalidInput(msg)
-        if type(is_enabled) is not bool and not takes_positional(is_enabled, 1):
-            msg = (
-                f"tool {self.name}: is_enabled must be True, False or a function of the"
-                f" context, got {is_enabled!r}."
-            )
-            raise InvalidInput(msg)
         self._is_enabled = is_enabled
+        self._reads_offer = self._takes_offer(is_enabled)
         self._check_type("reversible", reversible, bool, None)
         self._check_type("writes_state", writes_state, bool)
         self.writes_state = writes_state
@@ -188,11 +184,29 @@ class BaseTool(ABC):
         """Raise `InvalidInput` unless the policy fits the arguments."""
         self._check_approval_parameters(self._argument_names)
 
-    async def enabled(self, context: Any) -> bool:
+    def _takes_offer(self, is_enabled: object) -> bool:
+        """Check `is_enabled`; return whether it must be called with an `OfferInfo`."""
+        if type(is_enabled) is bool or takes_positional(is_enabled, 1):
+            return False
+        if takes_positional(is_enabled, 2):
+            return True
+        msg = (
+            f"tool {self.name}: is_enabled must be True, False or a function of the"
+            f" context, or of the context and an OfferInfo, got {is_enabled!r}."
+        )
+        raise InvalidInput(msg)
+
+    async def enabled(self, context: Any) -> bool | OfferCondition:
         """Return whether the model may call the tool; see `ToolProtocol.enabled`."""
         if not callable(self._is_enabled):
             return self._is_enabled
-        verdict: object = await callables.call(self._is_enabled, context)
+        if self._reads_offer:
+            return partial(self._asked, context)
+        return await self._asked(context)
+
+    async def _asked(self, *values: Any) -> bool:
+        function: Any = self._is_enabled
+        verdict: object = await callables.call(function, *values)
         if isinstance(verdict, bool):
             return verdict
         msg = f"is_enabled returned {type(verdict).__name__}, not True or False"

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.input_spec import InputSpec
+    from continuations.authoring.offers import EnabledCondition
     from continuations.authoring.readings import Reading
     from continuations.authoring.tool_protocol import AgentProtocol
 

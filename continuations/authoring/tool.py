@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from typing import Concatenate, Unpack
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.docstring import Docstring
     from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.offers import EnabledCondition
     from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
@@ -346,9 +346,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             returns the wait of the tool. Return `Approve()` only if the call cannot
             take effect any more: a plain function of an old worker may still run.
         version: The version of the contract. A change makes older approvals void.
-        is_enabled: `True`, `False`, or a plain or async function of the context, which
-            is called before each model turn. A tool that is not enabled is not offered
-            to the model. A call that was approved before still runs. Default: `True`.
+        is_enabled: Whether the tool is offered to the model: True, False, or a plain or
+            async function of the context, perhaps also of an `OfferInfo`, called
+            before each turn. An approved call runs anyway. Default: `True`.
         summary: The call as one sentence, for the people who decide: a template such
             as `"Send {cents:money/100} to {to}"`, or a plain function of the arguments
             that returns the sentence. A model never writes it. Default: none.

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.base_tool import EnabledCondition
     from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.declared_display import Summary
     from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.offers import EnabledCondition
     from continuations.authoring.periods import Duration
     from continuations.authoring.tool_declaration import OnTimeout
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.authoring.context import ToolContext
+    from continuations.authoring.offers import OfferCondition
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
@@ -51,14 +52,15 @@ class ToolProtocol(ToolDeclaration, Protocol):
         """
         ...
 
-    async def enabled(self, context: Any) -> bool:
+    async def enabled(self, context: Any) -> bool | OfferCondition:
         """Return whether the model may call the tool now.
 
         Args:
             context: The application's object.
 
         Returns:
-            Whether it is offered. An exception of the function propagates.
+            Whether it is offered, or a function of an `OfferInfo` that says it. An
+            exception of the function propagates.
         """
         ...
 

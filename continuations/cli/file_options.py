@@ -19,7 +19,7 @@ def input_with_files(text: str, paths: list[str]) -> Any:
 
 
 def _content(name: str) -> Any:
-    from continuations.core.attachments import Audio, File, Image  # noqa: PLC0415 - few inputs have a file
+    from continuations.core.attachments import make_content  # noqa: PLC0415 - few inputs have a file
 
     path = Path(name)
     try:
@@ -31,6 +31,4 @@ def _content(name: str) -> Any:
         )
         raise UsageError(msg) from None
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    kinds: dict[str, Any] = {"image": Image, "audio": Audio}
-    kind = kinds.get(media_type.partition("/")[0], File)
-    return kind(data, media_type, path.name)
+    return make_content(data, media_type, path.name)

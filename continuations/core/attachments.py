@@ -19,7 +19,7 @@ from continuations.core.attachment_parts import (
     is_media_type,
     references,
 )
-from continuations.errors import InvalidInput
+from continuations.errors import AttachmentsTooLarge, InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -173,6 +173,16 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{sha256(data).hexdigest()}"
 
 
+def make_content(data: bytes, media_type: str, name: str) -> Content:
+    """Return the attachment of a file; its media type decides on its class.
+
+    Raises `InvalidInput` if an argument is invalid.
+    """
+    classes: dict[str, Any] = {"image": Image, "audio": Audio}
+    made = classes.get(media_type.partition("/")[0], File)
+    return cast("Content", made(data, media_type, name))
+
+
 def content_of(attachment: Attachment, data: bytes) -> Content:
     """Return an attachment with its bytes."""
     classes: dict[str, Any] = {"image": Image, "audio": Audio, "file": File}
@@ -207,7 +217,7 @@ def attachments_of_run(state: RunState) -> Sequence[Attachment]:
 
 
 def check_total(contents: Sequence[Content], known: Mapping[str, int]) -> None:
-    """Raise `InvalidInput` if a run cannot have all these attachments.
+    """Raise `AttachmentsTooLarge` if a run cannot have all these attachments.
 
     `known` has the sizes of the attachments that the run has, by digest.
     """
@@ -221,4 +231,4 @@ def check_total(contents: Sequence[Content], known: Mapping[str, int]) -> None:
         f"{MAX_RUN_BYTES} are allowed. The biggest new one is "
         f"{biggest.attachment.label}. Make it smaller, or leave it out."
     )
-    raise InvalidInput(msg)
+    raise AttachmentsTooLarge(msg)

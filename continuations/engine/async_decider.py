@@ -265,7 +265,14 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             state = await wait_slots.with_followed_waits(self._objects, state)
         return Continuation(state, loaded.number)
 
-    async def send(self, run_id: str, text: UserText, *, by: str | None = None) -> int:
+    async def send(
+        self,
+        run_id: str,
+        text: UserText,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in `signal`
+    ) -> int:
         """Send a user message to a run.
 
         The root agent reads it at the next resume or sweep, or before a worker finishes
@@ -274,8 +281,10 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
 
         Args:
             run_id: Id of the run.
-            text: The message, not empty.
+            text: The message, not empty; or texts and attachments.
             by: Name of the sender, for the record.
+            id: Your id of the message: a repeat sends nothing, and returns the number
+                of the first one.
 
         Returns:
             The number of the message in the run's inbox, from 1.
@@ -283,11 +292,13 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         Raises:
             RunNotFound: The store has no such run.
             RunErased: The run was erased.
-            InvalidInput: The run has ended, or an argument is not a text.
+            InvalidInput: The run has ended, an argument is not a text, or `id` names
+                a message with another text or sender.
+            AttachmentsTooLarge: The run would have too many bytes of attachments.
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
-        return await self._run_requests(run_id).send(text, by=by)
+        return await self._run_requests(run_id).send(text, by=by, message_id=id)
 
     async def cancel(
         self,

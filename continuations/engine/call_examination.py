@@ -76,8 +76,10 @@ class CallExaminer:
         tool = agent.get_tool(call.tool)
         if tool is None:
             tool = self.stack_binding.tool(state, call)  # it may have another name now
-        if tool is None or not await is_enabled(tool, self.context):
-            offered = await enabled_tools(agent, self.context)
+        frame = state.frames[call.frame_id]
+        offer = agent, self.context, state, frame
+        if tool is None or not await is_enabled(tool, *offer):
+            offered = await enabled_tools(*offer)
             names = ", ".join(each.name for each in offered) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return call_failures.rejection(call, "unknown_tool", text)

@@ -110,7 +110,7 @@ class ModelTurn:
     ) -> ModelReplied | ModelDelayed | TurnRefused | InputHeld:
         log = state.logs[frame.id]
         has_attachments = _check_transcript(state, frame)
-        tools = await enabled_tools(agent, self.run_options.context)
+        tools = await enabled_tools(agent, self.run_options.context, state, frame)
         request = ModelRequest(
             messages=log.messages,
             tools=tuple(_spec(tool) for tool in tools),
@@ -173,16 +173,31 @@ def _check_transcript(state: RunState, frame: FrameRow) -> bool:
     return check.has_attachments
 
 
-async def enabled_tools(agent: AgentProtocol, context: Any) -> list[ToolProtocol]:
+async def enabled_tools(
+    agent: AgentProtocol, context: Any, state: RunState, frame: FrameRow
+) -> list[ToolProtocol]:
     """Return the tools of an agent that its model may call now."""
     tools = agent.tools_by_name.values()
-    return [tool for tool in tools if await is_enabled(tool, context)]
+    return [
+        tool for tool in tools if await is_enabled(tool, agent, context, state, frame)
+    ]
 
 
-async def is_enabled(tool: ToolProtocol, context: Any) -> bool:
+async def is_enabled(
+    tool: ToolProtocol,
+    agent: AgentProtocol,
+    context: Any,
+    state: RunState,
+    frame: FrameRow,
+) -> bool:
     """Return whether a model may call a tool now; an exception means no."""
     try:
-        return await tool.enabled(context)
+        verdict = await tool.enabled(context)
+        if verdict is True or verdict is False:
+            return verdict
+        from continuations.engine.tool_offers import offer_info  # noqa: PLC0415 - few tools ask
+
+        return await verdict(offer_info(agent, state, frame))
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise

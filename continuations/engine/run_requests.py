@@ -53,35 +53,44 @@ class RunRequests:
     def _versions(self) -> Versions:
         return Versions(self.objects, self.run_id)
 
-    async def send(self, text: UserText, *, by: str | None) -> int:
+    async def send(
+        self, text: UserText, *, by: str | None, message_id: str | None
+    ) -> int:
         """Append a user message to the inbox and return its number.
 
-        Raises `InvalidInput` if the run has ended.
+        Raises `InvalidInput` if the run has ended. A repeat of a recorded message, by
+        its id, is a success also after the end.
         """
         user_message, by = parse_user_message(text), optional_text("by", by)
-        await self._check_accepts_messages(0)
-        await store_attachments(self.objects, self._newest_run, text)
+        message_id = optional_text("id", message_id)
+        own_id = None if message_id is None else f"{_OWN_ID}{message_id}"
+        run = await self._newest_run()
+        is_repeat = (
+            run.status in ENDED_STATUSES
+            and own_id is not None
+            and await inbox.has_id(self.objects, run.id, own_id)
+        )
+        if not is_repeat:
+            _check_accepts_message(run, 0)
+            await store_attachments(self.objects, self._newest_run, text)
         now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
         message = InboxMessage(
-            id=self.ports.ids.new_ulid(now),
+            id=ulid if own_id is None else own_id,
             number=0,
             at=now,
             message=user_message,
             by=by,
         )
-        posted = await inbox.post(self.objects, self.run_id, message)
-        await self._check_accepts_messages(posted.number)
+        if own_id is None:
+            posted = await inbox.post(self.objects, self.run_id, message)
+        else:
+            posted = await inbox.post_once(self.objects, run.id, message, 0, ulid)
+        _check_accepts_message(await self._newest_run(), posted.number)
         return posted.number
 
     async def _newest_run(self) -> RunRow:
         return (await self._versions.load_newest()).state.run
-
-    async def _check_accepts_messages(self, message_number: int) -> None:
-        run = (await self._versions.load_newest()).state.run
-        if run.status in ENDED_STATUSES and (
-            message_number == 0 or run.last_inbox_number < message_number
-        ):
-            raise _ended_error(run, "messages")
 
     async def signal(
         self,
@@ -251,6 +260,13 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
+
+
+def _check_accepts_message(run: RunRow, message_number: int) -> None:
+    if run.status in ENDED_STATUSES and (
+        message_number == 0 or run.last_inbox_number < message_number
+    ):
+        raise _ended_error(run, "messages")
 
 
 def _check_accepts_signal(run: RunRow, signal_number: int) -> None:

@@ -202,7 +202,14 @@ class Decider(Catalog, Events, Operator, Jobs):
             self.async_runner.look(run_id, version=version)
         )
 
-    def send(self, run_id: str, text: UserText, *, by: str | None = None) -> int:
+    def send(
+        self,
+        run_id: str,
+        text: UserText,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in `signal`
+    ) -> int:
         """Send a user message to a run.
 
         The root agent reads it at the next resume or sweep, or before a worker finishes
@@ -211,8 +218,10 @@ class Decider(Catalog, Events, Operator, Jobs):
 
         Args:
             run_id: Id of the run.
-            text: The message, not empty.
+            text: The message, not empty; or texts and attachments.
             by: Name of the sender, for the record.
+            id: Your id of the message: a repeat sends nothing, and returns the number
+                of the first one.
 
         Returns:
             The number of the message in the run's inbox, from 1.
@@ -220,10 +229,14 @@ class Decider(Catalog, Events, Operator, Jobs):
         Raises:
             RunNotFound: The store has no such run.
             RunErased: The run was erased.
-            InvalidInput: The run has ended, or an argument is not a text.
+            InvalidInput: The run has ended, an argument is not a text, or `id` names
+                a message with another text or sender.
+            AttachmentsTooLarge: The run would have too many bytes of attachments.
             StoreError: The store failed.
         """
-        return portal.run_until_complete(self.async_runner.send(run_id, text, by=by))
+        return portal.run_until_complete(
+            self.async_runner.send(run_id, text, by=by, id=id)
+        )
 
     def cancel(
         self,

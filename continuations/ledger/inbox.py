@@ -85,6 +85,16 @@ async def post_once(
     return posted
 
 
+async def has_id(objects: Objects, run_id: str, own_id: str) -> bool:
+    """Return whether a message with an id of its caller was posted, or is being."""
+    key = message_id_key(run_id, own_id)
+    try:
+        decode_first_number(await objects.read(key), key, run_id)
+    except NotFound:
+        return False
+    return True
+
+
 async def _post_from(
     objects: Objects, run_id: str, message: InboxMessage, number: int, nonce: str
 ) -> InboxMessage:

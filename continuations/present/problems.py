@@ -36,6 +36,9 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
     errors.WaitNotFound: ProblemType(404, "wait-not-found", "Wait not found"),
     errors.InvalidId: ProblemType(400, "invalid-id", "Invalid run id"),
     errors.InvalidInput: ProblemType(400, "invalid-input", "Invalid input"),
+    errors.AttachmentsTooLarge: ProblemType(
+        413, "attachments-too-large", "The attachments of the run are too large"
+    ),
     errors.RunExists: ProblemType(
         409, "run-exists", "The run exists with another input"
     ),

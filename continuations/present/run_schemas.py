@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from continuations.core.run import RUN_STATUSES
 from continuations.core.usage import USAGE_COUNTS
+from continuations.present.file_forms import FILES_FIELD
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -50,6 +51,7 @@ START_REQUEST: Json = object_form(
         "input": {"type": "string", "minLength": 1},
     },
     {
+        "files": FILES_FIELD,
         "agent": described(TEXT, "The root agent, if there are several."),
         "work": described(
             BOOLEAN,

@@ -16,6 +16,7 @@ from continuations.core.calls import STATE_TYPES
 from continuations.core.run import RUN_STATUSES
 from continuations.present import audit_schemas, event_schemas, wait_schemas
 from continuations.present.drift_forms import drift_definitions
+from continuations.present.file_forms import file_definitions
 from continuations.present.past_schemas import past_definitions
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
@@ -52,6 +53,9 @@ _RUN: Json = {
     "agent": described(TEXT, "The name of the root agent."),
     **DESCRIPTION,
     "thread": described(TEXT_OR_NULL, "The key of the thread; null for a run."),
+    "forked_from": described(
+        TEXT_OR_NULL, "The run and version, as `jane-1@4`, that this run is a fork of."
+    ),
     "version": COUNT,
     "status": enum(RUN_STATUSES),
     "created_at": TIME,
@@ -363,6 +367,7 @@ def definitions() -> dict[str, Any]:
         **index_definitions(),
         **drift_definitions(),
         **_request_definitions(),
+        **file_definitions(),
         **_signal_definitions(),
         **_callback_definitions(),
         "problem": _PROBLEM,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run import WHEN_BUSY
+from continuations.present.file_forms import FILES_FIELD
 from continuations.present.schema_parts import (
     BOOLEAN,
     COUNT,
@@ -74,18 +75,28 @@ def thread_definitions(run: Json, failure: Json) -> dict[str, Json]:
     }
 
 
+_MESSAGE_ID: Json = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The client's id of the message. A repeated request posts nothing, "
+    "and has the same number.",
+}
+
+
 def _request_definitions() -> dict[str, Json]:
+    text: Json = {"type": "string", "minLength": 1}
     return {
+        "run_message_request": object_form(
+            "A message to a run.",
+            {"text": text},
+            {"id": _MESSAGE_ID, "files": FILES_FIELD},
+        ),
         "message_request": object_form(
             "A message to a thread.",
-            {"text": {"type": "string", "minLength": 1}},
+            {"text": text},
             {
-                "id": {
-                    "type": "string",
-                    "minLength": 1,
-                    "description": "The client's id of the message. A repeated request "
-                    "posts nothing, and has the same reply.",
-                },
+                "id": _MESSAGE_ID,
+                "files": FILES_FIELD,
                 "when_busy": {
                     "enum": sorted(WHEN_BUSY),
                     "description": "The effect while an earlier message is answered. "
@@ -99,6 +110,7 @@ def _request_definitions() -> dict[str, Json]:
         "sent_message": object_form(
             "A message was sent to a run.",
             {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
+            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
         ),
         "stop_request": object_form("A turn to stop.", {}, {"reason": REASON}),
         "close_request": object_form("A thread to close.", {}, {}),

@@ -21,7 +21,8 @@
   `{"thread": {"agent": ..., "key": ..., "message": ...}}`,
   `{"cancel": {"run_id": ...}}` and `{"sweep": true}`. A start without `run_id` and a
   message without `id` use the request id, which stays the same when Lambda retries an
-  asynchronous invocation.
+  asynchronous invocation. `start` and `thread` take attachments as HTTP does:
+  `"files": [{"data": BASE64, "media_type": ..., "name": ...}]`.
   With `"work": false`, a start only stores the run, and `wake` continues it.
 
 HTTP and direct invocations return the same JSON forms
@@ -116,6 +117,9 @@ __all__ = ["Handler", "handler"]
 
 _log = logging.getLogger(__name__)
 
+# Lambda itself refuses a request that is larger.
+_MAX_PAYLOAD_BYTES = 6 << 20
+
 # A message whose run fails with one of these is delivered again. Every other error
 # needs a person first, and the run's marker waits for the sweep.
 _RETRYABLE = (RunBusy, StaleRun, ClockOff, StoreError)
@@ -150,8 +154,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
             - "invoke": by invoking this function again.
             - "sqs:" and the URL of a queue: by a message to the queue.
             - a `Dispatcher` of your own.
-        margin: The time before the end of an invocation in which nothing new begins,
-            in seconds.
+        margin: The seconds before the end in which nothing new begins.
         base_path: The base path of a custom domain; see `HttpApi`.
         **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
             `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
@@ -178,6 +181,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
         webhooks=webhooks,
         dispatcher=runner.dispatcher or InlineDispatcher(runner),
         base_path=base_path,
+        max_body_bytes=_MAX_PAYLOAD_BYTES,
         clock=clock,
     )
     return Handler(runner, api, time_left=time_left, clock=clock)

@@ -48,6 +48,7 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
         "labels": dict(run.labels),
         "requester": run.requester,
         "thread": run.thread_key,
+        "forked_from": run.forked_from,
         "version": version,
         "status": run.status,
         "created_at": utc_text(run.created_at),

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from continuations import (
     Agent,
+    Answer,
     Approve,
+    Deny,
     Finished,
     InvalidInput,
+    OfferInfo,
     Runner,
+    Suspended,
     Tool,
+    ToolContext,
+    resume,
     run,
     tool,
 )
@@ -21,6 +28,9 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _is_admin(context: Any) -> bool:
@@ -198,3 +208,183 @@ def test_chosen_tool_is_sent_in_the_first_turn(choice: str, sent: Any) -> None:
     first, second = model.requests
     assert sent == first.settings["tool_choice"]
     assert (choice == "none") == ("tool_choice" in second.settings)
+
+
+# The progress of the agent -----------------------------------------------------------
+
+
+@tool
+def check() -> str:
+    """Check."""
+    return "ok"
+
+
+@tool(
+    is_enabled=lambda _context, offer: "check" in offer.results,
+)
+def publish() -> str:
+    """Publish."""
+    return "published"
+
+
+def _script(*replies: Any) -> list[Any]:
+    return [*replies, "Done."]
+
+
+def test_a_tool_is_offered_once_another_one_returned() -> None:
+    """A call that comes too early runs nothing, also beside the call it depends on."""
+    both = [ToolCall("check"), ToolCall("publish")]
+    agent = Agent(
+        "clerk",
+        tools=[check, publish],
+        model=ScriptedModel(_script(ToolCall("publish"), both, ToolCall("publish"))),
+    )
+
+    outcome = run(agent, "go")
+
+    refused = "ERROR: the call was not executed: there is no tool 'publish'. "
+    refused += "The tools are: check."
+    assert [["check"], ["check"], ["check", "publish"], ["check", "publish"]] == (
+        _offered(agent)
+    )
+    assert [refused, "ok", refused, "published"] == root_tool_results(outcome)
+
+
+def _raise_once(failures: list[Exception]) -> Tool[..., str]:
+    @tool(name="check", approval=True)
+    def checked(word: str = "ok") -> str:
+        """Check."""
+        if failures:
+            raise failures.pop()
+        return word
+
+    return checked
+
+
+def test_only_a_call_that_returned_counts() -> None:
+    """Denied, answered and failed calls do not; an edited one does."""
+    offers: list[dict[str, str]] = []
+
+    def record(_context: object, offer: OfferInfo) -> bool:
+        offers.append(dict(offer.results))
+        return False
+
+    call = ToolCall("check")
+    agent = Agent(
+        "clerk",
+        tools=[_raise_once([OSError("down")]), _make_erase(record)],
+        model=ScriptedModel(_script(call, call, call, call)),
+    )
+    outcome = run(agent, "go")
+    for verdict in (
+        Deny(),
+        Answer("ok"),
+        Approve(arguments={"word": "edited"}),
+        Approve(arguments={"word": "edited"}),
+    ):
+        assert isinstance(outcome, Suspended)
+        answers = {outcome.waits[0].id: verdict}
+        outcome = resume(outcome.continuation, agent, answers=answers)
+
+    assert isinstance(outcome, Finished)
+    assert [{}, {}, {}, {}] == offers[:4]
+    [text] = offers[4].values()
+    assert text.endswith("instead of your arguments.\nedited")
+
+
+def test_results_begin_anew_with_the_next_message_of_the_user() -> None:
+    model = ScriptedModel([ToolCall("check"), "Checked.", "Again."])
+    agent = Agent("clerk", tools=[check, publish], model=model)
+    thread = Runner(agent, store="memory:").thread("clerk", key="k")
+
+    thread.send("Check")
+    thread.send("Publish")
+
+    assert [["check"], ["check", "publish"], ["check"]] == _offered(agent)
+
+
+def test_a_call_is_judged_by_the_turn_in_which_it_was_offered() -> None:
+    """A tool of the first turn can be called in the first turn, and not later."""
+    seen: list[tuple[int, tuple[str, ...], str]] = []
+
+    async def is_first(_context: object, offer: OfferInfo) -> bool:
+        seen.append((offer.turns, offer.path, offer.agent))
+        return offer.turns == 0
+
+    erase = _make_erase(is_first)
+    child = _make_agent(look, erase, replies=[ToolCall("erase"), ToolCall("erase")])
+    boss = Agent(
+        "boss",
+        tools=[child],
+        model=ScriptedModel([ToolCall("clerk", {"input": "x"}), "End."]),
+    )
+
+    run(boss, "go")
+
+    assert [["look", "erase"], ["look"], ["look"]] == _offered(child)
+    path = ("boss", "clerk")
+    # Asked before each turn, at each call, and again for the text of the refusal.
+    assert [0, 0, 1, 1, 1, 2] == [turns for turns, _, _ in seen]
+    assert {(path, "clerk")} == {(each, name) for _, each, name in seen}
+
+
+@dataclass
+class Review:
+    """The state of an agent."""
+
+    approved: bool = False
+
+
+def test_a_function_reads_the_state_in_another_process(tmp_path: Path) -> None:
+    """The state of the turns before, of its declared type."""
+
+    @tool(writes_state=True, approval=True)
+    def approve(ctx: ToolContext) -> str:
+        """Approve."""
+        ctx.update(approved=True)
+        return "yes"
+
+    def is_approved(_context: object, offer: OfferInfo) -> bool:
+        assert isinstance(offer.state, Review)
+        return offer.state.approved
+
+    def make() -> Agent:
+        model = ScriptedModel(
+            _script([ToolCall("approve"), ToolCall("erase")], ToolCall("erase"))
+        )
+        tools = [approve, _make_erase(is_approved)]
+        return Agent("clerk", tools=tools, model=model, state=Review)
+
+    store = f"file:{tmp_path}"
+    first = make()
+    wait = single_wait(Runner(first, store=store).start("go", run_id="r1"))
+    second = make()
+    runner = Runner(second, store=store)
+    runner.decide(wait.id, Approve())
+
+    outcome = runner.resume("r1")
+
+    assert [["approve"]] == _offered(first)
+    assert [["approve", "erase"], ["approve", "erase"]] == _offered(second)
+    results = root_tool_results(outcome)
+    assert results[0] == "yes"
+    assert "there is no tool 'erase'" in results[1]
+    assert results[2] == "erased"
+
+
+def test_a_function_with_a_default_gets_the_context_alone() -> None:
+    """As before; only a second parameter without a default asks for the progress."""
+
+    def is_alone(_context: object, more: object = None) -> bool:
+        return more is None
+
+    def takes_three(_one: object, _two: object, _three: object) -> bool:
+        return True
+
+    agent = _make_agent(look, _make_erase(is_alone))
+
+    run(agent, "go")
+
+    assert [["look", "erase"]] == _offered(agent)
+    with pytest.raises(InvalidInput, match="is_enabled must be True, False or a func"):
+        _make_erase(takes_three)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from continuations.errors import Corrupt, InvalidInput
+from continuations.errors import AttachmentsTooLarge, Corrupt, InvalidInput
 from tests.errors.case import Area, Case
 
 _PHOTO = 'photo = Image(b"PNG", "image/png")'
+_PHOTO_JSON = "{'data': 'UE5H', 'media_type': 'image/png', 'name': 'a.png'}"
+_POSTED = "{'run_id': 'jane-1', 'input': TASK, 'work': False}"
 _LOOK = "Runner(talker(), store=store).start"
 _GOOD = f'{_LOOK}(["Describe it.", photo])'
 _STORED = f"""
@@ -42,7 +44,7 @@ FILES = Area(
         ),
         Case(
             "attachments-too-large",
-            InvalidInput,
+            AttachmentsTooLarge,
             f'{_LOOK}(["Describe it.", Image(bytes((64 << 20) + 1), "image/png")])',
             _GOOD,
             setup=_PHOTO,
@@ -132,6 +134,60 @@ FILES = Area(
             """,
             _RESTORED,
             setup=_STORED,
+        ),
+        Case(
+            "http-attachment-data",
+            "problem 400 malformed",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{{**{_PHOTO_JSON}, 'data': '%'}}]}})",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{_PHOTO_JSON}]}})",
+            names=("files[0].data",),
+        ),
+        Case(
+            "http-attachment-fields",
+            "problem 400 malformed",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': ['photo.png']}})",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{_PHOTO_JSON}]}})",
+            names=("files[0]", "media_type"),
+        ),
+        Case(
+            "http-attachment-empty",
+            "problem 400 malformed",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{{**{_PHOTO_JSON}, 'name': ''}}]}})",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{_PHOTO_JSON}]}})",
+            names=("files[0].name",),
+        ),
+        Case(
+            "http-attachment-name",
+            "problem 400 malformed",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{{**{_PHOTO_JSON}, 'name': 'a/b'}}]}})",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{_PHOTO_JSON}]}})",
+            names=("files[0]", "name"),
+        ),
+        Case(
+            "http-message-no-text",
+            "problem 400 malformed",
+            'http("POST", "/runs/jane-1/messages", {})',
+            'http("POST", "/runs/jane-1/messages", {"text": "Look."})',
+            setup='runner.start(TASK, run_id="jane-1", work=False)',
+            names=("text",),
+        ),
+        Case(
+            "http-attachments-no-list",
+            "problem 400 malformed",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': {_PHOTO_JSON}}})",
+            f"http('POST', '/runs', {{**{_POSTED}, 'files': [{_PHOTO_JSON}]}})",
+            names=("files",),
+        ),
+        Case(
+            "http-attachments-too-large",
+            "problem 413 attachments-too-large",
+            f"http('POST', '/runs/jane-1/messages', {{'text': 'Look.', 'files': [{_PHOTO_JSON}]}})",
+            "http('POST', '/runs/jane-1/messages', {'text': 'Look.'})",
+            setup="""
+                large = Image(bytes((64 << 20) - 2), "image/png")
+                runner.start([TASK, large], run_id="jane-1", work=False)
+            """,
+            names=("a.png", "67108864"),
         ),
         Case(
             "http-attachment-unknown",

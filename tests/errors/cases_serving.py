@@ -325,6 +325,14 @@ LAMBDA = Area(
         _event("unknown-field", '{"start": {"input": "x", "text": "y"}}', "input"),
         _event("missing-field", '{"start": {"run_id": "jane-1"}}', "start", "input"),
         _event("field-type", '{"start": {"input": 5}}', "start", "input"),
+        _event(
+            "files-data",
+            '{"start": {"input": "x", "files": [{"data": "%", "media_type": '
+            '"image/png", "name": "a"}]}}',
+            "files[0].data",
+            "6 MB",
+        ),
+        _event("files-no-text", '{"start": {"input": [], "files": []}}', "files"),
         _event("records-type", '{"Records": 5}', "Records"),
         _event("records-of-s3", '{"Records": [{"eventSource": "aws:s3"}]}', "SQS"),
         Case(

@@ -104,7 +104,7 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/callables.py:accepted_arguments": (
         "the declaration refuses such a function, if its signature can be read"
     ),
-    "continuations/authoring/base_tool.py:BaseTool.enabled": (
+    "continuations/authoring/base_tool.py:BaseTool._asked": (
         "the tool is not offered; the text goes to the log"
     ),
     "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,

@@ -76,7 +76,10 @@ class QueueEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEvent:
-    """`{"start": {"input": ...}}`; every other field of this class may be added."""
+    """`{"start": {"input": ...}}`; every other field of this class may be added.
+
+    With the field `files`, `input` is the text and its attachments.
+    """
 
     input: Any = field(repr=False)
     run_id: str | None = None
@@ -90,10 +93,13 @@ class StartEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadEvent:
-    """`{"thread": {"key": ..., "message": ...}}`; the other fields may be added."""
+    """`{"thread": {"key": ..., "message": ...}}`; the other fields may be added.
+
+    With the field `files`, `message` is the text and its attachments.
+    """
 
     key: str
-    message: str = field(repr=False)
+    message: Any = field(repr=False)
     agent: str | None = None
     id: str | None = None
     by: str | None = None
@@ -168,6 +174,7 @@ def _unknown_event(detail: str) -> UnknownEvent:
 # By field: whether it is required, and its types.
 _START_FIELDS = {
     "input": (True, (str, list)),
+    "files": (False, list),
     "run_id": (False, str),
     "agent": (False, str),
     "work": (False, bool),
@@ -179,6 +186,7 @@ _START_FIELDS = {
 _THREAD_FIELDS = {
     "key": (True, str),
     "message": (True, str),
+    "files": (False, list),
     "agent": (False, str),
     "id": (False, str),
     "by": (False, str),
@@ -196,9 +204,10 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
             fields = _check_fields(verb, value, _START_FIELDS)
             if "run_id" in fields:
                 layout.check_run_id(fields["run_id"])
-            return StartEvent(**fields)
+            return StartEvent(**_with_files(fields, verb, "input"))
         case "thread":
-            return ThreadEvent(**_check_fields(verb, value, _THREAD_FIELDS))
+            fields = _check_fields(verb, value, _THREAD_FIELDS)
+            return ThreadEvent(**_with_files(fields, verb, "message"))
         case "resume":
             return ResumeEvent(run_id=layout.check_run_id(value, "resume"))
         case "cancel":
@@ -223,6 +232,28 @@ def _check_fields(verb: str, value: object, known: Mapping[str, Any]) -> dict[st
         if name in fields and not isinstance(fields[name], types):
             raise _unknown_event(f"the field {name!r} of {verb!r} has the wrong type")
     return fields
+
+
+def _with_files(fields: dict[str, Any], verb: str, name: str) -> dict[str, Any]:
+    """Return the fields with the attachments of `files` beside the text `name`."""
+    if "files" not in fields:
+        return fields
+    from continuations.present import file_forms  # noqa: PLC0415 - few events have some
+
+    others = {key: value for key, value in fields.items() if key != "files"}
+    if not isinstance(others[name], str) or not others[name]:
+        detail = f"beside 'files', the field {name!r} of {verb!r} must be a text"
+        raise _unknown_event(detail)
+    try:
+        contents = file_forms.parse_files(fields["files"])
+    except file_forms.FilesInvalid as error:
+        # Lambda cuts nothing: it refuses an event that is larger.
+        detail = (
+            f"in {verb!r}, {str(error).rstrip('.')}. Lambda passes on at most 6 MB, "
+            "which are about 4.5 MB of attachments; 1 MB if no response is awaited"
+        )
+        raise _unknown_event(detail) from None
+    return {**others, name: file_forms.text_with_files(others[name], contents)}
 
 
 # Queues -------------------------------------------------------------------------

@@ -41,12 +41,13 @@ async def show(page: Page) -> Response:
     may_send = version is None and await page.can("message", run_id)
     follow = following(page, snapshot) if version is None else None
     now = page.clock.now()
+    here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
     return page.render(
         "thread.html",
         shell=live_shell(page, follow),
         follow=follow,
-        here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
-        chat=chat_view(window, now, snapshot.decided, snapshot.unread),
+        here=here,
+        chat=chat_view(window, now, here, snapshot.decided, snapshot.unread),
         may_send=may_send,
         message_id=secrets.token_hex(8),
     )

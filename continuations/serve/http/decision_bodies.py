@@ -205,6 +205,21 @@ def optional_flag(fields: Mapping[str, Any], name: str, *, default: bool) -> boo
     return value
 
 
+def text_with_files(fields: Mapping[str, Any], text: str) -> Any:
+    """Return a text, with the attachments of the field `files` if the body has some.
+
+    Raises `RequestRefused`, and `AttachmentsTooLarge` for more than any run can have.
+    """
+    if "files" not in fields:
+        return text
+    from continuations.present import file_forms  # noqa: PLC0415 - few bodies have some
+
+    try:
+        return file_forms.text_with_files(text, file_forms.parse_files(fields["files"]))
+    except file_forms.FilesInvalid as error:
+        raise problems.malformed(f"{error}.".replace("..", ".")) from None
+
+
 def refuse_unknown_fields(fields: Mapping[str, Any], names: frozenset[str]) -> None:
     """Raise `RequestRefused` if a body has fields with other names."""
     if not fields.keys() <= names:

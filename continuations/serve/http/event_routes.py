@@ -1,4 +1,4 @@
-"""Handlers of the HTTP API about events: of a run, to a run, or to all that wait."""
+"""Handlers of the HTTP API about events, and about messages to a run."""
 
 from __future__ import annotations
 
@@ -49,6 +49,27 @@ async def signal(context: RequestContext) -> Response:
         by=context.identity_name,
         id=decision_bodies.optional_text(fields, "id"),
         door=HTTP,
+    )
+    woken = await context.wake(run_id)
+    return json_response({"run_id": run_id, "number": number, "woken": woken})
+
+
+async def send(context: RequestContext) -> Response:
+    """Send a message to a run, then give the run to the dispatcher."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"text", "id", "files"}))
+    # Only the limit of the body applies: the text may be a long document.
+    text = decision_bodies.optional_text(
+        fields, "text", max_chars=len(context.request.body)
+    )
+    if not text:
+        raise problems.malformed('The body needs a non-empty "text".')
+    run_id = context.path_params["run_id"]
+    number = await context.runner.send(
+        run_id,
+        decision_bodies.text_with_files(fields, text),
+        by=context.identity_name,
+        id=decision_bodies.optional_text(fields, "id"),
     )
     woken = await context.wake(run_id)
     return json_response({"run_id": run_id, "number": number, "woken": woken})

@@ -68,6 +68,7 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("POST", "/runs/{run_id}/cancel"): RouteRight("cancel"),
     ("POST", "/runs/{run_id}/pause"): RouteRight("cancel"),
     ("POST", "/runs/{run_id}/unpause"): RouteRight("cancel"),
+    ("POST", "/runs/{run_id}/messages"): RouteRight("message"),
     ("POST", "/signals"): RouteRight("message", "body"),
     ("POST", "/events"): RouteRight("message", "store"),
     ("POST", "/sweep"): RouteRight("message", "store"),

@@ -33,7 +33,7 @@ async def post_message(context: RequestContext) -> Response:
     A client that asks for server-sent events gets the words while they are written.
     """
     fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"text", "id", "when_busy", "wait"})
+    names = frozenset({"text", "files", "id", "when_busy", "wait"})
     decision_bodies.refuse_unknown_fields(fields, names)
     # Only the limit of the body applies: the text may be a long document.
     text = decision_bodies.optional_text(
@@ -52,7 +52,7 @@ async def post_message(context: RequestContext) -> Response:
         params = context.path_params
         place = event_stream.last_place(context.request, params["agent"], params["key"])
     ticket = await _thread(context).post(
-        text,
+        decision_bodies.text_with_files(fields, text),
         by=context.identity,
         id=decision_bodies.optional_text(fields, "id"),
         door=HTTP,

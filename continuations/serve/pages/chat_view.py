@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import run_stream
 from continuations.core.run import ENDED_STATUSES
+from continuations.serve.pages.attachment_view import (
+    AttachmentView,
+    attachment_views,
+    without_attachments,
+)
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import StatePill, run_title, status_pill
 from continuations.serve.pages.time_words import moment_text
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionEvents, VersionWindow
+    from continuations.serve.pages.run_addresses import RunAddresses
     from continuations.wire.records import InboxMessage
 
 LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
@@ -34,6 +40,7 @@ class ChatLine:
         at: When, in words.
         moment: When, as ISO 8601 text.
         text: The text, or the title of the wait.
+        files: The attachments of a message.
         wait_id: Id of the wait with a page, or "".
         is_open: Whether the wait is open.
     """
@@ -44,6 +51,7 @@ class ChatLine:
     at: str
     moment: str
     text: str
+    files: tuple[AttachmentView, ...] = ()
     wait_id: str = ""
     is_open: bool = False
 
@@ -79,6 +87,7 @@ class ChatView:
 def chat_view(
     window: VersionWindow,
     now: datetime,
+    here: RunAddresses,
     decided: Collection[str] = (),
     unread: Iterable[InboxMessage] = (),
 ) -> ChatView:
@@ -87,6 +96,7 @@ def chat_view(
     Args:
         window: Its last versions.
         now: The time of the report.
+        here: The addresses of the run.
         decided: Ids of waits whose decision is recorded, but not yet applied.
         unread: Messages that the agent has not read yet.
     """
@@ -99,7 +109,7 @@ def chat_view(
                 lines.clear()  # the events after it describe the state anew
             if len(event.path) <= 1 and replaces_words(event):
                 floor = version.number
-            line = _line(event, version, state, now, decided)
+            line = _line(event, version, state, now, here, decided)
             if line is not None:
                 lines.append(line)
     run = state.run
@@ -148,16 +158,19 @@ def _line(
     version: VersionEvents,
     state: RunState,
     now: datetime,
+    here: RunAddresses,
     decided: Collection[str],
 ) -> ChatLine | None:
+    files: tuple[AttachmentView, ...] = ()
     who, text, wait_id, is_open = "", "", "", False
     kind: LineKind = "note"
     match event:
         case run_stream.MessageAdded() if len(event.path) == 1:
             message = event.message
-            text = message_text(message.get("content"))
-            role = message.get("role")
-            if role not in ("user", "assistant") or not text:
+            role, content = message.get("role"), message.get("content")
+            text = message_text(without_attachments(role, content))
+            files = attachment_views(role, content, here)
+            if role not in ("user", "assistant") or not (text or files):
                 return None
             kind = "user" if role == "user" else "assistant"
             who = event.path[0] if role == "assistant" else version.run.asker or "user"
@@ -179,6 +192,7 @@ def _line(
         at=moment_text(version.at, now),
         moment=version.at.isoformat(timespec="milliseconds"),
         text=text,
+        files=files,
         wait_id=wait_id,
         is_open=is_open,
     )

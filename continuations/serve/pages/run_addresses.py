@@ -55,6 +55,11 @@ class RunAddresses:
         """Return the page of the run in a version."""
         return f"{self.below('')}?version={version}"
 
+    def version_of(self, run_id: str, version: str) -> str:
+        """Return the page of another run in a version."""
+        run = RunAddresses(root=self.root, run_id=run_id)
+        return f"{run.newest}?{urlencode({'version': version})}"
+
     def messages(self, frame: str, before: int = 0) -> str:
         """Return the transcript of an agent."""
         fields = {"frame": frame} | ({"before": str(before)} if before else {})

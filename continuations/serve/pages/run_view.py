@@ -12,6 +12,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
 from continuations.core.withheld_waits import withheld
+from continuations.serve.pages.run_facts import Fact, run_facts
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.time_words import length_text, moment_text
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from continuations.core.run import RunRow as Run
     from continuations.core.state import RunState
-    from continuations.core.usage import Usage
     from continuations.core.waits import Wait
     from continuations.serve.pages.row_states import RowState
     from continuations.serve.pages.run_rows import RunRow
@@ -71,14 +71,6 @@ class Banner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """A fact about a run: words, then the value."""
-
-    words: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """The part of the page above the table.
 
@@ -122,7 +114,7 @@ def run_title(state: RunState) -> str:
         return shorten(f"{run.agent}: {run.thread_key}", _TITLE_CHARS)
     for message in state.logs[ROOT_FRAME_ID].messages:
         if message.role == "user":
-            text = message_text(message.data.get("content")).strip()
+            text = message_text(message.data.get("content"), "user").strip()
             line = text.split("\n", 1)[0]
             return shorten(line, _TITLE_CHARS) or run.id
     return run.id
@@ -179,7 +171,7 @@ def run_view(
         thread=None if run.thread_key is None else (run.agent, run.thread_key),
         title=run_title(state),
         state=_state_pill(run, is_paused=paused, works=works),
-        facts=_facts(run, time, now, first_version),
+        facts=run_facts(run, time, now, first_version),
         banner=None if ended else _banner(state, decided, votes or {}, now),
         output=run.output or "",
         failure="" if failure is None else f"{failure.code}: {failure.message}",
@@ -203,37 +195,6 @@ def _state_pill(run: Run, *, is_paused: bool, works: bool) -> StatePill:
     if run.status == "running" and not works:
         return StatePill("warn", "Interrupted", "is-odd")
     return status_pill(run.status, is_paused=is_paused)
-
-
-def _facts(
-    run: Run, time: WorkingTime, now: datetime, first_version: int
-) -> tuple[Fact, ...]:
-    asked = moment_text(run.created_at, now)
-    facts = [Fact(words="agent", value=run.agent)]
-    if run.requester is not None:
-        facts.append(Fact(words="asked for by", value=f"{run.requester}, {asked}"))
-    else:
-        facts.append(Fact(words="started", value=asked))
-    processes = "1 process" if time.workers == 1 else f"{time.workers} processes"
-    worked = f"{length_text(time.worked)} in {processes}"
-    if first_version > 1:
-        worked += f" since version {first_version}"
-    facts.append(Fact(words="worked", value=worked))
-    if time.slept:
-        facts.append(Fact(words="asleep", value=length_text(time.slept)))
-    facts.append(Fact(words="model", value=usage_text(run.usage)))
-    facts += [
-        Fact(words="label", value=f"{name}={value}") for name, value in run.labels
-    ]
-    return tuple(facts)
-
-
-def usage_text(usage: Usage) -> str:
-    """Return a usage: `14 requests, 21,460 tokens`."""
-    text = f"{usage.requests:,} requests, {usage.total_tokens:,} tokens"
-    if usage.currency and usage.cost is not None:
-        text += f", {usage.cost:f} {usage.currency}"
-    return text
 
 
 # The banner --------------------------------------------------------------------

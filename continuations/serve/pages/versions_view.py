@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from continuations.core.event_words import message_words
 from continuations.core.visible_text import shorten
-from continuations.serve.pages.run_view import StatePill, status_pill, usage_text
+from continuations.serve.pages.run_facts import usage_text
+from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.serve.pages.time_words import moment_text
 
 if TYPE_CHECKING:

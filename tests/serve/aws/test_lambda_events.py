@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from continuations import Image
 from continuations.errors import InvalidId
 from continuations.serve.aws.lambda_events import (
     BadRequest,
@@ -182,6 +183,8 @@ def sqs_event(*bodies: Any) -> dict[str, Any]:
     }
 
 
+PHOTO = Image(b"PNG", "image/png", "a.png")
+PHOTO_JSON = {"data": "UE5H", "media_type": "image/png", "name": "a.png"}
 OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
     "a start": ({"start": {"input": "go"}}, StartEvent(input="go")),
     "a start with all": (
@@ -191,6 +194,14 @@ OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
     "a start that only stores the run": (
         {"start": {"input": "go", "work": False}},
         StartEvent(input="go", work=False),
+    ),
+    "a start with files": (
+        {"start": {"input": "go", "files": [PHOTO_JSON]}},
+        StartEvent(input=["go", PHOTO]),
+    ),
+    "a message with files": (
+        {"thread": {"key": "42", "message": "hello", "files": [PHOTO_JSON]}},
+        ThreadEvent(key="42", message=["hello", PHOTO]),
     ),
     "a resume": ({"resume": "r-1"}, ResumeEvent(run_id="r-1")),
     "a message": (
@@ -302,6 +313,11 @@ UNKNOWN_EVENTS: list[Any] = [
     {"thread": {"message": "hello"}},
     {"thread": {"key": "customer 42", "message": "hello", "text": "hello"}},
     {"thread": {"key": 42, "message": "hello"}},
+    {"thread": {"key": "42", "message": "hello", "files": PHOTO_JSON}},
+    {"thread": {"key": "42", "message": "", "files": [PHOTO_JSON]}},
+    {"start": {"input": [{"role": "user", "content": "a"}], "files": [PHOTO_JSON]}},
+    {"start": {"input": "go", "files": [{**PHOTO_JSON, "data": "%"}]}},
+    {"start": {"input": "go", "files": ["a"]}},
     {"cancel": {"by": "kim"}},
     {"cancel": {"run_id": "r-1", "by": True}},
     {"decide": "r-1"},
@@ -325,6 +341,15 @@ def test_unknown_event_raises_unknown_event(event: Any) -> None:
 def test_invalid_run_id_raises_invalid_id(run_id: Any) -> None:
     with pytest.raises(InvalidId):
         parse_event({"resume": run_id})
+
+
+def test_wrong_file_of_an_event_is_named_with_the_limit_of_lambda() -> None:
+    with pytest.raises(UnknownEvent, match=r"files\[0\].data.* at most 6 MB") as raised:
+        parse_event(
+            {"start": {"input": "go", "files": [{**PHOTO_JSON, "data": "hunter2"}]}}
+        )
+
+    assert "hunter2" not in str(raised.value)
 
 
 def test_error_does_not_contain_the_event() -> None:

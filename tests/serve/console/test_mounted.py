@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -29,13 +30,15 @@ def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
         assert (303, "/agents/inbox") == (home.status_code, home.headers["location"])
         inbox = await client.get("/agents/inbox")
         assert f'href="/agents/waits/{wait.id}"' in inbox.text
-        style = inbox.text.partition('rel="stylesheet" href="')[2].partition('"')[0]
-        assert style.startswith("/agents/assets/")
-        asset = await client.get(style)
-        assert (200, True) == (
-            asset.status_code,
-            "immutable" in asset.headers["cache-control"],
-        )
+        assets = re.findall(r'<link rel="\w+"[^>]* href="([^"]*)"', inbox.text)
+        assert ["mark.svg", "console.css"] == [path.split("/")[-1] for path in assets]
+        for path in assets:
+            assert path.startswith("/agents/assets/")
+            asset = await client.get(path)
+            assert (200, True) == (
+                asset.status_code,
+                "immutable" in asset.headers["cache-control"],
+            )
         answer = await client.send(
             "POST",
             f"/agents/waits/{wait.id}/decision",

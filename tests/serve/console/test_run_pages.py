@@ -283,6 +283,7 @@ def test_fork_page_reruns_a_version_with_another_answer() -> None:
     run.new_runner().resume("another-answer")
     [fork] = show(client, "/runs/another-answer")
     assert "do not pay it" in fork
+    assert f"fork of {RUN}, version 8" in fork
     assert before == run.runner.look(RUN)
 
 

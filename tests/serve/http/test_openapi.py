@@ -68,6 +68,7 @@ EXCLUDED_CHECKS = {
     "/runs": ["positive_data_acceptance"],
     # Nor the runs that have ended, which accept no signal.
     "/signals": ["positive_data_acceptance"],
+    "/runs/{run_id}/messages": ["positive_data_acceptance"],
     # Nor the agents and the threads.
     "/threads/{agent}/{key}": ["positive_data_acceptance"],
     "/threads/{agent}/{key}/messages": ["positive_data_acceptance"],
@@ -84,6 +85,7 @@ EXCLUDED_CHECKS = {
     # Nor the grants of a run.
     "/runs/{run_id}/grants/{grant}/revoke": ["positive_data_acceptance"],
 }
+SEND = "/runs/{run_id}/messages"
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
 SIGNAL = {"run_id": "j", "name": "receipt"}
@@ -92,6 +94,7 @@ REQUEST_BODIES = {
     "/signals": SIGNAL,
     "/events": EVENT,
     "/runs": START,
+    SEND: {"text": "pay Jane"},
     "/threads/{agent}/{key}/messages": {"text": "pay Jane"},
     "/threads/{agent}/{key}/stop": EMPTY_BODY,
     "/threads/{agent}/{key}/close": EMPTY_BODY,
@@ -440,6 +443,9 @@ class _RaisingRunner(AsyncRunner):
     async def signal(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def send(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def erase(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -477,6 +483,17 @@ class _RaisingRunner(AsyncRunner):
         raise self._error
 
 
+async def send_messages(
+    checker: ResponseChecker, fixture: ApiFixture, names: dict[str, str]
+) -> None:
+    """Send messages to a run, with every response."""
+    photo = {"data": "UE5H", "media_type": "image/png", "name": "a.png"}
+    message = {"text": "look", "id": "m-1", "files": [photo]}
+    for body, status in ((message, 200), ({"text": ""}, 400), (None, 415)):
+        found = await checker.request(fixture, "post", SEND, body, names=names)
+        assert status == found
+
+
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
         fixture = ApiFixture()
@@ -486,6 +503,8 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
         if isinstance(error, RunErased):
             await checker.request(fixture, "get", "/runs/{run_id}", names=J)
             await checker.request(fixture, "post", "/signals", SIGNAL)
+            message = REQUEST_BODIES[SEND]
+            await checker.request(fixture, "post", SEND, message, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/audit", names=J)
             await checker.request(fixture, "post", "/runs/{run_id}/wake", {}, names=J)
             for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
@@ -596,6 +615,7 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
     assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
     assert 415 == await checker.request(fixture, "post", "/signals")
+    await send_messages(checker, fixture, names)
     await publish_events(checker, fixture)
     for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
         assert 200 == await checker.request(fixture, "post", path, {}, names=names)

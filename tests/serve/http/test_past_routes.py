@@ -93,6 +93,9 @@ async def _fork_with_a_decision() -> None:
 
     assert {"run_id": "fork"} == json_body(response)
     assert_matches_schema("forked_run", json_body(response))
+    fork = json_body(await fixture.request("GET", "/runs/fork"))
+    assert_matches_schema("run", fork)
+    assert "jane-1@2" == fork["forked_from"]
     audit = json_body(await fixture.request("GET", "/runs/fork/audit"))
     (line,) = audit["lines"]
     assert ("deny", "http", "kim") == (
