@@ -49,7 +49,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/proxy_jwt.py": (
         "a token of a login proxy is not valid; see test_identities.py"
     ),
-    "continuations/serve/http/file_routes.py:download#2": (
+    "continuations/serve/http/file_routes.py:file_response#2": (
         "the text goes to the log; see test_downloads.py"
     ),
     "continuations/serve/http/route_rights.py": (
