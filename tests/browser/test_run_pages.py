@@ -276,7 +276,7 @@ def test_open_chat_shows_each_text_once(browser: Any) -> None:
         thread.send("Second question", by="customer-42")
 
         tab.wait_for_selector("text=Second reply")
-        lines = tab.locator("#chat .value").all_inner_texts()
+        lines = tab.locator("#chat .value:visible").all_inner_texts()
         expected = ["First question", "First reply", "Second question", "Second reply"]
         assert expected == lines
         assert "not sent yet" == tab.input_value("#text")
