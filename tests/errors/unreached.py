@@ -77,6 +77,8 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/pages/environment.py": (
         "a fault of a view of ours; see test_environment.py"
     ),
+    "continuations/serve/console/run_snapshot.py": _CONSOLE_PAGE,
+    "continuations/serve/console/event_streams.py": _CONSOLE_PAGE,
     "continuations/serve/pages/asset_files.py": (
         "the console answers with a page; see test_console_app.py"
     ),
