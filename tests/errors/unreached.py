@@ -51,7 +51,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/proxy_jwt.py": (
         "a token of a login proxy is not valid; see test_identities.py"
     ),
-    "continuations/serve/http/file_routes.py:download#2": (
+    "continuations/serve/http/file_routes.py:file_response#2": (
         "the text goes to the log; see test_downloads.py"
     ),
     "continuations/serve/http/route_rights.py": (
@@ -79,6 +79,8 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/pages/environment.py": (
         "a fault of a view of ours; see test_environment.py"
     ),
+    "continuations/serve/console/run_snapshot.py": _CONSOLE_PAGE,
+    "continuations/serve/console/event_streams.py": _CONSOLE_PAGE,
     "continuations/serve/pages/asset_files.py": (
         "the console answers with a page; see test_console_app.py"
     ),
