@@ -6,9 +6,11 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import os
 import threading
 from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import InvalidInput
@@ -21,13 +23,20 @@ _UNSUPPORTED_PARAMETER_KINDS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of values",
     inspect.Parameter.VAR_KEYWORD: "takes any names",
 }
+# A new thread costs half a millisecond of processor time; a kept one costs 0.1 ms.
+_MAX_WAITING_THREADS = 32
+# The queue of each thread that waits for its next call.
+waiting_threads: list[SimpleQueue[ThreadCall]] = []
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    # The threads do not exist in the child.
+    os.register_at_fork(after_in_child=waiting_threads.clear)
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function and return its result. Its exceptions propagate.
 
-    A plain function runs in a thread of its own, with the caller's context variables,
-    so that it may block without stopping the event loop.
+    A plain function runs in a thread, with the caller's context variables, so that it
+    may block without stopping the event loop. The thread runs no other function then.
     """
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
@@ -37,26 +46,71 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:
-    """Run a function in a thread of its own and return its result.
+    """Run a function in a thread, and return its result.
 
-    asyncio's shared executor is not used: on two cores it has six threads, a few slow
-    tools would fill it, and the writes of the store would wait for them. The thread
-    is a daemon, so a tool that hangs does not keep the process from ending.
+    No other function runs in the thread meanwhile. The shared executor of asyncio does
+    not fit: on two cores it has six threads, and a few slow tools would fill it. Then
+    the writes of the store would wait. The thread is a daemon, so a tool that hangs
+    does not keep the process from ending.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
+    call = ThreadCall(function)
+    try:
+        queue = waiting_threads.pop()
+    except IndexError:
+        queue = _start_thread()
+    queue.put(call)
+    return await call.future
 
-    def work() -> None:
+
+class ThreadCall:
+    """A function that a thread runs, with the context variables of its caller."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self._context = contextvars.copy_context()
+        self._function = function
+        self._settle: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        """Run the function, and keep its result or error."""
         try:
-            settle = partial(_set_result, future, context.run(function))
+            result = self._context.run(self._function)
+            self._settle = partial(_set_result, self.future, result)
         except BaseException as error:  # noqa: BLE001 - the caller raises it again
-            settle = partial(_set_exception, future, error)
-        with suppress(RuntimeError):  # the loop is closed: no caller waits
-            loop.call_soon_threadsafe(settle)
+            self._settle = partial(_set_exception, self.future, error)
 
-    threading.Thread(target=work, name="continuations-tool", daemon=True).start()
-    return await future
+    def deliver(self) -> None:
+        """Give the result or error to the caller."""
+        if self._settle is not None:
+            with suppress(RuntimeError):  # the loop is closed: no caller waits
+                self._loop.call_soon_threadsafe(self._settle)
+
+
+def _start_thread() -> SimpleQueue[ThreadCall]:
+    """Start a thread, and return the queue from which it takes its calls."""
+    queue: SimpleQueue[ThreadCall] = SimpleQueue()
+    threading.Thread(
+        target=_run_calls, args=(queue,), name="continuations-tool", daemon=True
+    ).start()
+    return queue
+
+
+def _run_calls(queue: SimpleQueue[ThreadCall]) -> None:
+    while _run_call(queue):
+        pass  # a waiting thread holds no arguments and no results
+
+
+def _run_call(queue: SimpleQueue[ThreadCall]) -> bool:
+    """Run the next call; return whether the thread waits for another one."""
+    call = queue.get()
+    call.run()
+    waits = len(waiting_threads) < _MAX_WAITING_THREADS
+    if waits:
+        # Before the delivery: the caller's next call can take this thread.
+        waiting_threads.append(queue)
+    call.deliver()
+    return waits
 
 
 def _set_result(future: asyncio.Future[Any], result: object) -> None:

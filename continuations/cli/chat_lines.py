@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.cli.stack_tree import Line
 from continuations.cli.written_text import WrittenText
 from continuations.core import jsontext, run_stream
+from continuations.core.attachment_parts import labelled_text
 from continuations.core.visible_text import shorten
 from continuations.present.escaping import escape_invisible
 from continuations.present.wait_text import DECISION_WORDS
@@ -47,7 +48,7 @@ def history_lines(
 
 def _message_lines(message: dict[str, Any], agent: str) -> Iterator[Line]:
     is_user = message["role"] == "user"
-    text = _text(message.get("content"))
+    text = _text(message)
     if text:
         yield from said_lines(
             "user" if is_user else agent, text, "" if is_user else "agent"
@@ -58,12 +59,8 @@ def _message_lines(message: dict[str, Any], agent: str) -> Iterator[Line]:
         yield _call_line(str(function.get("name")), shorten(arguments, _MAX_CALL_CHARS))
 
 
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = jsontext.as_array(content) or ()
-    texts = ((jsontext.as_object(part) or {}).get("text") for part in parts)
-    return "\n".join(text for text in texts if isinstance(text, str))
+def _text(message: dict[str, Any]) -> str:
+    return labelled_text(message.get("role"), message.get("content"))
 
 
 class EventLines:
@@ -114,7 +111,7 @@ class EventLines:
                 pass
 
     def _message(self, message: dict[str, Any], frame: str | None) -> Iterator[Line]:
-        text, role = _text(message.get("content")), message.get("role")
+        text, role = _text(message), message.get("role")
         if role == "assistant":
             self._last_text = text
             was_written = text == self._written.take(frame)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.cli.formatting import usage_text
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
+from continuations.core.attachments import attachments_of_run
 from continuations.core.operator_waits import operator_waits
 from continuations.engine.readiness import is_runnable
 from continuations.present.escaping import escape_invisible, indent_escaped
@@ -81,6 +82,7 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
         if frame.model_error is not None:
             text = f"the model of agent {frame.agent} refused: {frame.model_error}"
             yield Line("", escape_invisible(text), "bad")
+    yield from _attachment_lines(continuation)
     if continuation.failure is not None:
         label = "error" if run.thread_key is None else "last reply failed"
         yield Line("", f"{label}: {escape_invisible(continuation.failure.code)}", "bad")
@@ -89,6 +91,12 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
         is_reply = run.thread_key is not None
         yield Line("", "last reply:" if is_reply else "output:")
         yield Line("", indent_escaped(continuation.output))
+
+
+def _attachment_lines(continuation: Continuation) -> Iterator[Line]:
+    for attachment in attachments_of_run(continuation.run_state):
+        shown = escape_invisible(attachment.label)
+        yield Line("", f"attachment {shown} {attachment.digest}")
 
 
 def next_step_lines(continuation: Continuation) -> Iterator[Line]:

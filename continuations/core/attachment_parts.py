@@ -17,6 +17,8 @@ ATTACHMENT_TYPE = "continuations.attachment"
 # All attachments of one run together.
 MAX_RUN_BYTES = 64 * 1024 * 1024
 MAX_NAME_CHARS = 200
+# Images without scripts, which a browser may show within a page.
+RASTER_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _KINDS = ("image", "audio", "file")
 _TOKEN = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}"  # noqa: S105 - a part of a media type
 _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}\Z")
@@ -115,6 +117,28 @@ def read_part(part: object) -> Attachment:
         size=cast("int", size),
         name=name,
     )
+
+
+def labelled_text(role: object, content: object) -> str:
+    """Return the text of a message, in which labels stand for its attachments.
+
+    Args:
+        role: Its role. Only user and tool messages have attachments.
+        content: Its content. Other parts without a text are left out.
+    """
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for part in jsontext.as_array(content) or ():
+        text = (jsontext.as_object(part) or {}).get("text")
+        if isinstance(text, str):
+            texts.append(text)
+        elif role in ("user", "tool") and is_reference(part):
+            try:
+                texts.append(read_part(part).label)
+            except InvalidReference:
+                continue
+    return "\n".join(texts)
 
 
 def references(parts: Iterable[object]) -> Sequence[Attachment]:

@@ -67,6 +67,10 @@ def message_words(message_json: str) -> str:
     message: Message = Message.from_json(message_json)
     calls = ", ".join(each.tool for each in message.tool_calls)
     text = message.content or (f"(calls {calls})" if calls else "")
+    if message.has_attachments:
+        from continuations.core.attachment_parts import labelled_text  # noqa: PLC0415 - rarely needed
+
+        text = labelled_text(message.role, message.data.get("content"))
     return f"{message.role}{_after_colon(text)}"
 
 

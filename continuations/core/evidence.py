@@ -56,7 +56,7 @@ def findings(
         if message.role == "user" or len(newest) == MAX_FINDINGS:
             break
         if message.role == "tool":
-            results.append((message.answered_call_id or "", message.content))
+            results.append((message.answered_call_id or "", _result_text(message)))
         elif message.role == "assistant" and results:
             names = {each.tool_call_id: each.tool for each in message.tool_calls}
             for call_id, content in results:
@@ -76,6 +76,15 @@ def agent_words(messages: Sequence[Message], scrubbed: Scrub = str) -> str | Non
         if message.role == "user":
             return None
     return None
+
+
+def _result_text(message: Message) -> str:
+    """Return a result; labels stand for its attachments."""
+    if not message.has_attachments:
+        return message.content
+    from continuations.core.attachment_parts import labelled_text  # noqa: PLC0415 - rarely needed
+
+    return labelled_text(message.role, message.data.get("content"))
 
 
 def _words(text: str) -> str:

@@ -320,9 +320,9 @@ class RunLoop:
 
     def _would_finish(self, reply: ModelReplied) -> bool:
         if reply.message.tool_call_ids or reply.error_code != "output":
-            return False  # a refused reply must not become the output later
-        run = advance(self.state, reply).run
-        return run.rests or run.status == "finished"
+            return False
+        run = advance(self.state, reply).run  # a bad reply must not be confirmed later
+        return (run.rests and run.failure is None) or run.status == "finished"
 
     async def _save(self) -> Arrivals:
         last_event, progress = self._last_event_to_save, self._progress

@@ -23,6 +23,7 @@ from continuations.models import (
 from continuations.models.chat_reply import UnusableReply
 from continuations.models.chat_request import InvalidModelSettings
 from continuations.models.openai_clients import OpenAIClients
+from continuations.models.responses_owners import left_out, owned
 from continuations.models.responses_request import RequestForm
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class OpenAIResponses:
                 return answer
             # Outside of `except`: the original error holds the request with its
             # headers. It must not become the context of another error.
-            next_form = _form_after(caught, form, request)
+            next_form = _form_after(self._name, caught, form, request)
             if next_form is None:
                 raise errors.of_exception(caught)
             form = next_form
@@ -169,7 +170,7 @@ class OpenAIResponses:
         errors = chat_errors.RequestErrors(self._name, request, client)
         try:
             response = await responses_http.fetch(client, reply_id)
-            return self._answer(reply_id, response, errors)
+            return self._answer(reply_id, request, response, errors)
         except UnusableReply as unusable:
             raise errors.of_unusable_reply(unusable) from None
         except responses_batch.LostBatch as lost:
@@ -255,11 +256,18 @@ class OpenAIResponses:
         if form.is_background and responses_reply.is_pending(response):
             reply_id = responses_reply.id_of(response)
             return PendingReply(id=reply_id, poll_after=self._poll_after)
-        return responses_reply.reply_of(response)
+        return self._owned(responses_reply.reply_of(response), request, form)
+
+    def _owned(
+        self, reply: ModelReply, request: ModelRequest, form: RequestForm
+    ) -> ModelReply:
+        found = left_out(request.messages, self._name, as_stored=form.with_stored_items)
+        return owned(reply, self._name, request, found.new)
 
     def _answer(
         self,
         reply_id: str,
+        request: ModelRequest,
         response: Mapping[str, Any] | None,
         errors: chat_errors.RequestErrors,
     ) -> ModelReply | PendingReply | LostReply:
@@ -267,7 +275,8 @@ class OpenAIResponses:
             return PendingReply(id=reply_id, poll_after=self._poll_after)
         if not responses_reply.is_lost(response):
             try:
-                return responses_reply.reply_of(response)
+                reply = responses_reply.reply_of(response)
+                return self._owned(reply, request, self._form)
             except UnusableReply as unusable:
                 # The provider would return the same response to each poll.
                 quoted = errors.quote_provider(unusable.provider_text)
@@ -280,13 +289,15 @@ class OpenAIResponses:
 
 
 def _form_after(
-    error: Exception, form: RequestForm, request: ModelRequest
+    model: str, error: Exception, form: RequestForm, request: ModelRequest
 ) -> RequestForm | None:
     refusal = chat_errors.refusal_of(error)
     if refusal is None:
         return None
     status, text = refusal
-    return responses_request.form_after_refusal(form, request, status=status, text=text)
+    return responses_request.form_after_refusal(
+        model, form, request, status=status, text=text
+    )
 
 
 def _is_unknown(error: Exception) -> bool:

@@ -14,7 +14,7 @@ from continuations.core import jsontext
 from continuations.models.lenient_message import with_standard_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from continuations.core.messages import Message
 
@@ -87,26 +87,26 @@ def client_call_type(items: Sequence[Mapping[str, Any]]) -> str | None:
 def input_items(
     messages: Sequence[Message],
     *,
-    as_stored: bool = True,
+    plain: Collection[int] = (),
     files: Mapping[str, bytes] | None = None,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the items of a conversation.
 
     Args:
         messages: The conversation. It is a valid transcript.
-        as_stored: Whether to send the stored output items. If not, each message is
-            written from its text and calls alone, as one that another adapter stored.
+        plain: The positions of messages whose stored output items are not sent. They
+            are written from text and calls alone, as those of other adapters.
         files: The bytes of attachments by digest.
     """
     custom_calls: set[str] = set()
-    for message in messages:
+    for position, message in enumerate(messages):
         data = _expanded(message, files) if files else message.data
         if message.role == "tool":
             yield _tool_output(data, is_custom=data["tool_call_id"] in custom_calls)
         elif message.role == "assistant":
             calls = jsontext.as_array(data.get("tool_calls")) or ()
             custom_calls = {c["id"] for c in calls if _kind(c) == "custom"}
-            items = stored_items(data) if as_stored else None
+            items = None if position in plain else stored_items(data)
             yield from _plain_items(message, custom_calls) if items is None else items
         else:
             yield {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.models.chat_request import InvalidModelSettings, encode_utf8
-from continuations.models.responses_items import ITEMS_FIELD, input_items, stored_items
+from continuations.models.responses_items import input_items
+from continuations.models.responses_owners import left_out
 from continuations.models.strict_schema import to_strict_schema
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ def build_body(model: str, request: ModelRequest, form: RequestForm) -> bytes:
 
     A lone surrogate has no form in UTF-8 (RFC 3629, section 3) and is sent as U+FFFD.
     """
-    items = input_items(
-        request.messages, as_stored=form.with_stored_items, files=request.files
-    )
+    plain = left_out(
+        request.messages, model, as_stored=form.with_stored_items
+    ).positions
+    items = input_items(request.messages, plain=plain, files=request.files)
     fields = {"model": model, "input": list(items), **_settings(request, form)}
     tools = [*map(_tool_json, request.tools), *form.hosted_tools]
     if tools:
@@ -75,7 +77,7 @@ def build_body(model: str, request: ModelRequest, form: RequestForm) -> bytes:
 
 
 def form_after_refusal(
-    form: RequestForm, request: ModelRequest, *, status: int, text: str
+    model: str, form: RequestForm, request: ModelRequest, *, status: int, text: str
 ) -> RequestForm | None:
     """Return the form for one more try of a refused request, or `None`.
 
@@ -86,10 +88,8 @@ def form_after_refusal(
     text = text.lower()
     names_encrypted = "encrypted" in text
     is_lost = names_encrypted or "not persisted" in text
-    has_items = any(
-        ITEMS_FIELD in message.text and stored_items(message.data)
-        for message in request.messages
-        if message.role == "assistant"
+    has_items = left_out(request.messages, model, as_stored=False).new > (
+        left_out(request.messages, model).new
     )
     if form.with_stored_items and has_items and is_lost:
         return replace(form, with_stored_items=False)

@@ -6,12 +6,13 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
 
-from continuations import Agent, AsyncRunner, Runner, tool
+from continuations import Agent, AsyncRunner, File, Image, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
 from tests.browser import chromium
@@ -19,10 +20,10 @@ from tests.serve.pages.invoice_run import RUN, InvoiceRun
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
     from continuations.serve.http.request_response import Request
 
+PICTURE = Path(__file__).parents[2] / "docs/images/console-inbox-phone.png"
 HOSTILE = "\u202e<script>document.title='owned'</script>" + "A" * 200
 LEVELS = 1000
 
@@ -49,6 +50,12 @@ def add_runs(run: InvoiceRun) -> None:
     thread = Runner(chat, **options).thread("support", key="customer 42")
     thread.send("Where is my parcel?", by="customer-42")
     thread.send(HOSTILE, by="customer-42")
+    looker = Agent("looker", model=ScriptedModel(["A receipt."]))
+    name = '"><script>document.title="owned"<|script>' + "A" * 120 + ".html"
+    page = File(b"<script>alert(1)</script>", "text/html", name)
+    photo = Image(PICTURE.read_bytes(), "image/png", "waiting.png")
+    broken = Image(b"no image", "image/gif", "broken.gif")
+    Runner(looker, **options).start(["Look.", photo, page, broken], run_id="files")
 
 
 @contextmanager
@@ -103,6 +110,7 @@ PAGES = {
     "versions": f"/runs/{RUN}/versions",
     "difference": f"/runs/{RUN}/versions?from=8&to=11",
     "hostile": "/runs/hostile?call=c2",
+    "files": "/runs/files/messages",
     "hostile-messages": "/runs/hostile/messages",
     "deep": "/runs/deep",
     "fork": f"/runs/{RUN}/fork?version=8",
@@ -130,6 +138,23 @@ def test_page_is_accessible_in_each_mode_and_size(
             tab.set_viewport_size(size)
             path = tmp_path / f"{name}-{size['width']}-{scheme}.png"
             tab.screenshot(path=str(path), full_page=True)
+
+
+def test_image_of_a_message_is_shown_and_its_link_saves_the_bytes(
+    browser: Any, address: str
+) -> None:
+    """The policy of the page lets its own images through, and nothing else."""
+    with chromium.open_tab(browser) as tab:
+        tab.goto(f"{address}/runs/files/messages")
+        image = tab.locator(".files img").first
+        image.scroll_into_view_if_needed()
+        tab.wait_for_function("document.querySelector('.files img').naturalWidth > 0")
+        with tab.expect_download() as download:
+            tab.click(".files a >> nth=1")
+        saved = download.value
+        assert b"<script>alert(1)</script>" == Path(saved.path()).read_bytes()
+        assert saved.suggested_filename.endswith(".html")
+        assert "owned" != tab.title()
 
 
 def test_chat_is_accessible_and_keeps_the_lines_of_a_reply(

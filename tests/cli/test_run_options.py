@@ -183,3 +183,7 @@ def test_start_takes_files(cli: CommandLine, runner: Runner, tmp_path: Path) -> 
     assert [("image", "photo.png"), ("file", "report.pdf")] == [
         (part["kind"], part["name"]) for part in parts
     ]
+    digest = parts[0]["digest"]
+    label = f"[image: photo.png, image/png, 3 bytes] {digest}"
+    assert f"attachment {label}" in cli("show", "j1").out
+    assert "[file: report.pdf, application/pdf, 4 bytes]" in cli("watch", "j1").out

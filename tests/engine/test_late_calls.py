@@ -17,7 +17,7 @@ from continuations import (
     run_async,
     tool,
 )
-from continuations.authoring import call_gate
+from continuations.authoring import call_gate, callables
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.engine import side_task
 from continuations_storage import MemoryStore
@@ -94,6 +94,7 @@ def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
     script: Script = {"go": [[call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay, store=store, clock=clock)
     monkeypatch.setattr(threading, "Thread", LateThread)
+    monkeypatch.setattr(callables, "waiting_threads", [])
     outcome = runner.start("go", run_id="r1")
 
     assert isinstance(outcome, Finished)
@@ -140,6 +141,7 @@ def test_time_limit_counts_from_the_begin_of_the_call(
                 super().run()
 
         monkeypatch.setattr(threading, "Thread", LateThread)
+        monkeypatch.setattr(callables, "waiting_threads", [])
         boss = agent_builders.make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
         if not with_store:
             return await run_async(boss, "go")

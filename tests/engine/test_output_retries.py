@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,10 +10,12 @@ from pydantic import BaseModel
 
 from continuations import (
     Agent,
+    AsyncRunner,
     Failed,
     Finished,
     ModelError,
     Runner,
+    StoreError,
     Suspended,
     run,
     tool,
@@ -21,6 +24,8 @@ from continuations.core.messages import Message
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from continuations_storage.faults import FaultyStore, refused
+from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results, should_pause_after
 from tests.model_server import ModelServer
 from tests.models.model_calls import chat_model
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.models.interface import ModelRequest
+    from continuations_storage.faults import Fault, Operation
 
 
 class Receipt(BaseModel):
@@ -236,3 +242,61 @@ def test_model_error_in_a_retry_can_be_resumed() -> None:
 
     assert isinstance(outcome, Finished)
     assert Receipt(cents=5) == outcome.output
+
+
+# A wrong reply of a thread, while something else comes first --------------------------
+
+
+class Outage:
+    """While it lasts, each listing of the store fails."""
+
+    def __init__(self) -> None:
+        self.lasts = False
+
+    def __call__(self, operation: Operation) -> Fault | None:
+        """Return the fault of an operation."""
+        fails = self.lasts and operation.verb == "keys"
+        return refused() if fails else None
+
+
+@pytest.mark.parametrize("event", ["pause", "outage"])
+@pytest.mark.parametrize("reply", ["five", "cut", GOOD])
+def test_wrong_reply_of_a_thread_is_never_confirmed(event: str, reply: str) -> None:
+    """It fails the turn at once, as it does without the pause; a right one is kept."""
+    outage = Outage()
+    store = FaultyStore(MemoryStore(), outage)
+    asked: list[str] = []
+
+    async def script(request: ModelRequest) -> Any:
+        asked.append(request.messages[-1].content)
+        if len(asked) == 1 and event == "pause":
+            await AsyncRunner([], store=store).pause(request.run_id)
+        outage.lasts = len(asked) == 1 and event == "outage"
+        if reply == "cut":
+            return _reply({"content": GOOD}, "length")
+        return reply
+
+    agent = Agent(
+        "clerk", model=ScriptedModel(script), output_type=Receipt, output_retries=0
+    )
+    runner = Runner(agent, store=store, clock=ManualClock())
+    thread = runner.thread("clerk", key="k")
+    run_id = thread.post("one", id="m1").run_id
+
+    with suppress(StoreError):
+        thread.send("one", id="m1")
+    outage.lasts = False
+    if event == "pause":
+        runner.unpause(run_id)
+    replies = [thread.send("one", id="m1"), thread.send("two", id="m2")]
+
+    assert ["one", "two"] == asked
+    if reply == GOOD:
+        assert [Receipt(cents=5)] * 2 == [
+            getattr(each, "output", 0) for each in replies
+        ]
+        return
+    code = "length" if reply == "cut" else "output"
+    assert [code, code] == [
+        each.error.code for each in replies if isinstance(each, Failed)
+    ]

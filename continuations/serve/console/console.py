@@ -254,4 +254,4 @@ def _operation(request: Request) -> str:
 
 def _section(path: str) -> str:
     first = path.split("/")[1]
-    return {"waits": "inbox"}.get(first, first)
+    return {"waits": "inbox", "drift": "runs"}.get(first, first)

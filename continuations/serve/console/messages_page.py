@@ -36,13 +36,14 @@ async def show(page: Page) -> Response:
         and run.status not in ENDED_STATUSES
         and await page.can("message", run_id)
     )
+    here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
     return page.render(
         "messages.html",
-        here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
+        here=here,
         title=run_title(run.run_state),
         version=run.version,
         transcript=transcript_view(
-            run.run_state, frame, before=number_of(query.get("before"), "before")
+            run.run_state, frame, here, before=number_of(query.get("before"), "before")
         ),
         may_send=may_send,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.serve.console import (
+    drift_page,
+    files_page,
     fork_page,
     grants_page,
     messages_page,
@@ -23,8 +25,10 @@ ROUTES: tuple[PageRoute, ...] = (
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
     *messages_page.ROUTES,
+    *files_page.ROUTES,
     *versions_page.ROUTES,
     *threads_page.ROUTES,
     *fork_page.ROUTES,
+    *drift_page.ROUTES,
     *grants_page.ROUTES,
 )

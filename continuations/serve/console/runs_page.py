@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from continuations.errors import ContinuationsError
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
+from continuations.serve.list_page import read_page
 from continuations.serve.pages.runs_view import (
     STATUS_CHOICES,
     RunListRow,
@@ -56,21 +57,22 @@ async def list_page(
 
     Only the runs of the page are read, and for each that waits its newest version.
     """
-    found: list[RunSummary] = []
-    following, read = "", 0
-    async for summary in page.runner.runs(**chosen, after=after):
-        if len(found) == ROWS_PER_PAGE or read == _MAX_READ:
-            break
-        following, read = summary.cursor, read + 1
-        is_wanted = summary.thread is not None or not threads
-        if is_wanted and await page.can("view", summary.run_id):
-            found.append(summary)
-    else:
-        following = ""
+
+    async def is_shown(each: RunSummary) -> bool:
+        is_wanted = each.thread is not None or not threads
+        return is_wanted and await page.can("view", each.run_id)
+
+    found = await read_page(
+        page.runner.runs(**chosen, after=after),
+        limit=ROWS_PER_PAGE,
+        max_read=_MAX_READ,
+        cursor_of=lambda each: each.cursor,
+        is_shown=is_shown,
+    )
     now = page.clock.now()
-    awaited = await gather(*(_awaited(page, each) for each in found))
-    rows = zip(found, awaited, strict=True)
-    return tuple(list_row(each, words, now) for each, words in rows), following
+    awaited = await gather(*(_awaited(page, each) for each in found.rows))
+    rows = zip(found.rows, awaited, strict=True)
+    return tuple(list_row(each, words, now) for each, words in rows), found.next or ""
 
 
 async def _awaited(page: Page, summary: RunSummary) -> tuple[str, ...]:

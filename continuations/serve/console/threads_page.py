@@ -46,12 +46,13 @@ async def show(page: Page) -> Response:
         decided = await list_decided_wait_ids(objects, run_id)
     may_send = version is None and await page.can("message", run_id)
     follow = "" if version is not None else stream_address(page, window)
+    here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
     return page.render(
         "thread.html",
         shell=live_shell(page, follow),
         follow=follow,
-        here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
-        chat=chat_view(window, page.clock.now(), decided),
+        here=here,
+        chat=chat_view(window, page.clock.now(), here, decided),
         may_send=may_send,
         message_id=secrets.token_hex(8),
     )

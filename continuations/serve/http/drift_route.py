@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from continuations.serve.http import problems
 from continuations.serve.http.page_size import page_size
 from continuations.serve.http.request_response import Response, json_response
+from continuations.serve.list_page import read_page
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext
@@ -20,12 +21,11 @@ async def drift(context: RequestContext) -> Response:
     query = context.request.query
     if not query.keys() <= {"limit", "after"}:
         raise problems.malformed("The query may have limit, after.")
-    rows: list[dict[str, Any]] = []
-    next_after = None
-    async for row in context.runner.drift(after=query.get("after", "")):
-        if len(rows) == limit:
-            next_after = rows[-1]["run_id"]
-            break
-        if await context.may("view", row.run_id):
-            rows.append(drift_row_json(row))
-    return json_response({"runs": rows, "next": next_after})
+    page = await read_page(
+        context.runner.drift(after=query.get("after", "")),
+        limit=limit,
+        cursor_of=lambda row: row.run_id,
+        is_shown=lambda row: context.may("view", row.run_id),
+    )
+    rows = [drift_row_json(row) for row in page.rows]
+    return json_response({"runs": rows, "next": page.next})

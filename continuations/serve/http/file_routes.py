@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from continuations.core.attachment_parts import is_digest
+from continuations.core.attachment_parts import RASTER_TYPES, is_digest
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound, Objects
@@ -20,6 +20,7 @@ from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
 
 if TYPE_CHECKING:
+    from continuations.engine.async_runner import AsyncRunner
     from continuations.serve.http.request_context import RequestContext
     from continuations.wire.file_records import StoredFile
 
@@ -27,7 +28,7 @@ OTHER_MEDIA_TYPE = "application/octet-stream"
 # Types without scripts that a browser runs as part of this server.
 SAFE_MEDIA_TYPES = frozenset(
     {
-        *("image/png", "image/jpeg", "image/gif", "image/webp"),
+        *RASTER_TYPES,
         *("audio/mpeg", "audio/wav", "audio/ogg", "audio/flac"),
         *("application/pdf", "text/plain"),
     }
@@ -38,12 +39,33 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._ -]")
 async def download(context: RequestContext) -> Response:
     """Return the bytes of an attachment."""
     params = context.path_params
-    run_id, digest = layout.check_run_id(params["run_id"]), params["digest"]
-    objects = Objects(context.runner.store)
+    run_id = layout.check_run_id(params["run_id"])
+    return await file_response(context.runner, run_id, params["digest"])
+
+
+async def file_response(
+    runner: AsyncRunner, run_id: str, digest: str, *, as_image: bool = False
+) -> Response:
+    """Return the bytes of an attachment.
+
+    Args:
+        runner: The runner of the run.
+        run_id: Id of the run.
+        digest: Digest of the attachment.
+        as_image: Let a page show the bytes. Only images without scripts are returned.
+
+    Returns:
+        The response.
+
+    Raises:
+        RequestRefused: The run has no such attachment.
+        ContinuationsError: The run or the attachment cannot be read.
+    """
+    objects = Objects(runner.store)
     # It tells an erased run from one that never existed.
     run = (await Versions(objects, run_id).load_newest()).state.run
     stored = await _stored(RunFiles.of(objects, run), digest)
-    if stored is None:
+    if stored is None or (as_image and stored.media_type not in RASTER_TYPES):
         raise problems.no_such_file()
     if stored.run_id != run_id:
         msg = (
@@ -51,9 +73,10 @@ async def download(context: RequestContext) -> Response:
             "was not changed. Restore it from a backup."
         )
         raise Corrupt(msg, run_id=run_id)
-    return Response(
-        status=200, headers=download_headers(stored, digest), data=stored.data
-    )
+    headers = download_headers(stored, digest)
+    if as_image:
+        headers["content-disposition"] = "inline"
+    return Response(status=200, headers=headers, data=stored.data)
 
 
 def download_headers(stored: StoredFile, digest: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ cheap in a cold process, so pages and the OpenAPI document are imported when nee
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from continuations.core.decisions import Decision
@@ -69,16 +69,16 @@ async def list_waits(context: RequestContext) -> Response:
             raise problems.malformed(msg)
         return await _list_due_first(context, limit)
     after = _parse_after(context.request)
-    waits: list[dict[str, str]] = []
-    next_after = None
-    async for summary in context.runner.waiting(after=after, approver=approver):
-        if not await context.may("view", summary.run_id):
-            continue
-        if len(waits) == limit:
-            next_after = waits[-1]["id"]
-            break
-        waits.append(json_forms.wait_summary_json(summary))
-    return json_response({"waits": waits, "next": next_after})
+    from continuations.serve.list_page import read_page  # noqa: PLC0415 - not to decide
+
+    page = await read_page(
+        context.runner.waiting(after=after, approver=approver),
+        limit=limit,
+        cursor_of=lambda each: each.id,
+        is_shown=lambda each: context.may("view", each.run_id),
+    )
+    rows = [json_forms.wait_summary_json(each) for each in page.rows]
+    return json_response({"waits": rows, "next": page.next})
 
 
 async def _list_due_first(context: RequestContext, limit: int) -> Response:
@@ -169,17 +169,16 @@ async def list_runs(context: RequestContext) -> Response:
     if not query.keys() <= _RUN_FILTERS:
         names = ", ".join(sorted(_RUN_FILTERS))
         raise problems.malformed(f"The query may have limit, {names}.")
-    summaries = context.runner.runs(**query)
-    rows: list[dict[str, Any]] = []
-    next_after = None
-    async for summary in summaries:
-        if not await context.may("view", summary.run_id):
-            continue
-        if len(rows) == limit:
-            next_after = rows[-1]["cursor"]
-            break
-        rows.append(json_forms.run_summary_json(summary))
-    return json_response({"runs": rows, "next": next_after})
+    from continuations.serve.list_page import read_page  # noqa: PLC0415 - not to decide
+
+    page = await read_page(
+        context.runner.runs(**query),
+        limit=limit,
+        cursor_of=lambda each: each.cursor,
+        is_shown=lambda each: context.may("view", each.run_id),
+    )
+    rows = [json_forms.run_summary_json(each) for each in page.rows]
+    return json_response({"runs": rows, "next": page.next})
 
 
 async def show_run(context: RequestContext) -> Response:

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import run_stream
 from continuations.core.run import ENDED_STATUSES
+from continuations.serve.pages.attachment_view import (
+    AttachmentView,
+    attachment_views,
+    without_attachments,
+)
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import StatePill, run_title, status_pill
 from continuations.serve.pages.time_words import moment_text
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionEvents, VersionWindow
+    from continuations.serve.pages.run_addresses import RunAddresses
 
 LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
 
@@ -33,6 +39,7 @@ class ChatLine:
         at: When, in words.
         moment: When, as ISO 8601 text.
         text: The text, or the title of the wait.
+        files: The attachments of a message.
         wait_id: Id of the wait with a page, or "".
         is_open: Whether the wait is open.
     """
@@ -43,6 +50,7 @@ class ChatLine:
     at: str
     moment: str
     text: str
+    files: tuple[AttachmentView, ...] = ()
     wait_id: str = ""
     is_open: bool = False
 
@@ -71,13 +79,17 @@ class ChatView:
 
 
 def chat_view(
-    window: VersionWindow, now: datetime, decided: Collection[str] = ()
+    window: VersionWindow,
+    now: datetime,
+    here: RunAddresses,
+    decided: Collection[str] = (),
 ) -> ChatView:
     """Return a thread as a chat.
 
     Args:
         window: Its last versions.
         now: The time of the report.
+        here: The addresses of the run.
         decided: Ids of waits whose decision is recorded, but not yet applied.
     """
     state = window.state
@@ -86,7 +98,7 @@ def chat_view(
         for event in version.events:
             if isinstance(event, run_stream.RunRepaired | run_stream.RunRewound):
                 lines.clear()  # the events after it describe the state anew
-            line = _line(event, version, state, now, decided)
+            line = _line(event, version, state, now, here, decided)
             if line is not None:
                 lines.append(line)
     run = state.run
@@ -106,16 +118,19 @@ def _line(
     version: VersionEvents,
     state: RunState,
     now: datetime,
+    here: RunAddresses,
     decided: Collection[str],
 ) -> ChatLine | None:
+    files: tuple[AttachmentView, ...] = ()
     who, text, wait_id, is_open = "", "", "", False
     kind: LineKind = "note"
     match event:
         case run_stream.MessageAdded() if len(event.path) == 1:
             message = event.message
-            text = message_text(message.get("content"))
-            role = message.get("role")
-            if role not in ("user", "assistant") or not text:
+            role, content = message.get("role"), message.get("content")
+            text = message_text(without_attachments(role, content))
+            files = attachment_views(role, content, here)
+            if role not in ("user", "assistant") or not (text or files):
                 return None
             kind = "user" if role == "user" else "assistant"
             who = event.path[0] if role == "assistant" else version.run.asker or "user"
@@ -137,6 +152,7 @@ def _line(
         at=moment_text(version.at, now),
         moment=version.at.isoformat(timespec="milliseconds"),
         text=text,
+        files=files,
         wait_id=wait_id,
         is_open=is_open,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext, run_stream
+from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
@@ -240,7 +241,7 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
 
 def _message(event: run_stream.MessageAdded, name: str) -> _Said | None:
     message = jsontext.as_object(jsontext.parse(event.message_json)) or {}
-    content = message_text(message.get("content"))
+    content = message_text(message.get("content"), message.get("role"))
     match message.get("role"):
         case "user" if len(event.path) <= 1:
             return _Said("person", "id", "Message to", name, "", content)
@@ -251,14 +252,19 @@ def _message(event: run_stream.MessageAdded, name: str) -> _Said | None:
             return None
 
 
-def message_text(content: object) -> str:
-    """Return the text of a message's content, which may have several parts."""
+def message_text(content: object, role: object = None) -> str:
+    """Return the text of a message's content, which may have several parts.
+
+    With the role of a user or tool message, labels stand for its attachments.
+    """
     if isinstance(content, str):
         return content
     texts: list[str] = []
     for part in jsontext.as_array(content) or []:
         fields = jsontext.as_object(part) or {}
         text = fields.get("text")
+        if text is None and role is not None and is_reference(part):
+            text = labelled_text(role, [part]) or None
         texts.append(text if isinstance(text, str) else f"[{fields.get('type', '?')}]")
     return "\n".join(texts)
 

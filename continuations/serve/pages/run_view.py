@@ -114,7 +114,7 @@ def run_title(state: RunState) -> str:
         return shorten(f"{run.agent}: {run.thread_key}", _TITLE_CHARS)
     for message in state.logs[ROOT_FRAME_ID].messages:
         if message.role == "user":
-            text = message_text(message.data.get("content")).strip()
+            text = message_text(message.data.get("content"), "user").strip()
             line = text.split("\n", 1)[0]
             return shorten(line, _TITLE_CHARS) or run.id
     return run.id

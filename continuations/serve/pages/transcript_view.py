@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import Nested
 from continuations.core.sorted_rows import shown_arguments
 from continuations.serve.pages.argument_words import arguments_text
+from continuations.serve.pages.attachment_view import (
+    AttachmentView,
+    attachment_views,
+    without_attachments,
+)
 from continuations.serve.pages.run_log import message_text
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.state import RunState
+    from continuations.serve.pages.run_addresses import RunAddresses
 
 MESSAGES_PER_PAGE = 50
 _MAX_CALLERS = 30
@@ -34,6 +40,7 @@ class MessageView:
         role: Its role.
         speaker: The role in words, or the name of the agent or tool.
         text: Its text.
+        files: Its attachments.
         calls: The tools that it calls. An open call has its arguments in words. A
             transcript does not say which arguments of other calls are secret.
     """
@@ -42,6 +49,7 @@ class MessageView:
     role: str
     speaker: str
     text: str
+    files: tuple[AttachmentView, ...]
     calls: tuple[tuple[str, str], ...]
 
 
@@ -79,7 +87,7 @@ class TranscriptView:
 
 
 def transcript_view(
-    state: RunState, frame_id: str, *, before: int | None = None
+    state: RunState, frame_id: str, here: RunAddresses, *, before: int | None = None
 ) -> TranscriptView:
     """Return the newest messages of an open agent, or those before a number."""
     messages = state.logs[frame_id].messages
@@ -93,7 +101,7 @@ def transcript_view(
         frame=frame_id,
         agent=agent,
         messages=tuple(
-            _message(number, messages[number - 1], agent, names, shown)
+            _message(number, messages[number - 1], agent, here, names, shown)
             for number in range(begin + 1, end + 1)
         ),
         total=len(messages),
@@ -108,6 +116,7 @@ def _message(
     number: int,
     message: Message,
     agent: str,
+    here: RunAddresses,
     names: dict[str, str],
     shown: dict[str, str],
 ) -> MessageView:
@@ -115,11 +124,13 @@ def _message(
     speaker = agent if role == "assistant" else _ROLES.get(role, role)
     if role == "tool":
         speaker = f"Result of {names.get(message.answered_call_id or '', 'a tool')}"
+    content = message.data.get("content")
     return MessageView(
         number=number,
         role=role,
         speaker=speaker,
-        text=message_text(message.data.get("content")),
+        text=message_text(without_attachments(role, content)),
+        files=attachment_views(role, content, here),
         calls=tuple(
             (each.tool, shown.get(each.tool_call_id, "")) for each in message.tool_calls
         )

@@ -1,0 +1,124 @@
+"""The effect of the console's code on the waiting runs, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from continuations.serve.pages.run_addresses import RunAddresses
+from continuations.serve.pages.run_view import StatePill, status_pill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.engine.drift_rows import DriftReason, DriftRow, DriftVerdict
+
+# The first one needs a person most.
+_VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
+    "refuse": (StatePill("warn", "Refuses", "is-danger"), "refused"),
+    "reopen": (StatePill("shield", "Asks again", "is-wait"), "asked about again"),
+    "accept": (StatePill("ok", "Goes on", "is-ok"), "accepted"),
+}
+_ORDER = tuple(_VERDICTS)
+_CHANGES = {
+    "removed": "An agent or a tool is missing",
+    "schema": "The tool has other parameters",
+    "contract": "The tool has another contract",
+    "approval": "The approval is not valid any more",
+    "state": "A stored state does not fit the type of its agent",
+    "model": "An agent has no model that can answer",
+    "context": "The context has another type",
+    "prices": "A price is missing, and the run has a budget in money",
+    "policy": "The approval policy raised an exception",
+    "stored": "A stored object cannot be read",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonView:
+    """Why a run would not just go on.
+
+    Attributes:
+        words: The kind of the change.
+        path: Names from the root agent down to the tool or agent.
+        text: The error of a resume, or the note of the new wait.
+        wait_id: The wait that would be opened again or refused; or "".
+    """
+
+    words: str
+    path: str
+    text: str
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRowView:
+    """One waiting run.
+
+    Attributes:
+        run_id: Its id.
+        here: Makes the addresses of its pages.
+        agent: Its root agent; "" if the run cannot be read.
+        state: Its status.
+        verdict: The effect of the code on it.
+        why: The reasons, if it would not just go on.
+        changes: How many differences of the code stop nothing, in words; or "".
+    """
+
+    run_id: str
+    here: RunAddresses
+    agent: str
+    state: StatePill
+    verdict: StatePill
+    why: tuple[ReasonView, ...]
+    changes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftView:
+    """A page of waiting runs.
+
+    Attributes:
+        rows: The runs: refused, asked about again, accepted.
+        counts: How many of each the page has, in words.
+    """
+
+    rows: tuple[DriftRowView, ...]
+    counts: str
+
+
+def drift_view(rows: Sequence[DriftRow], root: str) -> DriftView:
+    """Return the view of a page of runs, for a console below a mount point."""
+    counts = Counter(row.verdict for row in rows)
+    in_order = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
+    parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
+    return DriftView(
+        rows=tuple(_row(row, root) for row in in_order), counts=", ".join(parts)
+    )
+
+
+def _row(row: DriftRow, root: str) -> DriftRowView:
+    count = len(row.code_changes)
+    changes = ""
+    if row.verdict == "accept" and count:
+        changes = f"{count} difference{'s' if count > 1 else ''} of the code"
+        changes += ", which the run allows"
+    return DriftRowView(
+        run_id=row.run_id,
+        here=RunAddresses(root=root, run_id=row.run_id),
+        agent=row.agent,
+        state=status_pill(row.status),
+        verdict=_VERDICTS[row.verdict][0],
+        why=tuple(map(_reason, row.why)),
+        changes=changes,
+    )
+
+
+def _reason(reason: DriftReason) -> ReasonView:
+    return ReasonView(
+        words=_CHANGES.get(reason.change, reason.change),
+        path=" > ".join(reason.path) or reason.agent,
+        text=reason.text,
+        wait_id=reason.wait_id or "",
+    )

@@ -1,0 +1,132 @@
+"""Plain functions run in threads that are kept for the next call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import os
+import threading
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations.authoring import callables
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
+_person = contextvars.ContextVar("_person", default="nobody")
+
+
+@pytest.fixture(autouse=True, name="waiting_threads")
+def _no_waiting_threads() -> list[SimpleQueue[callables.ThreadCall]]:
+    """Return the threads that wait; at the start of a test, none does."""
+    callables.waiting_threads.clear()
+    return callables.waiting_threads
+
+
+def test_functions_one_after_the_other_share_a_thread() -> None:
+    """A new thread costs more than the work of most tools."""
+
+    async def scenario() -> set[int]:
+        return {await callables.call(threading.get_ident) for _ in range(20)}
+
+    assert 1 == len(asyncio.run(scenario()))
+
+
+def test_functions_at_the_same_time_have_a_thread_each(
+    waiting_threads: list[SimpleQueue[callables.ThreadCall]],
+) -> None:
+    """No function waits for another one, and not all of the threads are kept."""
+    together = threading.Barrier(40, timeout=30)
+
+    async def scenario() -> None:
+        await asyncio.gather(*(callables.call(together.wait) for _ in range(40)))
+
+    asyncio.run(scenario())
+
+    assert 32 == len(waiting_threads)
+
+
+def test_function_that_hangs_does_not_stop_the_next_one() -> None:
+    over = threading.Event()
+
+    async def scenario() -> bool:
+        hanging = asyncio.create_task(callables.call(over.wait, 30))
+        await asyncio.sleep(0)
+        await callables.call(over.set)
+        return bool(await hanging)
+
+    assert asyncio.run(scenario())
+
+
+class _Large:
+    """A value that can be watched."""
+
+
+def test_waiting_thread_holds_no_arguments_and_no_results() -> None:
+    """Arguments and results can be secret or large."""
+
+    def make(value: _Large) -> _Large:
+        del value
+        return _Large()
+
+    async def scenario() -> list[object]:
+        given = _Large()
+        made = await callables.call(make, given)
+        watched = [weakref.ref(given), weakref.ref(made)]
+        del given, made
+        await asyncio.sleep(0)
+        # The thread takes its next call only after it has left the first one.
+        await callables.call(int)
+        gc.collect()
+        return [reference() for reference in watched]
+
+    assert [None, None] == asyncio.run(scenario())
+
+
+def test_next_function_has_no_context_of_the_last_one() -> None:
+    def become(person: str) -> str:
+        before = _person.get()
+        _person.set(person)
+        return before
+
+    async def scenario() -> list[str]:
+        return [await callables.call(become, name) for name in ("kim", "lee")]
+
+    assert ["nobody", "nobody"] == asyncio.run(scenario())
+
+
+def test_exception_leaves_the_thread_usable() -> None:
+    def fail() -> None:
+        raise SystemExit(3)
+
+    async def scenario() -> set[int]:
+        idents = {await callables.call(threading.get_ident)}
+        with pytest.raises(SystemExit):
+            await callables.call(fail)
+        return idents | {await callables.call(threading.get_ident)}
+
+    assert 1 == len(asyncio.run(scenario()))
+
+
+# Python 3.12 warns about a fork with threads, which this test needs.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_forked_child_starts_its_own_threads() -> None:
+    """A thread of the parent does not exist in the child."""
+
+    async def scenario() -> int:
+        return int(await asyncio.wait_for(callables.call(int, 7), 30))
+
+    assert 7 == asyncio.run(scenario())
+    child = os.fork()
+    if child == 0:
+        result = 1
+        with suppress(BaseException):
+            result = asyncio.run(scenario())
+        os._exit(result)
+
+    assert 7 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
