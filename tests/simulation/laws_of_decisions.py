@@ -290,12 +290,13 @@ def refused_never_runs(evidence: Evidence) -> str | None:
         if decision.kind == "answer" and record.wait.kind == "unknown":
             continue
         for effect in effects_of(evidence, record):
-            if effect.stage != record.wait.stage or _is_rewound(evidence, record):
+            began = effect.clock_sample.true_time
+            history = evidence.runs[effect.run_id]
+            part = history.part_number(record.opened_at)
+            if (effect.stage, history.part_number(began)) != (record.wait.stage, part):
                 continue
-            began_before = record.wait.kind == "unknown" and (
-                effect.clock_sample.true_time <= record.decided_at
-            )
-            if not began_before:
+            is_unknown = record.wait.kind == "unknown"
+            if not (is_unknown and began <= record.decided_at):
                 return f"{effect} ran; its wait has the decision {decision.kind}"
     for effect in evidence.environment.effects:
         history = evidence.runs[effect.run_id]

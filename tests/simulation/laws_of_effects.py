@@ -132,7 +132,7 @@ def idempotency_key_stable(evidence: Evidence) -> str | None:
 
     A fence rises with each attempt, and each attempt has at most one effect.
     """
-    call_of_key: dict[str, tuple[str | int, ...]] = {}
+    call_of_key: dict[str, tuple[object, ...]] = {}
     for (*names, _), effects in effects_by_call(evidence).items():
         call = tuple(names)
         if len({effect.idempotency_key for effect in effects}) > 1:

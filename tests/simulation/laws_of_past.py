@@ -135,10 +135,10 @@ def ids_never_go_back(evidence: Evidence) -> str | None:
     """No version has fewer ids, messages or tokens than the one before it."""
     for history in evidence.runs.values():
         for before, after in pairwise(history.versions):
-            if _counts(after) < _counts(before) or any(
-                new < old
-                for old, new in zip(_counts(before), _counts(after), strict=True)
-            ):
+            if after.state.run.history_lost:
+                continue  # a repair goes on from the last version that is left
+            counts = zip(_counts(before), _counts(after), strict=True)
+            if any(new < old for old, new in counts):
                 return f"version {after.number} of {history.run_id} counts again"
             if before.state.run.run_nonce != after.state.run.run_nonce:
                 return f"version {after.number} of {history.run_id} is another run"

@@ -228,7 +228,7 @@ class SimEnvironment:
         sources: The run that each fork was made of.
         changed_forks: The forks with other results or decisions than their sources.
         forks_began: When the newest attempt to make each fork began.
-        rewound: What rewinders got back, in their order.
+        rewound: The results of rewinds, in their order.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
