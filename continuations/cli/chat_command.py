@@ -10,7 +10,8 @@ import typer
 from continuations.cli.application import load_context, runner_with_agents
 from continuations.cli.decision_input import resolve_actor
 from continuations.cli.errors import UsageError
-from continuations.cli.options import App, Context, Json, StoreUrl
+from continuations.cli.file_options import input_with_files
+from continuations.cli.options import App, Context, Files, Json, StoreUrl
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
@@ -66,6 +67,7 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     key: ChatKey,
     message: OneMessage = None,
     message_id: MessageId = None,
+    file: Files = None,
     when_busy: BusyRule = "queue",
     history: HistoryLength = 10,
     by: Person = None,
@@ -85,6 +87,12 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     if message_id is not None and message is None:
         msg = "--id is the id of the --message. Add --message TEXT, or leave --id out."
         raise UsageError(msg)
+    if file and message is None:
+        msg = (
+            "--file belongs to the --message. Add --message TEXT, or attach the file "
+            "in the chat with /file PATH."
+        )
+        raise UsageError(msg)
     # Imported here: no other command needs the modules of a conversation.
     from continuations.cli.chat_pipe import ChatPipe  # noqa: PLC0415
     from continuations.cli.chat_session import ChatSession, next_command  # noqa: PLC0415
@@ -101,7 +109,7 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         code = terminal.run(history)
     else:
         typed = (line for line in map(str.strip, sys.stdin) if line)
-        lines = typed if message is None else [message]
+        lines = typed if message is None else [input_with_files(message, file or [])]
         pipe = ChatPipe(runner, session, back, as_json=json)
         code = pipe.run(lines, message_id, when_busy)
     if code:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli import FAILED, formatting
+from continuations.cli.chat_files import shown_text
 from continuations.cli.chat_lines import EventLines, failed_lines, said_lines
 from continuations.cli.json_output import write_json
 from continuations.cli.output import write_lines, write_note
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.cli.chat_session import ChatSession
     from continuations.core.run import WhenBusy
     from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
 
 
@@ -39,7 +41,7 @@ class ChatPipe:
 
     def run(
         self,
-        lines: Iterable[str],
+        lines: Iterable[UserText],
         message_id: str | None,
         when_busy: WhenBusy,
     ) -> int:
@@ -47,7 +49,7 @@ class ChatPipe:
         code = 0
         self._session.open()
         for text in lines:
-            self._events.own_texts.append(text)
+            self._events.own_texts.append(shown_text(text))
             ticket = self._session.post(text, own_id=message_id, when_busy=when_busy)
             try:
                 result = self._session.work(ticket)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.core.run import WhenBusy
     from continuations.core.run_stream import StreamEvent
     from continuations.engine.async_ticket import AsyncTicket
+    from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
 
@@ -72,7 +73,11 @@ class ChatSession:
         return None if is_over else state
 
     def post(
-        self, text: str, *, own_id: str | None = None, when_busy: WhenBusy = "queue"
+        self,
+        text: UserText,
+        *,
+        own_id: str | None = None,
+        when_busy: WhenBusy = "queue",
     ) -> AsyncTicket[Any]:
         """Store a message; nothing works on it yet."""
         posted = self._thread.post(

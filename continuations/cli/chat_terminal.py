@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.cli import INTERRUPTED
+from continuations.cli import INTERRUPTED, chat_files
 from continuations.cli.chat_decisions import ChatDecisions
 from continuations.cli.chat_lines import EventLines, history_lines, progress_line
 from continuations.cli.output import write_lines, write_note
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _PROMPT = "> "
 _MORE_HISTORY = 50
 _HELP = """\
+  /file PATH     attach an image, a sound or a file to the next message
+  /nofile        attach nothing
   /history [N]   show the last N messages
   /stop [WHY]    end the reply that is in progress or waits
   /close         close the conversation; the next message begins a new one
@@ -58,6 +60,7 @@ class ChatTerminal:
         self._is_closed = False
         self._decisions = ChatDecisions(runner, actor, self._read)
         self._events = EventLines(session.agent, self._decisions.decided)
+        self._files = chat_files.ChatFiles()
 
     def run(self, history: int) -> int:
         """Talk until the person leaves; return the exit code."""
@@ -118,6 +121,10 @@ class ChatTerminal:
                 self._progress()
             case "/close":
                 return self._close()
+            case chat_files.COMMAND:
+                self._files.attach(rest.strip())
+            case "/nofile":
+                self._files.remove_all()
             case "":
                 self._decisions.left_open.clear()
                 self._progress()
@@ -129,8 +136,10 @@ class ChatTerminal:
         return True
 
     def _say(self, text: str) -> None:
-        self._events.own_texts.append(text)
-        self._session.post(text, when_busy=self._when_busy)
+        message = self._files.with_text(text)
+        self._events.own_texts.append(chat_files.shown_text(message))
+        self._session.post(message, when_busy=self._when_busy)
+        self._files.sent()
         self._progress()
 
     def _close(self) -> bool:
@@ -213,3 +222,4 @@ class ChatTerminal:
 
             # A pasted text of several lines is one message.
             readline.parse_and_bind("set enable-bracketed-paste on")
+        chat_files.complete_paths()

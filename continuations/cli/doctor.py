@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 from continuations.cli.store_name import store_name
 from continuations.engine import portal
 from continuations.engine.ports import Ports
-from continuations.ledger import doctor
+from continuations.ledger import doctor, file_checks
 from continuations.ledger.objects import Objects
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from continuations import Runner
+    from continuations.ledger.file_checks import UnreferencedFile
     from continuations.ledger.integrity import IntegrityReport
     from continuations_storage import Store
 
@@ -23,6 +24,13 @@ def check_run(runner: Runner, run_id: str) -> IntegrityReport:
     """Read every object of a run and report the damage; write nothing."""
     return portal.run_until_complete(
         doctor.check_integrity(Objects(runner.store), run_id)
+    )
+
+
+def unreferenced_files(runner: Runner, run_id: str) -> tuple[UnreferencedFile, ...]:
+    """Return the attachments that no message refers to; write nothing."""
+    return portal.run_until_complete(
+        file_checks.find_unreferenced(Objects(runner.store), run_id)
     )
 
 
@@ -42,7 +50,10 @@ def repair_run(runner: Runner, report: IntegrityReport) -> int | None:
 
 
 def report_lines(
-    report: IntegrityReport, new_root: int | None, store: Store
+    report: IntegrityReport,
+    new_root: int | None,
+    store: Store,
+    unreferenced: Sequence[UnreferencedFile] = (),
 ) -> Iterator[str]:
     """Yield the report for people: readable versions, damage and the next step."""
     yield f"store: {escape_invisible(store_name(store))}"
@@ -56,6 +67,13 @@ def report_lines(
     for finding in report.findings:
         yield f"  {finding.kind} {escape_invisible(finding.key)}"
         yield f"    {escape_invisible(finding.problem)}"
+    if unreferenced:
+        total = sum(each.size for each in unreferenced)
+        yield (
+            f"attachments without a message: {len(unreferenced)}, {total} bytes. A "
+            "process died before its message, or is about to send it. They are kept "
+            "until the run is erased."
+        )
     if new_root is not None:
         yield f"repaired: version {new_root} is a new root"
     yield f"next: {_next_step(report, new_root)}"
@@ -82,7 +100,10 @@ def _next_step(report: IntegrityReport, new_root: int | None) -> str:
 
 
 def report_json(
-    report: IntegrityReport, new_root: int | None, store: Store
+    report: IntegrityReport,
+    new_root: int | None,
+    store: Store,
+    unreferenced: Sequence[UnreferencedFile] = (),
 ) -> dict[str, Any]:
     """Return the report as JSON values."""
     return {
@@ -100,6 +121,9 @@ def report_json(
                 "blocks": finding.blocks_run,
             }
             for finding in report.findings
+        ],
+        "unreferenced_files": [
+            {"key": each.key, "bytes": each.size} for each in unreferenced
         ],
         "repaired": new_root,
     }

@@ -318,9 +318,10 @@ def doctor(
     runner = runner_without_agents(app, store)
     report = doctor.check_run(runner, run)
     new_root = doctor.repair_run(runner, report) if repair else None
+    result = (report, new_root, runner.store, doctor.unreferenced_files(runner, run))
     if json:
-        write_json(doctor.report_json(report, new_root, runner.store))
+        write_json(doctor.report_json(*result))
     else:
-        write_lines(doctor.report_lines(report, new_root, runner.store))
+        write_lines(doctor.report_lines(*result))
     if report.findings and new_root is None:
         raise typer.Exit(FAILED)

@@ -14,8 +14,9 @@ from continuations.cli.decision_input import (
     resolve_actor,
     write_actor_note,
 )
+from continuations.cli.file_options import input_with_files
 from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Json, RunId, StoreUrl
+from continuations.cli.options import App, By, Files, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines
 from continuations.present.escaping import escape_invisible
 
@@ -27,6 +28,15 @@ def send(
     run: RunId,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
     *,
+    file: Files = None,
+    message_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="Your id of the message: a repeated command sends one message.",
+        ),
+    ] = None,
     by: By = None,
     json: Json = False,
     app: App = None,
@@ -38,7 +48,9 @@ def send(
     """
     check_run_id(run, command="send")
     actor = resolve_actor(by)
-    number = runner_without_agents(app, store).send(run, text, by=actor.name)
+    message = input_with_files(text, file or [])
+    runner = runner_without_agents(app, store)
+    number = runner.send(run, message, by=actor.name, id=message_id)
     write_actor_note(actor)
     _write_recorded(run, "message", number, json=json)
 

@@ -60,6 +60,11 @@ class EventBuffer:
         self._events.append(event)
         self._changed.set()
 
+    def listens(self, run_id: str) -> bool:
+        """Return True: a buffer takes every event."""
+        del run_id
+        return True
+
     def close(self) -> None:
         """Take no more events; those that are kept can be read."""
         self._is_closed = True
@@ -85,7 +90,7 @@ class _FunctionListener:
         self._function = function
         self._handled = 0
         self._buffer = EventBuffer()
-        self.put = self._buffer.put
+        self.put, self.listens = self._buffer.put, self._buffer.listens
         self._task = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
@@ -142,12 +147,18 @@ class _Sinks:
         for sink in self._sinks:
             sink.put(event)
 
+    def listens(self, run_id: str) -> bool:
+        """Return whether one of the sinks takes the events of a run."""
+        return any(sink.listens(run_id) for sink in self._sinks)
+
 
 @asynccontextmanager
 async def listening(
-    run_options: RunOptions, listeners: Iterable[OnEvent]
+    run_options: RunOptions,
+    listeners: Iterable[OnEvent],
+    observers: Iterable[EventSink] = (),
 ) -> AsyncGenerator[RunOptions]:
-    """Return the options of work whose events the listeners get.
+    """Return the options of work whose events the listeners and observers get.
 
     At the end, each function has handled the events that came before. If the work was
     cancelled, the function gets a moment for those that it has not handled.
@@ -162,7 +173,7 @@ async def listening(
     try:
         yield replace(
             run_options,
-            events=_Sinks([*buffers, *functions]),
+            events=_Sinks([*buffers, *functions, *observers]),
             events_after=buffers[0].after if buffers else None,
         )
     except asyncio.CancelledError:

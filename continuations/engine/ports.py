@@ -69,6 +69,10 @@ class EventSink(Protocol):
         """Take an event; never wait, and never raise."""
         ...
 
+    def listens(self, run_id: str) -> bool:
+        """Return whether it takes the events of a run that is worked on from now."""
+        ...
+
 
 class SystemIdGenerator:
     """ULIDs from the operating system's randomness."""

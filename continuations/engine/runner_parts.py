@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.engine.operator_commands import OperatorCommands
-    from continuations.engine.ports import OnEvent, Ports
+    from continuations.engine.ports import EventSink, OnEvent, Ports
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_requests import RunRequests
@@ -46,6 +46,8 @@ class RunnerParts:
         self._ports = ports
         self._options = options
         self._probed = False
+        # They get the events of the runs that they listen to, while this runner works.
+        self.observers: list[EventSink] = []
         if agents != []:
             # Invalid agents raise here, not at the first resume.
             _ = self._worker_factory
@@ -94,7 +96,8 @@ class RunnerParts:
 
         Raises `InvalidInput` if `on_event` is not a function.
         """
-        return with_listeners(run_options, on_event, self._ports.on_event)
+        functions = on_event, self._ports.on_event
+        return with_listeners(run_options, *functions, observers=self.observers)
 
     def _run_description(self, **arguments: object) -> RunDescription:
         from continuations.engine.run_description import RunDescription
@@ -138,11 +141,16 @@ class RunnerParts:
             await self._objects.probe()
             self._probed = True
 
+    def _new_ulid(self) -> str:
+        return self._ports.ids.new_ulid(self._ports.clock.now())
+
 
 def with_listeners(
-    run_options: RunOptions, *functions: OnEvent | None
+    run_options: RunOptions,
+    *functions: OnEvent | None,
+    observers: Sequence[EventSink] = (),
 ) -> AbstractAsyncContextManager[RunOptions]:
-    """Return the options of work whose events the functions get, if there are any.
+    """Return the options of work with its listeners and observers, if there are any.
 
     Raises `InvalidInput` if one is not a function.
     """
@@ -151,8 +159,8 @@ def with_listeners(
         check_on_event(function)
         if function is not None:
             listeners.append(function)
-    if not listeners:
+    if not (listeners or observers):
         return nullcontext(run_options)
     from continuations.engine.event_listeners import listening
 
-    return listening(run_options, listeners)
+    return listening(run_options, listeners, observers)

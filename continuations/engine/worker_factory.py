@@ -134,13 +134,13 @@ class WorkerFactory:
         self, run_id: str, run_options: RunOptions = DEFAULT_RUN_OPTIONS
     ) -> Worker:
         """Return a worker for one run."""
-        feed = None
-        if run_options.events is not None:
+        feed, events = None, run_options.events
+        if events is not None and events.listens(run_id):
             from continuations.engine.run_feed import RunFeed  # noqa: PLC0415 - for listeners
 
             feed = RunFeed(
                 *(self._objects, self._ports, run_id),
-                run_options.events,
+                events,
                 run_options.events_after,
             )
         return Worker(

@@ -78,8 +78,11 @@ class FieldReader:
 
     def text(self, name: str) -> str:
         """Read a string."""
-        value: str = self._take(name, str, _REQUIRED)
-        return value
+        value: object = self._remaining.get(name)
+        if type(value) is str:  # most fields are texts
+            del self._remaining[name]
+            return value
+        return str(self._take(name, str, _REQUIRED))
 
     def text_or_none(self, name: str) -> str | None:
         """Read a string that may be missing."""

@@ -290,8 +290,10 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "state": (NewValue(3, lambda state: state.get("kind") == "parked"),),
 }
 
-# By kind: the fields, and the function that reads their attributes in one call.
-_GETTERS: dict[str, tuple[tuple[NewField, ...], Callable[[Any], Any]]] = {}
+# By kind: the fields, the function that reads their attributes in one call, and names.
+_KNOWN: dict[
+    str, tuple[tuple[NewField, ...], Callable[[Any], Any], frozenset[str]]
+] = {}
 
 # Kind -> field -> kind of the rows in that field.
 _INNER_KINDS = {
@@ -316,18 +318,26 @@ _BODY_KINDS = {"version": "delta", "continuation": "delta"}
 
 def fields_of(kind: str, row: object, *, full_copy: bool = True) -> dict[str, object]:
     """Return the stored form of the attributes that later formats introduced."""
-    fields = NEW_FIELDS.get(kind, ())
-    known = _GETTERS.get(kind)
-    if known is None or known[0] is not fields:
-        # Twice the class: with one name, a getter returns no tuple.
-        names = [field.attribute or field.name for field in fields]
-        getter = attrgetter("__class__", "__class__", *names)
-        known = _GETTERS[kind] = (fields, getter)
+    fields, getter, _ = _known_fields(kind)
     stored: dict[str, object] = {}
-    for field, value in zip(fields, known[1](row)[2:], strict=True):
+    for field, value in zip(fields, getter(row)[2:], strict=True):
         if value and (full_copy or not field.constant):
             stored[field.name] = field.codec.write(value)
-    return omit_empty(**stored)
+    return omit_empty(**stored) if stored else stored
+
+
+def _known_fields(
+    kind: str,
+) -> tuple[tuple[NewField, ...], Callable[[Any], Any], frozenset[str]]:
+    fields = NEW_FIELDS.get(kind, ())
+    known = _KNOWN.get(kind)
+    if known is None or known[0] is not fields:
+        # Twice the class: with one name, a getter returns no tuple.
+        attributes = [field.attribute or field.name for field in fields]
+        getter = attrgetter("__class__", "__class__", *attributes)
+        names = frozenset([field.name for field in fields])
+        known = _KNOWN[kind] = (fields, getter, names)
+    return known
 
 
 def read_fields(
@@ -365,25 +375,18 @@ def _format_of_row(kind: str, row: object) -> int:
         return FIRST_FORMAT
     fields = cast("dict[str, object]", row)
     needed = FIRST_FORMAT
-    for new in NEW_FIELDS.get(kind, ()):
-        if new.name in fields:
-            needed = max(needed, new.format)
+    new_fields, _, names = _known_fields(kind)
+    if not names.isdisjoint(fields):
+        needed = max(new.format for new in new_fields if new.name in fields)
     for value in NEW_VALUES.get(kind, ()):
         if value.is_in(fields):
             needed = max(needed, value.format)
     for name, inner in _INNER_KINDS.get(kind, {}).items():
         rows = fields.get(name)
-        if rows is None or not _has_changed(inner):
-            continue
-        for each in _rows_in(rows, inner):
-            needed = max(needed, _format_of_row(inner, each))
+        if rows is not None:
+            for each in _rows_in(rows, inner):
+                needed = max(needed, _format_of_row(inner, each))
     return needed
-
-
-def _has_changed(kind: str) -> bool:
-    """Tell whether a later format changed rows of this kind, or rows within them."""
-    inner = _INNER_KINDS.get(kind, {}).values()
-    return kind in NEW_FIELDS or kind in NEW_VALUES or any(map(_has_changed, inner))
 
 
 def _rows_in(value: object, kind: str) -> Iterable[object]:

@@ -95,6 +95,22 @@ def test_failed_reply_has_the_exit_code_1(cli: CommandLine) -> None:
     assert run["run_id"] == json.loads(cli("runs", "--json").out)[0]["run_id"]
 
 
+def test_message_takes_files(cli: CommandLine) -> None:
+    (cli.folder / "photo.png").write_bytes(b"PNG")
+    photo = str(cli.folder / "photo.png")
+
+    sent = say(cli, "look", "--file", photo)
+    alone = cli(*WORDS, "--file", photo)
+
+    assert (0, 2) == (sent.exit_code, alone.exit_code)
+    assert "user: look" not in sent.out
+    assert "--file belongs to the --message" in alone.err
+    agent_runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    messages: list[Any] = agent_runner.thread(key="customer 42").messages()
+    content = messages[0]["content"]
+    assert ["photo.png"] == [part["name"] for part in content[1:]]
+
+
 def test_id_needs_a_message(cli: CommandLine) -> None:
     done = cli(*WORDS, "--id", "m-1")
 

@@ -346,6 +346,37 @@ def test_commands_of_the_chat(cli: CommandLine) -> None:
     assert "(2 earlier messages; /history 4)\nuser: /two" in terminal.text
 
 
+def test_file_is_attached_to_the_next_message_only(cli: CommandLine) -> None:
+    """The Tab key completes its path, and a wrong path attaches nothing."""
+    (cli.folder / "my photo.png").write_bytes(b"PNG")
+    (cli.folder / "report.pdf").write_bytes(b"%PDF")
+    with chat(cli) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("/file my\t")
+        terminal.expect("photo.png")
+        terminal.enter("")
+        terminal.expect("[image: my photo.png, image/png, 3 bytes]")
+        terminal.expect(PROMPT)
+        terminal.enter("/file none.png")
+        terminal.expect("/file 'none.png' cannot be read: No such file or directory")
+        terminal.expect(PROMPT)
+        terminal.enter("/file report.pdf")
+        terminal.expect(PROMPT)
+        terminal.enter("look")
+        terminal.expect("support: You said: ")
+        # The terminal does not repeat the message that was typed there.
+        assert "user: look" not in terminal.expect(PROMPT)
+        terminal.enter("again")
+        terminal.expect("support: You said: again")
+        terminal.expect(PROMPT)
+
+    first, _, second, _ = thread(cli).messages()
+    assert ["my photo.png", "report.pdf"] == [
+        each["name"] for each in first["content"][1:]
+    ]
+    assert "again" == second["content"]
+
+
 def test_error_of_the_model_keeps_the_message(cli: CommandLine) -> None:
     with chat(cli) as terminal:
         terminal.expect(PROMPT)

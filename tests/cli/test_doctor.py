@@ -50,6 +50,7 @@ def test_doctor_reports_an_undamaged_run(cli: CommandLine, runner: Runner) -> No
         "goes_on": True,
         "stranded": [],
         "findings": [],
+        "unreferenced_files": [],
         "repaired": None,
     } == json.loads(report.out)
 

@@ -99,6 +99,26 @@ USAGE = Area(
             names=("--file", "none.png"),
         ),
         Case(
+            "cli-file-too-large",
+            _USAGE,
+            """
+                with (folder / "large.bin").open("wb") as file:
+                    file.truncate((64 << 20) + 1)
+                cli("start", TASK, "--app", "payroll:agent", "--file", str(folder / "large.bin"))
+            """,
+            _START,
+            setup=_APP,
+            names=("--file", "large.bin", "67108864"),
+        ),
+        Case(
+            "cli-chat-file-without-message",
+            _USAGE,
+            'cli("chat", "--key", "42", "--file", "a.png", "--app", "payroll:talker")',
+            'cli("chat", "--key", "42", "--message", TASK, "--app", "payroll:talker")',
+            setup=_APP,
+            names=("--file", "--message"),
+        ),
+        Case(
             "cli-context-form",
             _USAGE,
             'cli("start", TASK, "--app", "payroll:agent", "--context", "payroll.py")',

@@ -31,6 +31,7 @@ CONSOLE = Area(
             _app('origin="https://agents.example"'),
             "origin",
         ),
+        _case("live", _app('live="poll "'), _app('live="poll"'), "live"),
         _case(
             "secret",
             _app('secret="short"'),

@@ -34,7 +34,9 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/page.py": _CONSOLE_PAGE,
     "continuations/serve/console/fork_page.py:_verdict": _FORGED_FORM,
     "continuations/serve/console/fork_page.py:_value": _CONSOLE_PAGE,
+    "continuations/serve/console/drift_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/messages_page.py": _FORGED_ADDRESS,
+    "continuations/serve/console/rewind_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/run_acts_page.py": _FORGED_FORM,
     "continuations/serve/console/run_page.py": _FORGED_ADDRESS,
     "continuations/serve/console/runs_page.py": _FORGED_ADDRESS,
@@ -49,7 +51,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/proxy_jwt.py": (
         "a token of a login proxy is not valid; see test_identities.py"
     ),
-    "continuations/serve/http/file_routes.py:download#2": (
+    "continuations/serve/http/file_routes.py:file_response#2": (
         "the text goes to the log; see test_downloads.py"
     ),
     "continuations/serve/http/route_rights.py": (
@@ -77,6 +79,8 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/pages/environment.py": (
         "a fault of a view of ours; see test_environment.py"
     ),
+    "continuations/serve/console/run_snapshot.py": _CONSOLE_PAGE,
+    "continuations/serve/console/event_streams.py": _CONSOLE_PAGE,
     "continuations/serve/pages/asset_files.py": (
         "the console answers with a page; see test_console_app.py"
     ),

@@ -6,10 +6,9 @@ import gc
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from unittest import mock
 
-from continuations.authoring import callables
 from continuations.ledger import versions
 from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
@@ -34,11 +33,10 @@ from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from tests.simulation.families import Role
 
-T = TypeVar("T")
 HORIZON_SECONDS = 240.0
 # How many schedules have a run whose tools wait.
 WAITING_PROBABILITY = 0.12
@@ -91,7 +89,6 @@ def run(
         _garbage_collection_paused(),
         runs_begin_with_tree_of(seed),
         versions_decoded_once(),
-        _plain_functions_called_in_the_loop(),
     ):
         rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
         actor_names = draw_actors(environment, rng)
@@ -124,20 +121,6 @@ def runs_begin_with_tree_of(seed: int) -> Generator[None]:
     """
     tree = Tree(1, from_zero=seed % 3 != 0)
     with mock.patch.object(versions, "FIRST_TREE", tree):
-        yield
-
-
-@contextmanager
-def _plain_functions_called_in_the_loop() -> Generator[None]:
-    """Call plain functions where they are awaited: a virtual loop waits for no thread.
-
-    They are the conditions, checks and guardrails of the simulation, and take no time.
-    """
-
-    async def call_now(function: Callable[[], T]) -> T:
-        return function()
-
-    with mock.patch.object(callables, "run_in_thread", call_now):
         yield
 
 
@@ -287,12 +270,11 @@ def run_uninterrupted(tree: str) -> Evidence:
     environment.tools_wait = tree in WAITING_TREES | EVENT_TREES | JOB_TREES
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
-    with _plain_functions_called_in_the_loop():
-        actor = Actor(environment, "starter")
-        actor.process.run(actors.act_as_starter(actor))
-        environment.loop.run_until_idle()
-        sweep_until_idle(environment, first_wait_seconds=1.0)
-        environment.close()
+    actor = Actor(environment, "starter")
+    actor.process.run(actors.act_as_starter(actor))
+    environment.loop.run_until_idle()
+    sweep_until_idle(environment, first_wait_seconds=1.0)
+    environment.close()
     return Evidence(environment)
 
 

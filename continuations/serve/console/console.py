@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.live import LiveWaits
+    from continuations.serve.console.live_pages import LivePages
     from continuations.serve.console.page import PageRoute
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import HttpApi, Verifier
     from continuations.serve.http.request_response import Request
     from continuations.serve.rights import Rights
 
-SCRIPTS = ("console.js",)
+SCRIPTS, LIVE_SCRIPT = ("console.js",), "live.js"
 _LIVE_PAGES = frozenset({"/inbox"})
 _ASSETS = "/assets/"
 _HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"
@@ -71,7 +71,7 @@ class Console:
         origin: The public origin, or `None` for that of the `Host` header.
         dispatcher: Resumes runs after a decision, if there is one.
         clock: The clock for deadlines.
-        live: Tells viewers of changes.
+        live: Tells open pages of changes.
     """
 
     runner: AsyncRunner
@@ -82,7 +82,7 @@ class Console:
     origin: str | None
     dispatcher: Dispatcher | None
     clock: Clock
-    live: LiveWaits
+    live: LivePages
 
     async def handle(self, request: Request, root: str = "") -> Response:
         """Answer a request; an error is a page.
@@ -95,9 +95,20 @@ class Console:
         try:
             response = await self._answer(request, shell)
         except Exception as error:  # noqa: BLE001 - every error is a page
-            response = error_pages.error_page(
-                error, shell=shell, now=self.clock.now(), operation=_operation(request)
-            )
+            return self.error_response(request, root, error)
+        return self._complete(request, response)
+
+    def error_response(self, request: Request, root: str, error: Exception) -> Response:
+        """Return the page of an error."""
+        response = error_pages.error_page(
+            error,
+            shell=Shell(root=root, person="", csrf=""),
+            now=self.clock.now(),
+            operation=_operation(request),
+        )
+        return self._complete(request, response)
+
+    def _complete(self, request: Request, response: Response) -> Response:
         if request.method == "HEAD":
             response = replace(response, body="")
         return replace(response, headers=self.headers(request, response.headers))
@@ -155,13 +166,15 @@ class Console:
     async def _answer_person(
         self, request: Request, shell: Shell, identity: Identity
     ) -> Response:
+        is_live = request.path in _LIVE_PAGES
         shell = replace(
             shell,
             person=identity.name,
             csrf=self.tokens.token_of(identity.name),
             section=_section(request.path),
-            scripts=SCRIPTS,
-            is_live=request.path in _LIVE_PAGES,
+            scripts=(*SCRIPTS, LIVE_SCRIPT) if is_live else SCRIPTS,
+            is_live=is_live,
+            poll_seconds=self.live.poll_seconds,
         )
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
@@ -179,7 +192,7 @@ class Console:
             clock=self.clock,
             rights=self.rights,
             dispatcher=self.dispatcher,
-            cursor=self.live.cursor,
+            live=self.live,
         )
         try:
             return await route.handler(page)

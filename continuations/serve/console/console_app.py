@@ -7,21 +7,15 @@ fastapi_app.mount("/agents", console.app(runner, verify=verify))
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 
-from continuations.engine.ports import SystemClock
-from continuations.errors import InvalidInput
-from continuations.serve.console.console import Console
-from continuations.serve.console.live import LiveWaits
-from continuations.serve.console.same_origin import FormTokens
+from continuations.serve.console.console_options import make_console
+from continuations.serve.console.event_streams import open_stream
+from continuations.serve.console.live_pages import EVENTS_PATH
 from continuations.serve.http import asgi_requests, problems
-from continuations.serve.http.api import HttpApi
-from continuations.serve.option_checks import check_type
-from continuations.serve.rights import Rights
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -29,6 +23,8 @@ if TYPE_CHECKING:
 
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
+    from continuations.serve.console.console import Console
+    from continuations.serve.console.live_pages import LiveMode
     from continuations.serve.console.local_identity import LocalIdentity
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
@@ -38,8 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-_MIN_SECRET_BYTES = 32
-_EVENTS_PATH, _PING_SECONDS = "/events", 15
+_PING_SECONDS = 15
 
 
 def app(  # noqa: PLR0913 - one parameter for each option
@@ -51,6 +46,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
     links: Links | None = None,
     origin: str | None = None,
     secret: str | None = None,
+    live: LiveMode = "events",
     clock: Clock | None = None,
     lifespan: Lifespan[Starlette] | None = None,
 ) -> Starlette:
@@ -71,6 +67,9 @@ def app(  # noqa: PLR0913 - one parameter for each option
         secret: The secret of the forms of browsers that send no `Sec-Fetch-Site`, at
             least 32 bytes; the same in all processes. By default a random one for this
             process.
+        live: How open pages hear of changes: `events` for server-sent events, or `poll`
+            for a server without open connections, such as AWS Lambda. Then each page
+            asks every 10 seconds, and shows no words of a reply that is being written.
         clock: The clock for deadlines; the system clock by default.
         lifespan: Starlette's lifespan, for an application that is not mounted.
 
@@ -80,26 +79,16 @@ def app(  # noqa: PLR0913 - one parameter for each option
     Raises:
         InvalidInput: An option is invalid.
     """
-    _check_origin(origin)
-    _check_secret(secret)
-    api = HttpApi(
+    console = make_console(
         runner,
         verify=verify,
         can=can,
+        dispatcher=dispatcher,
         links=links,
-        dispatcher=dispatcher,
-        clock=clock,
-    )
-    console = Console(
-        runner=runner,
-        api=api,
-        verify=verify,
-        rights=Rights(can),
-        tokens=FormTokens.of_secret(secret),
         origin=origin,
-        dispatcher=dispatcher,
-        clock=clock or SystemClock(),
-        live=LiveWaits(runner),
+        secret=secret,
+        live=live,
+        clock=clock,
     )
     return _application(console, lifespan)
 
@@ -111,34 +100,6 @@ def _application(console: Console, lifespan: Lifespan[Starlette] | None) -> Star
     # A server that stops calls `live.close()`, so that its streams end.
     application.state.live = console.live
     return application
-
-
-def _check_origin(origin: object) -> None:
-    if origin is None:
-        return
-    check_type("origin", origin, str, "a text or None")
-    parts = urlsplit(str(origin))
-    if parts.scheme in ("http", "https") and f"{parts.scheme}://{parts.netloc}" == (
-        origin
-    ):
-        return
-    msg = (
-        f"origin must be a scheme and a host, got {origin!r:.80}. Pass for example "
-        'origin="https://agents.example".'
-    )
-    raise InvalidInput(msg)
-
-
-def _check_secret(secret: object) -> None:
-    if secret is None:
-        return
-    check_type("secret", secret, str, "a text or None")
-    if len(str(secret).encode()) < _MIN_SECRET_BYTES:
-        msg = (
-            f"secret must have at least {_MIN_SECRET_BYTES} bytes. Make one with "
-            "`python -c 'import secrets; print(secrets.token_urlsafe(32))'`."
-        )
-        raise InvalidInput(msg)
 
 
 class _Endpoint:
@@ -154,7 +115,7 @@ class _Endpoint:
         starlette_request = Request(scope, receive)
         path = asgi_requests.path_below_mount(scope)
         root: str = scope.get("root_path", "")
-        if path == _EVENTS_PATH and starlette_request.method == "GET":
+        if self._is_stream(path, starlette_request.method):
             request = asgi_requests.plain_request(starlette_request, path, b"")
             stream = await self._events(request, root)
             await stream(scope, receive, send)
@@ -172,15 +133,27 @@ class _Endpoint:
         outgoing = asgi_requests.to_starlette(response, request.method)
         await outgoing(scope, receive, send)
 
+    def _is_stream(self, path: str, method: str) -> bool:
+        is_live = self._console.live.mode == "events"
+        return is_live and path == EVENTS_PATH and method == "GET"
+
     async def _events(self, request: PlainRequest, root: str) -> Response:
         """Return the stream of changes for a known person."""
-        if await self._console.identify(request) is None:
-            refused = await self._console.handle(request, root)
+        console = self._console
+        person = await console.identify(request)
+        if person is None:
+            refused = await console.handle(request, root)
             return asgi_requests.to_starlette(refused, request.method)
-        after = request.headers.get("last-event-id") or request.query.get("after", "")
-        changes = self._console.live.changes(after)
+        try:
+            events = await open_stream(console, request, person)
+        except Exception as error:  # noqa: BLE001 - every error is a page
+            refused = console.error_response(request, root, error)
+            return asgi_requests.to_starlette(refused, request.method)
         return EventSourceResponse(
-            (ServerSentEvent("", event="waits", id=each) async for each in changes),
-            headers=self._console.headers(request, {}),
+            (
+                ServerSentEvent(each.data, event=each.name, id=each.id or None)
+                async for each in events
+            ),
+            headers=console.headers(request, {}),
             ping=_PING_SECONDS,
         )

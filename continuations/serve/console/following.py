@@ -1,43 +1,45 @@
-"""Keep an open page about a run up to date, by server-sent events."""
+"""Keep an open page about a run up to date, by events or by questions."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.serve.pages.run_addresses import RunAddresses
 
 if TYPE_CHECKING:
-    from continuations.core.version_window import VersionWindow
     from continuations.serve.console.page import Page
+    from continuations.serve.console.run_snapshot import RunSnapshot
     from continuations.serve.pages.shell import Shell
 
-_SCRIPT = "follow.js"
-_WAIT_SECONDS = 20
-# After all events of a version.
-_LAST_ORDINAL = 9_999_999_999
+_SCRIPT = "live.js"
 
 
-def stream_address(page: Page, window: VersionWindow) -> str:
-    """Return the stream of events that the page follows; "" for none.
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The stream and the cursor of an open page, for its script.
 
-    A suspended run changes after a decision, and the one lister of the process finds
-    it. Other live runs, and threads, are followed by their own events.
+    Attributes:
+        stream: The address of the events that the page follows.
+        cursor: The cursor of what the page shows.
     """
-    run = window.state.run
-    if run.status in ENDED_STATUSES or not window.is_newest:
-        return ""
-    if run.status == "suspended" and run.thread_key is None:
-        return page.url(f"/events?after={page.cursor}")
-    here = RunAddresses(root=page.shell.root, run_id=run.id)
-    cursor = f"{window.last_number}.{_LAST_ORDINAL}"
-    return f"{here.below('events')}?after={cursor}&wait={_WAIT_SECONDS}"
+
+    stream: str
+    cursor: str
 
 
-def live_shell(page: Page, address: str) -> Shell:
-    """Return the frame of a page that follows a stream, if there is one."""
-    if not address:
+def following(page: Page, snapshot: RunSnapshot) -> Following | None:
+    """Return how the page follows its run; `None` for a run that has ended."""
+    run = snapshot.window.state.run
+    if run.status in ENDED_STATUSES:
+        return None
+    path = page.live.stream(snapshot.cursor, run.id)
+    return Following(page.url(path), snapshot.cursor)
+
+
+def live_shell(page: Page, follow: Following | None) -> Shell:
+    """Return the frame of a page that follows its run, if it does."""
+    if follow is None:
         return page.shell
     scripts = (*page.shell.scripts, _SCRIPT)
     return replace(page.shell, is_live=True, scripts=scripts)

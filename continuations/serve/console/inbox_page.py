@@ -7,13 +7,14 @@ to go on. The number of waits never changes the memory of a page.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.ledger.waits import PEOPLES_KINDS
+from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages import inbox_view
@@ -114,12 +115,17 @@ async def home(page: Page) -> Response:
 
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
-    return page.html("inbox.html", await inbox_context(page))
+    cursor = await page.live.waits_cursor()
+    return page.html("inbox.html", await inbox_context(page, cursor))
 
 
 async def show_rows(page: Page) -> Response:
-    """Show the rows alone, for a page that is open."""
-    return page.html("inbox_rows.html", await inbox_context(page))
+    """Show the rows alone, for a page that is open; 204 if it has them already."""
+    cursor = await page.live.waits_cursor()
+    if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
+        return page.unchanged()
+    rows = page.html("inbox_rows.html", await inbox_context(page, cursor))
+    return replace(rows, headers={**rows.headers, CURSOR_HEADER: cursor})
 
 
 async def show_keys(page: Page) -> Response:
@@ -127,8 +133,8 @@ async def show_keys(page: Page) -> Response:
     return page.render("keys.html", title="Keys", keys=_KEYS)
 
 
-async def inbox_context(page: Page) -> dict[str, object]:
-    """Return everything that the templates of the inbox name."""
+async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
+    """Return everything that the templates of the inbox name, after a cursor."""
     chosen = Filter.of_query(page.query)
     after = page.query.get("after", "")
     found = await find_waits(page, chosen, after)
@@ -151,7 +157,8 @@ async def inbox_context(page: Page) -> dict[str, object]:
         "rest": rest,
         "filter": chosen.query_text(),
         "here": chosen.query_text(**({"after": after} if after else {})),
-        "cursor": page.cursor,
+        "stream": page.url(page.live.stream(cursor)),
+        "cursor": cursor,
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,

@@ -60,10 +60,7 @@ class LiveWaits:
             after: The cursor that the viewer has; an empty text for none.
         """
         changed = asyncio.Event()
-        self._viewers.add(changed)
-        if self._cursor:
-            changed.set()
-        self._start_lister()
+        self.join(changed)
         try:
             while not self._is_closed:
                 await changed.wait()
@@ -72,35 +69,45 @@ class LiveWaits:
                     after = self._cursor
                     yield after
         finally:
-            self._viewers.discard(changed)
-            if not self._viewers:
-                self._stop_lister()
+            self.leave(changed)
+
+    def join(self, changed: asyncio.Event) -> None:
+        """Set an event whenever the waits change, until `leave`."""
+        if changed in self._viewers:
+            return
+        self._viewers.add(changed)
+        if self._cursor:
+            changed.set()
+        if self._lister is None or self._lister.done():
+            self._lister = asyncio.get_running_loop().create_task(self._list_waits())
+
+    def leave(self, changed: asyncio.Event) -> None:
+        """Stop setting an event; the last one that leaves ends the lister."""
+        if changed not in self._viewers:
+            return
+        self._viewers.discard(changed)
+        if not self._viewers:
+            if self._lister is not None:
+                self._lister.cancel()
+            self._lister, self._cursor = None, ""
 
     def close(self) -> None:
         """End the streams of all viewers, because the server stops."""
         self._is_closed = True
         self._tell_viewers()
 
-    def _start_lister(self) -> None:
-        if self._lister is None or self._lister.done():
-            self._lister = asyncio.get_running_loop().create_task(self._list_waits())
-
-    def _stop_lister(self) -> None:
-        if self._lister is not None:
-            self._lister.cancel()
-        self._lister, self._cursor = None, ""
-
     async def _list_waits(self) -> None:
         while True:
             # A viewer keeps the rows that it has while the store is away.
             with suppress(StoreError):
-                cursor = await self._read_cursor()
+                cursor = await self.read_cursor()
                 if cursor != self._cursor:
                     self._cursor = cursor
                     self._tell_viewers()
             await asyncio.sleep(self._interval)
 
-    async def _read_cursor(self) -> str:
+    async def read_cursor(self) -> str:
+        """List the open waits, and return their cursor."""
         digest = sha256()
         async for summary in self._runner.waiting():
             digest.update(f"{summary.id} {summary.expired}\n".encode())

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
+    from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.request_response import Request
     from continuations.serve.pages.shell import Shell
@@ -52,7 +53,7 @@ class Page:
         clock: The clock for deadlines.
         rights: The application's rights.
         dispatcher: Resumes runs, if the console has one.
-        cursor: The cursor of `/events` before anything was read for this page.
+        live: Tells open pages of changes.
     """
 
     request: Request
@@ -63,8 +64,8 @@ class Page:
     door: Door
     clock: Clock
     rights: Rights
+    live: LivePages
     dispatcher: Dispatcher | None = None
-    cursor: str = ""
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -113,6 +114,10 @@ class Page:
     ) -> Response:
         """Return a page, as `render` does, with a mapping of views."""
         return html_page(template, {"shell": self.shell, **context}, status=status)
+
+    def unchanged(self) -> Response:
+        """Return the response to a page that has the newest parts (status 204)."""
+        return Response(status=204, headers=NO_STORE_HEADERS)
 
     def see_other(self, path: str) -> Response:
         """Return the redirect after a successful POST (status 303)."""

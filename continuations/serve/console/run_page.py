@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from asyncio import gather
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.window_reading import read_window
-from continuations.errors import ContinuationsError
 from continuations.ledger import layout
-from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
-from continuations.serve.console.following import live_shell, stream_address
+from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems
 from continuations.serve.pages.row_states import RowStates
 from continuations.serve.pages.run_addresses import RunAddresses
@@ -21,15 +19,9 @@ from continuations.serve.pages.run_view import RunView, call_view, run_view
 from continuations.serve.pages.timeline import RunRows, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from continuations.core.version_window import VersionWindow
-    from continuations.core.waits import Wait
     from continuations.serve.http.request_response import Response
 
 _MAX_DIGITS = 10
-# The page names the votes of so many waits; each costs some reads.
-_MAX_VOTED_WAITS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +45,14 @@ async def show(page: Page) -> Response:
     await page.require("view", run_id)
     query, now = page.query, page.clock.now()
     version = number_of(query.get("version"), "version")
-    objects = Objects(page.runner.store)
-    window = await read_window(objects, run_id, version=version)
-    decided: Collection[str] = ()
-    votes: dict[str, str] = {}
-    if version is None and window.state.waits:
-        decided = await list_decided_wait_ids(objects, run_id)
-        votes = await _votes(page, window, decided)
+    snapshot = await snapshot_of(page, run_id, version)
+    if snapshot is None:
+        return page.unchanged()
+    window, decided = snapshot.window, snapshot.decided
     rows = RunRows.of_window(window, now)
-    states = RowStates(window.state, rows.time, decided, votes).of_all(list(rows.rows))
+    states = RowStates(window.state, rows.time, decided, snapshot.votes).of_all(
+        list(rows.rows)
+    )
     selected = query.get("call", "")
     chosen = rows.find(selected)
     run = run_view(
@@ -72,9 +63,9 @@ async def show(page: Page) -> Response:
         now=now,
         first_version=window.first_number,
         decided=decided,
-        votes=votes,
+        votes=snapshot.votes,
     )
-    follow = "" if version is not None else stream_address(page, window)
+    follow = following(page, snapshot) if version is None else None
     return page.render(
         "run.html",
         shell=live_shell(page, follow),
@@ -96,25 +87,15 @@ async def show(page: Page) -> Response:
     )
 
 
-async def _votes(
-    page: Page, window: VersionWindow, decided: Collection[str]
-) -> dict[str, str]:
-    """Return how many votes each open wait has that takes votes."""
-    voted = [
-        wait
-        for wait in window.state.waits.values()
-        if wait.takes_votes and wait.id not in decided
-    ]
-    texts = await gather(*(_vote_text(page, wait) for wait in voted[:_MAX_VOTED_WAITS]))
-    return {wait.id: text for wait, text in zip(voted, texts, strict=False) if text}
-
-
-async def _vote_text(page: Page, wait: Wait) -> str:
-    try:
-        known = await page.runner.wait(wait.id)
-    except ContinuationsError:
-        return ""  # it was decided meanwhile
-    return f"{len(known.votes)} of {known.votes_needed} votes"
+async def snapshot_of(
+    page: Page, run_id: str, version: int | None
+) -> RunSnapshot | None:
+    """Return what a page of a run shows; `None` if the open page has it already."""
+    if version is None:
+        return await page.live.run_snapshot(run_id, page.request.headers)
+    objects = Objects(page.runner.store)
+    window = await read_window(objects, run_id, version=version)
+    return RunSnapshot(cursor="", window=window, votes={})
 
 
 async def _acts(page: Page, run: RunView) -> RunActs:

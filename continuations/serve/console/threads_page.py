@@ -5,22 +5,17 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from continuations.engine.window_reading import read_window
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.ledger.arrivals import list_decided_wait_ids
-from continuations.ledger.objects import Objects
-from continuations.serve.console.following import live_shell, stream_address
+from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.console.run_page import number_of
+from continuations.serve.console.run_page import number_of, snapshot_of
 from continuations.serve.console.runs_page import list_page
 from continuations.serve.http import problems
 from continuations.serve.pages.chat_view import chat_view
 from continuations.serve.pages.run_addresses import RunAddresses
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from continuations.serve.http.request_response import Response
 
 
@@ -37,22 +32,22 @@ async def show(page: Page) -> Response:
     run_id = layout.check_run_id(page.params["thread"])
     await page.require("view", run_id)
     version = number_of(page.query.get("version"), "version")
-    objects = Objects(page.runner.store)
-    window = await read_window(objects, run_id, version=version)
+    snapshot = await snapshot_of(page, run_id, version)
+    if snapshot is None:
+        return page.unchanged()
+    window = snapshot.window
     if window.state.run.thread_key is None:
         return page.see_other(f"/runs/{run_id}")
-    decided: Collection[str] = ()
-    if window.state.waits:
-        decided = await list_decided_wait_ids(objects, run_id)
     may_send = version is None and await page.can("message", run_id)
-    follow = "" if version is not None else stream_address(page, window)
+    follow = following(page, snapshot) if version is None else None
+    now = page.clock.now()
     here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
     return page.render(
         "thread.html",
         shell=live_shell(page, follow),
         follow=follow,
         here=here,
-        chat=chat_view(window, page.clock.now(), here, decided),
+        chat=chat_view(window, now, here, snapshot.decided, snapshot.unread),
         may_send=may_send,
         message_id=secrets.token_hex(8),
     )
@@ -62,7 +57,9 @@ async def send(page: Page) -> Response:
     """Post a message; a repeated form posts it once, if this process has the agent."""
     run_id = layout.check_run_id(page.params["thread"])
     await page.require("message", run_id)
-    text, own_id = page.form.get("text", "").strip(), page.form.get("id", "")
+    # A browser ends the lines of a form with both characters.
+    text = page.form.get("text", "").replace("\r\n", "\n").strip()
+    own_id = page.form.get("id", "")
     if not text:
         raise problems.malformed("The message is empty. Go back, and write a text.")
     run = (await page.runner.look(run_id)).run_state.run

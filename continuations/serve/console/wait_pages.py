@@ -152,7 +152,7 @@ def _events(page: Page, wait: Wait, person: Decider) -> Mapping[str, str] | None
         return None
     return {
         "state": page.url(f"/waits/{wait.id}/state"),
-        "stream": page.url(f"/events?after={page.cursor}"),
+        "stream": page.url(page.live.stream(page.live.waits.cursor)),
     }
 
 

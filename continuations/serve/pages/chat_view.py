@@ -17,13 +17,14 @@ from continuations.serve.pages.run_view import StatePill, run_title, status_pill
 from continuations.serve.pages.time_words import moment_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionEvents, VersionWindow
     from continuations.serve.pages.run_addresses import RunAddresses
+    from continuations.wire.records import InboxMessage
 
 LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
 
@@ -65,8 +66,11 @@ class ChatView:
         key: Its key.
         state: Its state.
         lines: Messages and cards, the oldest first.
+        unread: Messages that the agent has not read yet.
         hint: The effect of a message that is sent now; "" if none is accepted.
         earlier: Number of the last version that is left out, or 0.
+        floor: Number of the version with the last stored reply. It replaces the words
+            of every lower fence.
     """
 
     title: str
@@ -74,8 +78,10 @@ class ChatView:
     key: str
     state: StatePill
     lines: tuple[ChatLine, ...]
+    unread: tuple[ChatLine, ...]
     hint: str
     earlier: int
+    floor: int
 
 
 def chat_view(
@@ -83,6 +89,7 @@ def chat_view(
     now: datetime,
     here: RunAddresses,
     decided: Collection[str] = (),
+    unread: Iterable[InboxMessage] = (),
 ) -> ChatView:
     """Return a thread as a chat.
 
@@ -91,13 +98,17 @@ def chat_view(
         now: The time of the report.
         here: The addresses of the run.
         decided: Ids of waits whose decision is recorded, but not yet applied.
+        unread: Messages that the agent has not read yet.
     """
     state = window.state
     lines: list[ChatLine] = []
+    floor = 0
     for version in window.versions:
         for event in version.events:
             if isinstance(event, run_stream.RunRepaired | run_stream.RunRewound):
                 lines.clear()  # the events after it describe the state anew
+            if len(event.path) <= 1 and replaces_words(event):
+                floor = version.number
             line = _line(event, version, state, now, here, decided)
             if line is not None:
                 lines.append(line)
@@ -108,9 +119,38 @@ def chat_view(
         key=run.thread_key or "",
         state=status_pill(run.status),
         lines=tuple(lines),
+        unread=tuple(_unread_line(each, now) for each in unread if not each.closes),
         hint=_hint(run, now),
         earlier=window.first_number - 1,
+        floor=floor,
     )
+
+
+def _unread_line(message: InboxMessage, now: datetime) -> ChatLine:
+    return ChatLine(
+        key=f"unread.{message.number}",
+        kind="user",
+        who=message.by or "user",
+        at=moment_text(message.at, now),
+        moment=message.at.isoformat(timespec="milliseconds"),
+        text=message_text(message.message.data.get("content")),
+    )
+
+
+def replaces_words(event: run_stream.StreamEvent) -> bool:
+    """Return whether an event of the root agent replaces the words before it."""
+    match event:
+        case run_stream.MessageAdded():
+            return event.message.get("role") == "assistant"
+        case (
+            run_stream.ReplyGiven()
+            | run_stream.RunEnded()
+            | run_stream.RunRepaired()
+            | run_stream.RunRewound()
+        ):
+            return True
+        case _:
+            return False
 
 
 def _line(

@@ -18,7 +18,8 @@ class Shell:
         section: The entry of the navigation that is current: `inbox`, `runs`,
             `threads` or `grants`; empty for none.
         open_waits: How many waits wait for the person; `None`: not known.
-        is_live: Whether the page gets events while it is open.
+        is_live: Whether the page hears of changes while it is open.
+        poll_seconds: Seconds between two questions of a live page; 0: it gets events.
         scripts: Names of the scripts that the page loads.
     """
 
@@ -28,6 +29,7 @@ class Shell:
     section: str = ""
     open_waits: int | None = None
     is_live: bool = False
+    poll_seconds: int = 0
     scripts: tuple[str, ...] = ()
 
     def asset(self, name: str) -> str:

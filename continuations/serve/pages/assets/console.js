@@ -50,17 +50,5 @@
   });
   times();
   setInterval(times, 30000);
-  const live = one("#live[data-events]");
-  if (!live) return;
-  const refresh = async () => {
-    if (live.contains(document.activeElement)) { live.dataset.stale = "1"; return; }
-    const reply = await fetch(live.dataset.rows, {headers: {accept: "text/html"}});
-    if (!reply.ok || live.contains(document.activeElement)) return;
-    live.innerHTML = await reply.text();
-    delete live.dataset.stale;
-    one("#live-news").textContent = `${all(".waits li").length} waits are shown`;
-    times();
-  };
-  live.addEventListener("focusout", () => setTimeout(() => live.dataset.stale && refresh(), 0));
-  new EventSource(live.dataset.events).addEventListener("waits", refresh);
+  document.addEventListener("rows", times); // new rows of the inbox
 })();

@@ -7,8 +7,11 @@
     if (reply.status !== 200) return; // 204: the wait is open
     wait.innerHTML = await reply.text();
     for (const each of document.querySelectorAll("#decide button")) each.disabled = true;
-    events.close();
+    if (events) events.close();
+    clearInterval(timer);
   };
-  const events = wait && new EventSource(wait.dataset.events);
-  events?.addEventListener("waits", look);
+  const poll = Number(document.body.dataset.poll) * 1000;
+  const events = wait && !poll && new EventSource(wait.dataset.events);
+  if (events) events.addEventListener("waits", look);
+  const timer = wait && poll && setInterval(() => document.hidden || look(), poll);
 }

@@ -1,0 +1,280 @@
+"""Tell the viewers of runs about changes: one follower for each run of a process.
+
+While a page of a run is open, its follower looks for new versions and arrivals, and
+tells every viewer of the run. It reads what the pages show once for all of them. If a
+worker of this process writes a reply meanwhile, viewers get its words too.
+
+No viewer, no request: the follower ends with its last viewer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from continuations.core.live_events import BaseLiveEvent
+from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
+from continuations.ledger.objects import Objects
+from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.versions import Versions
+from continuations.serve.console.run_snapshot import find_place, read_snapshot
+from continuations.serve.console.writing import Words, WordsPlace, Writings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from continuations.core.live_events import RunEvent
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.serve.console.live import LiveWaits
+    from continuations.serve.console.run_snapshot import RunPlace, RunSnapshot
+
+# Seconds between two looks at a run. A suspended run changes after a decision, which
+# the lister of the waits finds, or when a time or an event has come.
+INTERVAL_SECONDS, SUSPENDED_SECONDS = 2.0, 10.0
+_GROUP_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The run has another cursor."""
+
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The store does not have the run any more."""
+
+
+RunNews: TypeAlias = Changed | Words | Gone
+
+
+@dataclass(slots=True, eq=False)
+class _Viewer:
+    """One open page: what it has, and whether there is more."""
+
+    cursor: str
+    words: WordsPlace = field(default_factory=WordsPlace)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class LiveRuns:
+    """Follows the runs whose pages are open in one process.
+
+    It is an observer of the runner: it takes the events of threads, and of the runs
+    that have viewers.
+
+    Args:
+        runner: The runner whose runs are followed.
+        waits: The lister of the process.
+        interval: Seconds between two looks at a run that works.
+    """
+
+    def __init__(
+        self,
+        runner: AsyncRunner,
+        waits: LiveWaits,
+        *,
+        interval: float,
+    ) -> None:
+        self._runner = runner
+        self._waits = waits
+        self._interval = interval
+        self._followers: dict[str, _Follower] = {}
+        self._writings = Writings()
+        self._home: tuple[asyncio.AbstractEventLoop, int] | None = None
+        self._is_closed = False
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """The ids of the runs that have viewers."""
+        return frozenset(self._followers)
+
+    async def changes(self, run_id: str, after: str) -> AsyncGenerator[RunNews]:
+        """Yield the news of a run, from the cursor of an open page on.
+
+        Args:
+            run_id: Id of the run.
+            after: The cursor that the page has.
+        """
+        self._home = asyncio.get_running_loop(), threading.get_ident()
+        follower = self._followers.get(run_id)
+        if follower is None:
+            parts = self._runner, self._waits, self._writings, run_id, self._interval
+            follower = self._followers[run_id] = _Follower(*parts)
+        viewer = _Viewer(after)
+        follower.join(viewer)
+        try:
+            while not self._is_closed:
+                await viewer.changed.wait()
+                viewer.changed.clear()
+                for news in follower.news(viewer):
+                    if self._is_closed:
+                        return
+                    yield news
+                if follower.is_over:
+                    return
+        finally:
+            if follower.leave(viewer):
+                self._followers.pop(run_id, None)
+
+    async def snapshot(self, run_id: str, cursor: str) -> RunSnapshot | None:
+        """Return what the pages of a run show at a cursor, if its follower is there.
+
+        It is read once for all viewers.
+        """
+        follower = self._followers.get(run_id)
+        return None if follower is None else await follower.snapshot(cursor)
+
+    def listens(self, run_id: str) -> bool:
+        """Return whether a page of a run is open, or may open while it writes."""
+        return run_id in self._followers or is_thread_id(run_id)
+
+    def put(self, event: RunEvent) -> None:
+        """Take an event of a worker of this process, in any thread."""
+        if self._home is None or self._home[1] == threading.get_ident():
+            self._take(event)
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._home[0].call_soon_threadsafe(self._take, event)
+
+    def _take(self, event: RunEvent) -> None:
+        self._writings.add(event)
+        follower = self._followers.get(event.run_id)
+        if follower is None:
+            return
+        if isinstance(event, BaseLiveEvent):
+            follower.tell()
+        else:
+            follower.look()
+
+    def close(self) -> None:
+        """End the streams of all viewers, because the server stops."""
+        self._is_closed = True
+        for follower in self._followers.values():
+            follower.tell()
+
+
+class _Follower:
+    """Looks at one run for all of its viewers."""
+
+    def __init__(
+        self,
+        runner: AsyncRunner,
+        waits: LiveWaits,
+        writings: Writings,
+        run_id: str,
+        interval: float,
+    ) -> None:
+        self.is_over = False
+        self._runner, self._waits, self._run_id = runner, waits, run_id
+        self._writings, self._interval = writings, interval
+        self._objects = Objects(runner.store)
+        self._viewers: set[_Viewer] = set()
+        self._place: RunPlace | None = None
+        self._snapshot: asyncio.Task[RunSnapshot] | None = None
+        self._status = ""
+        self._look_now = asyncio.Event()
+        self._task = asyncio.create_task(self._follow())
+
+    # Viewers ------------------------------------------------------------------
+
+    def join(self, viewer: _Viewer) -> None:
+        """Tell a viewer from now on; it may have missed something."""
+        self._viewers.add(viewer)
+        viewer.changed.set()
+
+    def leave(self, viewer: _Viewer) -> bool:
+        """Tell a viewer no more; return whether it was the last one."""
+        self._viewers.discard(viewer)
+        if self._viewers:
+            return False
+        self._task.cancel()
+        self._waits.leave(self._look_now)
+        return True
+
+    def look(self) -> None:
+        """Look at the run at once: a worker of this process stored something."""
+        self._look_now.set()
+
+    def tell(self) -> None:
+        """Wake all viewers."""
+        for viewer in self._viewers:
+            viewer.changed.set()
+
+    def news(self, viewer: _Viewer) -> list[RunNews]:
+        """Return what a viewer does not know yet, and remember that it does."""
+        found: list[RunNews] = []
+        words = self._writings.after(self._run_id, viewer.words)
+        if words is not None:
+            viewer.words = words.place
+            found.append(words)
+        if self._place is not None and self._place.cursor != viewer.cursor:
+            viewer.cursor = self._place.cursor
+            found.append(Changed(viewer.cursor))
+        if self.is_over:
+            found.append(Gone())
+        return found
+
+    async def snapshot(self, cursor: str) -> RunSnapshot | None:
+        """Return what the pages show at a cursor; `None` if the run is elsewhere."""
+        place = self._place
+        if place is None or place.cursor != cursor:
+            return None
+        if self._snapshot is None:
+            reading = read_snapshot(self._runner, place)
+            self._snapshot = asyncio.create_task(reading)
+        try:
+            return await asyncio.shield(self._snapshot)
+        except ContinuationsError:
+            self._snapshot = None
+            raise
+
+    # The store -----------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        while not self.is_over:
+            # Viewers keep what they have while the store is away.
+            with suppress(ContinuationsError):
+                await self._look()
+            await self._pause()
+
+    async def _look(self) -> None:
+        try:
+            place = await find_place(self._objects, self._run_id)
+            if self._place is None or place.version != self._place.version:
+                self._status = await self._status_of(place.version)
+        except (RunErased, RunNotFound):
+            self.is_over = True
+            self.tell()
+            return
+        if self._place is None or place.cursor != self._place.cursor:
+            self._place, self._snapshot = place, None
+            self.tell()
+
+    async def _status_of(self, version: int) -> str:
+        try:
+            header = await Versions(self._objects, self._run_id).header(version)
+        except (RunErased, RunNotFound, StoreError):
+            raise
+        except ContinuationsError:
+            return ""  # the page of the run says what is wrong
+        return header.status
+
+    async def _pause(self) -> None:
+        """Wait for the next look; a decision is found by the lister of the waits."""
+        seconds = self._interval
+        if self._status == "suspended":
+            seconds = max(SUSPENDED_SECONDS, seconds)
+            self._waits.join(self._look_now)
+        else:
+            self._waits.leave(self._look_now)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._look_now.wait()
+                # Versions often come in groups: one look finds them all.
+                await asyncio.sleep(min(_GROUP_SECONDS, self._interval))
+        self._look_now.clear()

@@ -1,0 +1,182 @@
+"use strict";
+// Keeps an open page up to date. Every page works without this file.
+(() => {
+  const one = (selector, place = document) => place.querySelector(selector);
+  const all = (selector, place = document) => [...place.querySelectorAll(selector)];
+  const pollSeconds = Number(document.body.dataset.poll);
+  const isFocused = element => element.contains(document.activeElement);
+  const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+  // Calls a function when something has changed: by events, or by asking now and then.
+  const listen = (address, events, ask) => {
+    if (!pollSeconds) {
+      const source = new EventSource(address);
+      for (const [name, act] of Object.entries(events)) source.addEventListener(name, act);
+      // A stream that was refused is not opened again.
+      source.addEventListener("error", () => source.readyState === 2 && one(".live")?.remove());
+      return () => source.close();
+    }
+    const soon = () => document.hidden || ask();
+    const timer = setInterval(soon, pollSeconds * 1000);
+    document.addEventListener("visibilitychange", soon);
+    return () => { clearInterval(timer); document.removeEventListener("visibilitychange", soon); };
+  };
+  // Runs a function once at a time; a call meanwhile runs it once more.
+  const oneAtATime = act => {
+    let isBusy = false, isAgain = false;
+    return async () => {
+      if (isBusy) { isAgain = true; return; }
+      isBusy = true;
+      try {
+        do { isAgain = false; await act().catch(() => {}); } while (isAgain);
+      } finally { isBusy = false; }
+    };
+  };
+
+  // The inbox ---------------------------------------------------------------------
+  const rows = one("#live[data-events]");
+  if (rows) {
+    const refresh = oneAtATime(async () => {
+      if (isFocused(rows)) { rows.dataset.stale = "1"; return; }
+      const after = pollSeconds ? {"x-live-after": rows.dataset.cursor} : {};
+      const reply = await fetch(rows.dataset.rows, {headers: {accept: "text/html", ...after}});
+      if (reply.status !== 200) return;
+      const text = await reply.text();
+      if (isFocused(rows)) { rows.dataset.stale = "1"; return; }
+      rows.innerHTML = text;
+      rows.dataset.cursor = reply.headers.get("x-live-cursor") ?? "";
+      delete rows.dataset.stale;
+      one("#live-news").textContent = `${count(all(".waits li").length, "wait")} shown`;
+      document.dispatchEvent(new Event("rows"));
+    });
+    rows.addEventListener("focusout", () => setTimeout(() => rows.dataset.stale && refresh(), 0));
+    listen(rows.dataset.events, {waits: refresh}, refresh);
+  }
+
+  // A run or a thread -------------------------------------------------------------
+  const place = one("[data-follow]");
+  if (!place) return;
+  const form = one("#send[data-live-form]");
+  let stop = () => {}, followed = "", told = "", isStale = false;
+  let floor = 0, written = {fence: 0, attempt: 0, to: 0, text: ""};
+
+  const draw = () => {
+    const element = one("#writing");
+    // Words of a version that the page does not show yet wait: its messages come first.
+    if (!element || written.fence > parseInt(place.dataset.cursor, 10)) return;
+    if (element.hidden && written.text) place.textContent = "1 reply is being written";
+    keepBoxInSight(() => {
+      element.hidden = !written.text;
+      one(".value", element).textContent = written.text;
+    });
+  };
+  // A higher fence or attempt begins anew. A stored reply replaces every lower fence.
+  const hear = event => {
+    const words = JSON.parse(event.data);
+    const age = words.fence - written.fence || words.attempt - written.attempt;
+    if (words.fence < floor || age < 0) return;
+    if (words.from && (age || words.from !== written.to)) return;
+    written = {...words, text: words.from ? written.text + words.text : words.text};
+    draw();
+  };
+  const keepBoxInSight = act => {
+    const box = form?.getBoundingClientRect();
+    const isSeen = box && box.top < innerHeight && box.bottom > 0;
+    act();
+    if (isSeen) form.scrollIntoView({block: "nearest"});
+  };
+  const patchList = (old, fresh) => {
+    let added = 0, next = null;
+    for (const each of [...old.children]) {
+      if (fresh.ownerDocument.getElementById(each.id)) continue;
+      isFocused(each) ? isStale = true : each.remove();
+    }
+    for (const each of [...fresh.children].reverse()) {
+      let own = document.getElementById(each.id);
+      if (own && own.id !== "writing" && own.outerHTML !== each.outerHTML) {
+        if (isFocused(own)) isStale = true;
+        else { const made = document.importNode(each, true); own.replaceWith(made); own = made; }
+      }
+      if (!own) { own = document.importNode(each, true); old.insertBefore(own, next); added += 1; }
+      next = own;
+    }
+    return added;
+  };
+  const apply = fresh => {
+    let changes = 0, added = 0;
+    isStale = false;
+    keepBoxInSight(() => {
+      for (const old of all("[data-live]")) {
+        const now = fresh.getElementById(old.id);
+        if (!now || now.innerHTML === old.innerHTML) continue;
+        if (old.dataset.live === "list") { added += patchList(old, now); continue; }
+        // The part that has the focus is never replaced.
+        if (isFocused(old)) { isStale = true; continue; }
+        old.innerHTML = now.innerHTML;
+        changes += 1;
+      }
+      floor = Number(one("[data-floor]", fresh)?.dataset.floor ?? 0);
+      if (written.fence < floor) written = {...written, to: 0, text: ""};
+    });
+    const now = one("[data-follow]", fresh);
+    place.dataset.cursor = now?.dataset.cursor ?? "";
+    draw();
+    if (added) place.textContent = count(added, "new message");
+    else if (changes) place.textContent = `${count(changes, "part")} of this page changed`;
+    follow(now?.dataset.follow ?? "");
+  };
+  const parse = async reply => new DOMParser().parseFromString(await reply.text(), "text/html");
+  const renew = oneAtATime(async () => {
+    const known = pollSeconds ? {"x-live-after": isStale ? "" : place.dataset.cursor} : {"x-live-at": told};
+    const reply = await fetch(location.href, {headers: {accept: "text/html", ...known}});
+    if (reply.status === 200) apply(await parse(reply));
+    if ([401, 403, 404, 410].includes(reply.status)) follow("");
+  });
+  const follow = address => {
+    const path = address && new URL(address, location.href).searchParams.get("run");
+    if (path === followed) return;
+    stop();
+    followed = path;
+    if (!path) return;
+    const changed = event => { told = event.lastEventId; renew(); };
+    stop = listen(address, {run: changed, words: hear, gone: () => follow("")}, renew);
+  };
+  document.addEventListener("focusout", () => setTimeout(() => isStale && renew(), 0));
+  floor = Number(one("[data-floor]")?.dataset.floor ?? 0);
+  follow(place.dataset.follow);
+
+  // The box of a thread -------------------------------------------------------------
+  if (!form) return;
+  const box = one("textarea", form), problem = one("#send-problem"), own = one("[name=id]", form);
+  let isSending = false, failed = "";
+  const send = async text => {
+    // A repeat has the same id, so the message is posted once. Another text is another message.
+    if (failed && failed !== text) own.value += "-2";
+    const body = new URLSearchParams(new FormData(form));
+    box.value = "";
+    const reply = await fetch(form.action, {method: "POST", body, headers: {accept: "text/html"}});
+    const fresh = await parse(reply);
+    if (!reply.ok) throw new Error(one("h1", fresh)?.textContent ?? String(reply.status));
+    if (new URL(reply.url).pathname !== location.pathname) { location.href = reply.url; return; }
+    own.value = one("#send [name=id]", fresh)?.value ?? own.value;
+    failed = "";
+    apply(fresh);
+  };
+  form.addEventListener("submit", async event => {
+    event.preventDefault();
+    box.focus();
+    const text = box.value;
+    if (isSending || !text.trim()) return;
+    isSending = true;
+    problem.hidden = true;
+    try {
+      await send(text);
+    } catch (error) {
+      failed = text;
+      box.value = box.value ? `${text}\n${box.value}` : text;
+      problem.textContent = `Not sent, as far as this page knows: ${error.message}. Press Send again.`;
+      problem.hidden = false;
+    }
+    isSending = false;
+  });
+})();

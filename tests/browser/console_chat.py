@@ -1,0 +1,135 @@
+"""The process of `console_chat_application`, which a test kills and starts again."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from continuations import Runner
+from continuations.authoring.agent import Agent
+from continuations.models.scripted import ScriptedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_SECONDS_TO_START = 60.0
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class ConsoleChat:
+    """A console on a port of its own, with one thread.
+
+    Attributes:
+        folder: Where the store is.
+        port: The port.
+        live: How open pages hear of changes.
+        thread_id: The run of the thread.
+    """
+
+    folder: Path
+    port: int
+    live: str = "events"
+    thread_id: str = ""
+    processes: list[subprocess.Popen[bytes]] = field(
+        default_factory=list[subprocess.Popen[bytes]]
+    )
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def chat(self) -> str:
+        """The address of the thread."""
+        return f"{self.url}/threads/{self.thread_id}"
+
+    @property
+    def store(self) -> str:
+        """The address of the store."""
+        return f"file:{self.folder / 'runs'}"
+
+    def open_thread(self, key: str) -> str:
+        """Make a thread with one reply; return its address."""
+        agent = Agent("support", model=ScriptedModel(["Hello kim"]))
+        reply = Runner(agent, store=self.store).thread("support", key=key).send("Hello")
+        self.thread_id = reply.run_id
+        return self.chat
+
+    def hold(self) -> None:
+        """Let the agent write only as `allow` says, from now on."""
+        written = self.folder / "written"
+        count = int(written.read_text()) if written.exists() else 0
+        (self.folder / "steps").write_bytes(b"." * count)
+
+    def allow(self, parts: int = 1) -> None:
+        """Let the agent write some more parts, or store its reply."""
+        with (self.folder / "steps").open("ab") as steps:
+            steps.write(b"." * parts)
+
+    def release(self) -> None:
+        """Let the agent write everything at once."""
+        (self.folder / "steps").unlink(missing_ok=True)
+
+    def start(self) -> None:
+        """Start a process of the server, and wait until it answers."""
+        with (self.folder / "server.log").open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "uvicorn"),
+                    "tests.browser.console_chat_application:app",
+                    *("--port", str(self.port), "--log-level", "warning"),
+                ],
+                cwd=_ROOT,
+                stdout=log,
+                stderr=log,
+                env={
+                    **os.environ,
+                    "TEST_STORE": self.store,
+                    "TEST_STEPS": str(self.folder / "steps"),
+                    "TEST_PROCESS": f"p{len(self.processes) + 1}",
+                    "TEST_LIVE": self.live,
+                },
+            )
+        self.processes.append(process)
+        end = time.monotonic() + _SECONDS_TO_START
+        while not self._answers():
+            assert process.poll() is None, (self.folder / "server.log").read_text()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.url}/keys").close()  # noqa: S310 - our own loopback
+        except OSError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """Kill the server as a crash would."""
+        self.processes[-1].kill()
+        self.processes[-1].wait()
+        (self.folder / "written").unlink(missing_ok=True)
+
+
+@contextmanager
+def run_console_chat(folder: Path, live: str = "events") -> Generator[ConsoleChat]:
+    """Run the server, and yield it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    chat = ConsoleChat(folder, port, live)
+    chat.start()
+    try:
+        yield chat
+    finally:
+        chat.kill()
