@@ -31,6 +31,7 @@ from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.thread_keys import is_thread_id
 from continuations.wire.records import decode_wait
+from tests.simulation import charging
 from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.policy_tools import draw_grant
 from tests.simulation.sim_environment import DecideResult, Notification
@@ -80,6 +81,7 @@ class Actor:
                 store=self.store_client,
                 lease=environment.lease,
                 max_attempts=environment.max_attempts,
+                prices=charging.PRICES if environment.budgets else None,
                 notify=self.notify,
                 clock=self.process,
                 ids=self.process,
@@ -194,9 +196,12 @@ async def start_run(actor: Actor, run_id: str) -> object:
         return await actor.perform(f"resume {run_id}", resume)
     name = find_tree(actor.environment.tree_of_run[run_id]).name
     work = not actor.environment.is_enqueued(run_id)
+    budget = charging.budget_of(actor.environment, run_id)
     return await actor.perform(
         f"{'start' if work else 'enqueue'} {run_id}",
-        lambda: actor.runner.start("go", run_id=run_id, agent=name, work=work),
+        lambda: actor.runner.start(
+            "go", run_id=run_id, agent=name, work=work, budget=budget
+        ),
     )
 
 

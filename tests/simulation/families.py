@@ -19,6 +19,7 @@ from tests.simulation.agents import (
     STATE_TREES,
     VOTING_TREES,
 )
+from tests.simulation.charging import BUDGET_TREES, draw_budgets
 from tests.simulation.conversations import draw_writers
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.fault_schedule import CodeChange, PolicyChange
@@ -122,6 +123,9 @@ JUDGES = Family(
 # Processes stream run `r0` to one screen.
 STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
 
+# Run `r0` has a budget in money.
+BUDGETS = Family(number=15, trees=BUDGET_TREES, roles=draw_budgets)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -138,6 +142,7 @@ FAMILIES: dict[str, Family] = {
     "guards": GUARDS,
     "judges": JUDGES,
     "streams": STREAMS,
+    "budgets": BUDGETS,
 }
 
 

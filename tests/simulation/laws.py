@@ -111,6 +111,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_streams.streams_go_on_where_they_were_cut,
     laws_of_streams.each_text_is_shown_once,
     laws_of_costs.usage_is_what_the_models_charged,
+    laws_of_costs.a_money_budget_stops_a_run,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -250,10 +250,13 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     """Tell whether a person or a limit gave the run another end.
 
     That is a message, a cancellation, or a decision other than "approve" or the true
-    answer. It is also an approval that was too old, a tool that was removed, or too
-    many attempts after faults.
+    answer. It is also an approval that was too old, a tool that was removed, a budget
+    that is used up, or too many attempts after faults.
     """
     tree = find_tree(evidence.environment.tree_of_run[history.run_id])
+    failure = history.newest_state.run.failure
+    if failure is not None and failure.code == "budget":
+        return True
     if tree.tool_names - deployed_tools(evidence.environment.deployment).keys():
         return True
     messages = f"{layout.arrivals_prefix(history.run_id)}m-"

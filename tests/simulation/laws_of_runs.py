@@ -13,6 +13,7 @@ from continuations.ledger import layout
 from continuations.ledger.thread_keys import is_thread_id
 from continuations.wire.operator_records import decode_operator_request
 from continuations.wire.records import decode_inbox_message
+from tests.simulation.laws_of_costs import budget_is_used_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,8 @@ def each_message_once(evidence: Evidence) -> str | None:
 def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
     """A run finishes only over messages and cancel requests of its last turn.
 
-    Everything that arrived before its model was asked for the last time is read.
+    Everything that arrived before its model was asked for the last time is read, unless
+    the budget of the run allows no further turn.
     """
     for history in evidence.runs.values():
         if not history.versions or history.newest_state.run.status != "finished":
@@ -94,7 +96,8 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
             for key, creates in evidence.created.items()
             if key.startswith(prefix)
         )
-        if posted > history.newest_state.run.last_inbox_number:
+        unread = posted > history.newest_state.run.last_inbox_number
+        if unread and not budget_is_used_up(evidence, history):
             return f"{history.run_id} finished over an unread message"
         requests = evidence.created.get(layout.cancel_request_key(history.run_id))
         if requests and requests[0].at < last_turn:

@@ -225,6 +225,7 @@ class SimEnvironment:
         rechecks: The verdicts of the checks before approved calls.
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
+        budgets: The cost that a run may reach, in units; no other run has a limit.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
@@ -257,6 +258,7 @@ class SimEnvironment:
     provider: SlowProvider | None = None
     screen: Screen | None = None
     charges: list[float] | None = None
+    budgets: dict[str, int] = field(default_factory=dict[str, int])
     thread_tree: str | None = None
     sent_messages: list[SentMessage] = field(default_factory=list[Any])
     summaries: list[tuple[str, int, float]] = field(default_factory=list[Any])

@@ -293,4 +293,6 @@ SEEDS: dict[str, tuple[int, str]] = {
     "usage_is_counted_twice": (13000000, "usage_is_what_the_models_charged"),
     "usage_is_that_of_the_last_reply": (13000000, "usage_is_what_the_models_charged"),
     "cost_is_not_added_up": (13000000, "usage_is_what_the_models_charged"),
+    "a_budget_is_not_kept": (15000000, "a_money_budget_stops_a_run"),
+    "a_budget_ends_a_run_early": (15000000, "a_money_budget_stops_a_run"),
 }
