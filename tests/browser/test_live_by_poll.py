@@ -33,13 +33,16 @@ if chromium.is_installed():
             def note(response: Any) -> None:
                 asked.append((response.url, response.status))
 
+            def is_unchanged(response: Any) -> bool:
+                return bool(response.status == 204)
+
             tab.on("response", note)
             inbox, wait_page = tab.context.new_page(), tab.context.new_page()
             inbox.set_default_timeout(TIMEOUT_MS)
             wait_page.set_default_timeout(TIMEOUT_MS)
             inbox.goto(f"{chat.url}/inbox")
             tab.goto(chat.chat)
-            tab.wait_for_event("response", lambda each: each.status == 204)
+            tab.wait_for_event("response", is_unchanged)
             tab.get_by_label("Message").fill("pay")
             tab.get_by_role("button", name="Send").click()
             card = tab.locator("#chat .wait", has_text="Pay rent")
