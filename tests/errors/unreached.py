@@ -94,6 +94,9 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/__init__.py:__getattr__": "the wording is Python's own",
     "continuations/testing/__init__.py:__getattr__": "the wording is Python's own",
+    "continuations/serve/console/__init__.py:__getattr__": (
+        "the wording is Python's own"
+    ),
     "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
         _BACKSTOP
     ),

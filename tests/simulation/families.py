@@ -25,6 +25,7 @@ from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.fault_schedule import CodeChange, PolicyChange
 from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.operators import OPERATED_TREES, draw_operators
+from tests.simulation.past_changers import CHANGED_TREES, draw_changers
 from tests.simulation.policy import draw_policy_actors
 from tests.simulation.readers import STREAMED_TREES, draw_readers
 from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
@@ -123,6 +124,9 @@ JUDGES = Family(
 # Processes stream run `r0` to one screen.
 STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
 
+# People fork and rewind runs. Each process has the first code.
+PAST = Family(number=11, trees=CHANGED_TREES, roles=draw_changers, deployment_rate=0.0)
+
 # Run `r0` has a budget in money.
 BUDGETS = Family(number=15, trees=BUDGET_TREES, roles=draw_budgets)
 
@@ -140,6 +144,7 @@ FAMILIES: dict[str, Family] = {
     "states": STATES,
     "compactions": COMPACTIONS,
     "guards": GUARDS,
+    "past": PAST,
     "judges": JUDGES,
     "streams": STREAMS,
     "budgets": BUDGETS,

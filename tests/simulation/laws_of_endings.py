@@ -207,7 +207,10 @@ def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
     for history in evidence.runs.values():
         if not history.ended or _is_poison(evidence, history):
             continue
-        if _was_influenced(evidence, history):
+        chain = evidence.environment.run_and_sources(history.run_id)
+        if evidence.environment.changed_forks.intersection(chain):
+            continue
+        if any(_was_influenced(evidence, evidence.runs[each]) for each in chain):
             continue
         expected = uninterrupted_end(evidence.environment.tree_of_run[history.run_id])
         actual = _final_state(history)
