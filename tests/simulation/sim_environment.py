@@ -223,6 +223,7 @@ class SimEnvironment:
         grants: Whether deciders give grants.
         revoked_grants: The revocations that were acknowledged, in their order.
         rechecks: The verdicts of the checks before approved calls.
+        wrong_files: Requests to models that lacked the bytes of an attachment.
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
         deployment: The change of a deployment, if there is one.
@@ -266,6 +267,7 @@ class SimEnvironment:
     grants: bool = False
     revoked_grants: list[RevokedGrant] = field(default_factory=list[RevokedGrant])
     rechecks: list[Recheck] = field(default_factory=list[Any])
+    wrong_files: list[str] = field(default_factory=list[str])
     arrival_listings: list[tuple[str, str, float]] = field(
         default_factory=list[tuple[str, str, float]]
     )
