@@ -5,9 +5,12 @@ docs/reference/cli.md is the output of this script; a test compares them.
 
 from __future__ import annotations
 
+import io
 import os
-import subprocess
 import sys
+from contextlib import redirect_stdout
+
+from continuations.cli import main
 
 HEAD = """\
 # Command line
@@ -42,14 +45,10 @@ ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 def help_text(*command: str) -> str:
     """Return the help of the program, or of one of its commands."""
-    done = subprocess.run(  # noqa: S603 - the program of this project
-        [sys.executable, "-m", "continuations", *command, "--help"],
-        env={"PATH": os.environ["PATH"], **ENVIRONMENT},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = (line.rstrip() for line in done.stdout.strip().splitlines())
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        main([*command, "--help"])
+    lines = (line.rstrip() for line in printed.getvalue().strip().splitlines())
     return "\n".join(lines)
 
 
@@ -69,4 +68,5 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    os.environ.update(ENVIRONMENT)
     sys.stdout.write(page())

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sampling import examples
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -17,12 +19,19 @@ if TYPE_CHECKING:
 settings.register_profile(
     "without_deadline",
     deadline=None,
+    max_examples=examples(100),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("without_deadline")
 
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one worker more than cores: many tests wait for a process or a claim."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_finish() -> None:

@@ -62,10 +62,17 @@ def every_crash(
     Args:
         moments: Before or after each operation, or both.
         more_than: The process must make more operations than this.
-        step: Yield every `step`-th point only, unless TORTURE=1.
+        step: Crash before every `step`-th operation only, and after every operation
+            that follows them, unless TORTURE=1.
     """
-    for number in sample(range(1, MAX_OPERATIONS), step):
+    numbers = {
+        "before": sample(range(1, MAX_OPERATIONS), step),
+        "after": sample(range(1, MAX_OPERATIONS), step, 1),
+    }
+    for number in range(1, MAX_OPERATIONS):
         for moment in moments:
+            if number not in numbers[moment]:
+                continue
             point = CrashPoint(number, moment)
             yield point
             if not point.has_crashed:

@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from continuations import ContinuationsError, Decision, Runner
 from tests import effect_log
+from tests.engine import run_command
+from tests.sampling import RUNS_ALL_CASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,7 +104,14 @@ class RunEnvironment:
         return CommandProcess(popen)
 
     def run(self, command: str, *arguments: str, **settings: Any) -> dict[str, Any]:
-        """Run a command in another process and return its result."""
+        """Run a command in another process and return its result.
+
+        Without TORTURE=1 this process reads messages itself, if the store is a folder.
+        """
+        if command == "tool-results" and self._is_shared_with_this_process():
+            runner = Runner([], store=self.store)
+            found = run_command.tool_results_of_task(runner, *arguments)
+            return {"tool_results": " ".join(found)}
         return self.spawn(command, *arguments, **settings).wait_for_result()
 
     def start(self, script: Script, run_id: str = "r1", **more: Any) -> dict[str, Any]:
@@ -123,9 +133,17 @@ class RunEnvironment:
     def decide(
         self, wait: Mapping[str, Any] | str, verdict: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Record a verdict for a wait."""
+        """Record a verdict for a wait, as a process without agents does.
+
+        Without TORTURE=1 it is this process, if the store is a folder.
+        """
         wait_id = wait if isinstance(wait, str) else wait["id"]
+        if self._is_shared_with_this_process():
+            return decide_here(self.store, wait_id, verdict)
         return self.run("decide", wait_id, json.dumps(verdict), app="none")
+
+    def _is_shared_with_this_process(self) -> bool:
+        return not RUNS_ALL_CASES and "TEST_STORE" not in self.extra_variables
 
     # What happened -----------------------------------------------------------
 
@@ -170,6 +188,18 @@ def run_python(code: str, *arguments: str) -> str:
         check=True,
         timeout=TIMEOUT_SECONDS,
     ).stdout
+
+
+def decide_here(store: str, wait_id: str, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Record a verdict in this process; return what `run_command` prints."""
+    try:
+        decision = Runner([], store=store).decide(
+            wait_id, run_command.parse_verdict(json.dumps(verdict))
+        )
+    except ContinuationsError as error:
+        return run_command.error_to_json(error)
+    assert isinstance(decision, Decision)
+    return run_command.decision_to_json(decision)
 
 
 def _text(value: Any) -> str:

@@ -118,6 +118,8 @@ class ModelReply:
     Attributes:
         message: One assistant message. Unknown fields are kept and sent back.
         usage: The requests and tokens that the reply cost. Default: one request.
+            `Usage()` says that the provider bills nothing, as for a reply of a cache:
+            it counts against no budget, and its cost is 0.
         finish_reason: The reason why the provider stopped, in the provider's word.
     """
 

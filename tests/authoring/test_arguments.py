@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.tool import Tool, tool
 from continuations.core import jsontext
+from tests.sampling import examples
 
 
 class Colour(enum.Enum):
@@ -346,7 +347,7 @@ def loose() -> Tool[..., None]:
     return loose
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.fixed_dictionaries(
         {},

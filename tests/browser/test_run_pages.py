@@ -16,6 +16,7 @@ from continuations import Agent, AsyncRunner, File, Image, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
 from tests.browser import chromium
+from tests.sampling import RUNS_ALL_CASES
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 
 if TYPE_CHECKING:
@@ -119,21 +120,24 @@ PAGES = {
 }
 
 
+SCREENSHOTS = (
+    ("light", chromium.DESKTOP),
+    ("dark", chromium.DESKTOP),
+    ("light", chromium.PHONE),
+    ("light", chromium.NARROWEST),
+)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible_in_each_mode_and_size(
     browser: Any, address: str, name: str, tmp_path: Path
 ) -> None:
-    """The screenshots stay in the folder of the test run."""
+    """With TORTURE=1, screenshots stay in the folder of the test run."""
     with chromium.open_tab(browser) as tab:
         assert tab.goto(address + PAGES[name]).ok
         assert "owned" != tab.title()
         assert [] == chromium.violations(tab)
-        for scheme, size in (
-            ("light", chromium.DESKTOP),
-            ("dark", chromium.DESKTOP),
-            ("light", chromium.PHONE),
-            ("light", chromium.NARROWEST),
-        ):
+        for scheme, size in SCREENSHOTS if RUNS_ALL_CASES else ():
             tab.emulate_media(color_scheme=scheme)
             tab.set_viewport_size(size)
             path = tmp_path / f"{name}-{size['width']}-{scheme}.png"

@@ -32,6 +32,7 @@ from tests.core.rows import (
     new_state,
     reply_with_calls,
 )
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
@@ -56,7 +57,7 @@ def end_of(call_id: str, kind: type[Any], patch: dict[str, int]) -> Any:
     return CallRaised(call_id=call_id, code="exception", content="ERROR")
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(TURNS, st.randoms(use_true_random=False))
 def test_state_is_the_replay_of_the_patches_in_call_order(
     turns: list[list[tuple[bool, dict[str, int], type[Any]]]], random: Any

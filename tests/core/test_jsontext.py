@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from continuations.core import jsontext
 from continuations.core.jsontext import NotJson
+from tests.sampling import examples
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 JSON = st.recursive(
@@ -48,7 +49,7 @@ class LiveObject:
     name: str
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(JSON)
 def test_any_json_value_comes_back_equal(value: Any) -> None:
     """`dump` and `canonical` keep the value, and a value has one canonical text."""

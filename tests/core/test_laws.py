@@ -38,12 +38,13 @@ from continuations.core.transitions import TRANSITIONS
 from continuations.wire.continuation import Continuation
 from tests.core.rows import with_runnable_recomputed
 from tests.core.schedules import CHOICES, first_state, run_schedule
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-LAW_SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+LAW_SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)
 ALLOWED_STEPS = {(type(None), Proposed)} | {
     (was, now) for (was, _), now in TRANSITIONS.items()
 }

@@ -17,6 +17,7 @@ from continuations.core.transcript import (
     unique_tool_call_ids,
 )
 from tests.core.rows import assistant_message, tool_request
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message
@@ -157,7 +158,7 @@ def test_only_an_empty_or_taken_id_is_replaced(
     )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(["", "a", "b", "call_1", "call_2", "call_1_"])))
 def test_unique_tool_call_ids_returns_unique_ids_for_any_provider_ids(
     provider_ids: list[str],
@@ -186,7 +187,7 @@ def messages_of(kinds: list[str]) -> list[Message]:
     return [message for kind in kinds for message in made[kind]]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(
     st.lists(st.sampled_from(["user", "call", "twice", "result", "results"])),
     st.integers(0, 12),

@@ -13,10 +13,11 @@ from continuations.core.ulid import (
     encode_ulid,
     milliseconds_of,
 )
+from tests.sampling import examples
 
 TIMES = st.integers(0, 2**48 - 1)
 RANDOMNESS = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
-SETTINGS = settings(max_examples=200, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(200), deadline=None, derandomize=True)
 
 
 def test_example_of_the_specification() -> None:

@@ -172,15 +172,15 @@ def agents() -> list[Agent]:
     return [Agent(root, tools=tops, model=model)]
 
 
-def main(command: str) -> None:
-    """Run a command on all runs, and print the result."""
+def main(commands: list[str]) -> None:
+    """Run commands on all runs, and print the result."""
     verbs: list[str] = []
     store = FaultyStore(
         open_store(os.environ["TEST_STORE"]), lambda each: verbs.append(each.verb)
     )
     runner = Runner(agents(), store=store)
     result: dict[str, Any] = {}
-    if command == "drift":
+    if "drift" in commands:
         rows = runner.drift()
         result["rows"] = {
             row.run_id: {
@@ -193,11 +193,11 @@ def main(command: str) -> None:
             for row in rows
         }
         result["verbs"] = sorted(set(verbs))
-    for name in CLERK if command == "start" else ():
+    for name in CLERK if "start" in commands else ():
         pause = should_pause_after(6) if name == "accepted" else None
         runner.start(f"run {name}", run_id=name, should_pause=pause)
-    for name in CLERK if command == "resume" else ():
-        result[name] = _resumed(runner, name)
+    if "resume" in commands:
+        result["resumed"] = {name: _resumed(runner, name) for name in CLERK}
     sys.stdout.write(json.dumps(result) + "\n")
 
 
@@ -215,4 +215,4 @@ def _resumed(runner: Runner, run_id: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1].split(","))

@@ -15,6 +15,7 @@ import pytest
 from continuations import AsyncRunner, Runner
 from continuations.serve.http.api import HttpApi, Request
 from tests.run_environment import run_python
+from tests.sampling import pairs
 from tests.scripts import call
 from tests.serve.http.api_fixture import verify_bearer
 
@@ -78,8 +79,7 @@ DOORS: dict[str, Callable[[RunEnvironment, str], None]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["boss/hr", "boss/hr/clerk"])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "name"), pairs(DOORS, ["boss/hr", "boss/hr/clerk"]))
 def test_call_of_an_agent_is_cancelled_with_all_waits_below(
     environment: RunEnvironment, door: str, name: str
 ) -> None:

@@ -232,7 +232,7 @@ def test_message_costs_the_same_requests_after_compactions() -> None:
     thread = runner.thread("chat", key="k")
     costs: list[tuple[bool, int, int]] = []
     seen = 0
-    for number in range(120):
+    for number in range(40):
         store.reset()
         reply = thread.send(f"message {number}")
         assert isinstance(reply, Replied)

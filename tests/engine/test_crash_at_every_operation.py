@@ -115,7 +115,8 @@ def test_a_crash_at_every_storage_operation(
     undisturbed = FaultyStore(MemoryStore())
     end = run_to_end(environment, ManualClock(), undisturbed)
     assert FULL_SCRIPT_EFFECTS == sorted(environment.effect_names())
-    numbers = sample(range(1, len(undisturbed.operations) + 1), 2)
+    turn = (moment == "after") + 2 * (recovery is sweep_to_end)
+    numbers = sample(range(1, len(undisturbed.operations) + 1), 4, turn)
     deaths = 0
 
     for number in numbers:

@@ -140,7 +140,7 @@ def test_no_text_is_used_unasked_after_a_crash(
     environment: RunEnvironment, moment: Any, stage: str, denies: str
 ) -> None:
     """A denied input pays nothing; a denied output reaches no caller."""
-    for point in every_crash(moment, more_than=3):
+    for point in every_crash(moment, more_than=3, step=2):
         clock, kinds = ManualClock(), set[str]()
         store, before = MemoryStore(clock.now), len(environment.effect_names())
         effects = partial(effects_since, environment, before)

@@ -52,7 +52,7 @@ def test_crash_at_every_operation_keeps_what_messages_refer_to(
     environment: RunEnvironment, moment: Any
 ) -> None:
     """The run comes to the same end; its models see all bytes, at every depth."""
-    for point in every_crash(moment, more_than=12, step=2):
+    for point in every_crash(moment, more_than=12, step=4):
         environment.folder.joinpath("turns").unlink(missing_ok=True)
         clock = ManualClock()
         store = MemoryStore(clock.now)

@@ -117,7 +117,7 @@ def test_covered_calls_survive_a_crash(
     environment: RunEnvironment, moment: Any
 ) -> None:
     """Each covered call runs once, or a person decides its unknown outcome."""
-    for point in every_crash(moment, more_than=9):
+    for point in every_crash(moment, more_than=9, step=2):
         office, before = Office(turns(5, 7, 500)), len(environment.effect_names())
         wait = office.start()
         grant = Approve(by="kim", remember=Grant("pay", SMALL))
@@ -177,7 +177,7 @@ def test_decisions_of_rules_survive_a_crash(
 ) -> None:
     """Each call has one record of the rule; the denied one never runs."""
     policy = ApprovalPolicy(when=small_amounts)
-    for point in every_crash(moment, more_than=9):
+    for point in every_crash(moment, more_than=9, step=2):
         office = Office(turns(5, 5000, 7), policy)
         before = len(environment.effect_names())
         with point.process(office.store) as dying:
@@ -205,7 +205,7 @@ def test_decisions_of_rules_survive_a_crash(
 def test_batch_survives_a_crash(environment: RunEnvironment, moment: Any) -> None:
     """The same batch again completes what is missing, and changes nothing else."""
     script = {"go": [[call("pay", cents=n) for n in (1, 2, 3)], "end"]}
-    for point in every_crash(moment, more_than=8):
+    for point in every_crash(moment, more_than=8, step=2):
         office, before = Office(script), len(environment.effect_names())
         outcome = office.process().start("go", run_id="r")
         assert isinstance(outcome, Suspended)
@@ -241,7 +241,7 @@ DEEP_SCRIPT: Script = {
     "C": [[call("pay", what=each)] for each in ("1", "2", "3")] + ["C done"],
 }
 LATER = {"ahead": "60"}
-KILLS = sample([(n, m) for n in range(3, 16) for m in ("before", "after")], 7)
+KILLS = sample([(n, m) for n in range(3, 16) for m in ("before", "after")], 11)
 
 
 @pytest.mark.parametrize(("number", "moment"), KILLS)

@@ -51,7 +51,7 @@ def test_crash_keeps_the_state_and_its_results_together(
 ) -> None:
     """The state is the sum of the results that the model reads, no more and no less."""
     del environment  # it keeps the log of effects
-    for point in every_crash(moment, more_than=12, step=2):
+    for point in every_crash(moment, more_than=12, step=4):
         clock = ManualClock()
         store = MemoryStore(clock.now)
         agent = three_deep(script_of(calls))

@@ -59,7 +59,7 @@ def outputs(thread: Thread[Any]) -> list[str]:
 @pytest.mark.parametrize("own_id", ["m1", None])
 def test_first_message_survives_a_crash(moment: Any, own_id: str | None) -> None:
     """It is posted or not; with an id of its own a repeat never posts it twice."""
-    for point in every_crash(moment, more_than=12):
+    for point in every_crash(moment, more_than=12, step=3):
         desk = Desk()
         with point.process(desk.store) as dying:
             desk.thread(dying).send("one", id=own_id)
@@ -76,7 +76,7 @@ def test_first_message_survives_a_crash(moment: Any, own_id: str | None) -> None
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_next_message_survives_a_crash(moment: Any) -> None:
     """A worker dies while it answers; others' messages are answered by a sweep."""
-    for point in every_crash(moment, more_than=8):
+    for point in every_crash(moment, more_than=8, step=2):
         desk = Desk()
         desk.thread().send("one")
         ticket = desk.thread().post("two")
@@ -97,7 +97,7 @@ def test_next_message_survives_a_crash(moment: Any) -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_reply_of_one_message_survives_a_crash(moment: Any) -> None:
     """The worker of one sender dies; it would have left the other message to others."""
-    for point in every_crash(moment, more_than=8):
+    for point in every_crash(moment, more_than=8, step=2):
         desk = Desk()
         desk.thread().post("one")
         desk.thread().post("two")
@@ -119,7 +119,7 @@ def test_approval_below_a_thread_survives_a_crash(
     environment: RunEnvironment, moment: Any
 ) -> None:
     """The call of the agent below runs once or its outcome is asked about."""
-    for runs, point in enumerate(every_crash(moment, more_than=8), start=1):
+    for runs, point in enumerate(every_crash(moment, more_than=8, step=2), start=1):
         desk = Desk()
         held = desk.thread().send(f"{CLERK_ASKS}rent")
         assert isinstance(held, Suspended)
@@ -144,7 +144,7 @@ def test_approval_below_a_thread_survives_a_crash(
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_close_survives_a_crash(moment: Any) -> None:
     """The thread is closed, or it is open and can be closed again."""
-    for point in every_crash(moment, more_than=8):
+    for point in every_crash(moment, more_than=8, step=2):
         desk = Desk()
         desk.thread().send("one")
         desk.thread().post("two")
@@ -165,7 +165,7 @@ def test_an_interruption_leaves_an_unknown_outcome_to_a_person(
 ) -> None:
     """A call that may have happened is decided first; then the message is read."""
     asked = 0
-    for point in every_crash("after", more_than=8):
+    for point in every_crash("after", more_than=8, step=2):
         desk, paid = Desk(), len(environment.effect_names())
         held = desk.thread().send("pay rent", by="ann")
         assert isinstance(held, Suspended)

@@ -84,11 +84,11 @@ def assert_sweeps_leave_a_tombstone(environment: RunEnvironment) -> None:
 
 # Each command has at least as many operations.
 ZOMBIES = [
-    *(("resume", number) for number in sample((2, 4, 6, 8, 10), 2)),
-    *(("sweep", number) for number in sample((2, 3, 5, 8, 10), 3)),
-    *(("decide", number) for number in sample((1, 2, 3), 2)),
-    *(("publish", number) for number in sample((2, 3, 4, 5), 3)),
-    *(("pause", number) for number in sample((2, 4, 5), 2)),
+    *(("resume", number) for number in sample((2, 4, 6, 8, 10), 4)),
+    *(("sweep", number) for number in sample((2, 3, 5, 8, 10), 4, 2)),
+    *(("decide", number) for number in sample((1, 2, 3), 3, 1)),
+    *(("publish", number) for number in sample((2, 3, 4, 5), 4, 3)),
+    *(("pause", number) for number in sample((2, 4, 5), 3, 1)),
     *(("signal", number) for number in sample((2, 3), 2)),
 ]
 
@@ -135,7 +135,7 @@ def test_frozen_process_that_wakes_after_the_receipt_brings_nothing_back(
 
 # The eraser dies ------------------------------------------------------------------
 
-KILLS = sample([(n, m) for n in range(4, 14) for m in ("before", "after")], 7)
+KILLS = sample([(n, m) for n in range(4, 14) for m in ("before", "after")], 11)
 
 
 @pytest.mark.parametrize(("number", "moment"), KILLS)
@@ -175,7 +175,7 @@ def test_killed_eraser_is_completed_by_sweeps_alone(
 # Everything at the same time ------------------------------------------------------
 
 
-@pytest.mark.parametrize("round_number", sample(range(12), 4))
+@pytest.mark.parametrize("round_number", sample(range(12), 7))
 def test_erase_at_the_same_time_as_everything_else(
     environment: RunEnvironment, round_number: int
 ) -> None:

@@ -326,7 +326,7 @@ def test_crash_at_every_operation_of_an_erase_is_completed(
     *, repeat: bool, prepare: Callable[..., object]
 ) -> None:
     """By a second call, or by sweeps alone if the tombstone exists."""
-    for point in every_crash("before", "after", more_than=12):
+    for point in every_crash("before", "after", more_than=12, step=3):
         clock = ManualClock()
         store = MemoryStore(clock.now)
         prepare(store, clock)

@@ -533,7 +533,7 @@ def test_crash_at_each_operation_of_a_fork_is_completed_by_a_repeat(
     environment: RunEnvironment,
 ) -> None:
     """One fork with one wait, one decision, and nothing that was approved repeats."""
-    for point in every_crash("before", "after", more_than=12):
+    for point in every_crash("before", "after", more_than=12, step=3):
         (environment.folder / "effects").unlink(missing_ok=True)
         clock = ManualClock()
         store = MemoryStore(clock.now)

@@ -29,8 +29,8 @@ OPTIONS = {"app": "tests.engine.waiting_tools:agents", "ahead": "60"}
 ANSWER = {"answer": {"value": {"name": "x"}}}
 
 _MOMENTS = ("before", "after")
-KILLS_IN_START = sample([(n, m) for n in range(2, 20) for m in _MOMENTS], 9)
-KILLS_IN_RESUME = sample([(n, m) for n in range(3, 12) for m in _MOMENTS], 5)
+KILLS_IN_START = sample([(n, m) for n in range(2, 20) for m in _MOMENTS], 17)
+KILLS_IN_RESUME = sample([(n, m) for n in range(3, 12) for m in _MOMENTS], 9)
 
 
 def verdict_of(wait: dict[str, Any], effects: list[str]) -> dict[str, Any]:

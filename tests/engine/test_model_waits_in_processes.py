@@ -8,6 +8,7 @@ import pytest
 
 from continuations import Runner
 from tests.engine import slow_models
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 APP = "tests.engine.slow_models:agents"
 # Each further process has a clock that is so much ahead: more than any delay.
 STEP = 2 * 3600
-MOMENTS = ("before", "after")
+FAULTS = sample([f"{n} {m}" for n in (5, 6, 7) for m in ("before", "after")], 3)
 
 
 def sent(environment: RunEnvironment) -> list[str]:
@@ -72,7 +73,7 @@ def test_limited_sub_agent_waits_alone_and_goes_on_in_another_process(
     assert 1 == environment.effect_names().count("refuse clerk 0")
 
 
-@pytest.mark.parametrize("fault", [f"{n} {m}" for n in (5, 6, 7) for m in MOMENTS])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_crash_after_the_commit_of_a_pending_reply_asks_no_model_twice(
     environment: RunEnvironment, fault: str
 ) -> None:

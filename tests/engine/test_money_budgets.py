@@ -28,6 +28,7 @@ from continuations import (
     resume,
     run,
 )
+from continuations.models.interface import Message, ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
@@ -365,3 +366,41 @@ def test_invalid_budget_in_money_is_rejected(budget: Budget) -> None:
 def test_runner_takes_only_prices() -> None:
     with pytest.raises(InvalidInput, match="prices"):
         make_runner("memory:", prices={"priced": 1})
+
+
+class CachingModel:
+    """Calls a tool that does not exist; each reply has the same usage."""
+
+    name = "cached"
+
+    def __init__(self, usage: Usage) -> None:
+        self.usage = usage
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Return a call, and an end after five turns."""
+        if len(request.messages) > 10:
+            fields: dict[str, Any] = {"role": "assistant", "content": "end"}
+            return ModelReply(message=Message.from_mapping(fields), usage=self.usage)
+        function = {"name": "none", "arguments": "{}"}
+        call = {"id": "c1", "type": "function", "function": function}
+        fields = {"role": "assistant", "content": None, "tool_calls": [call]}
+        return ModelReply(message=Message.from_mapping(fields), usage=self.usage)
+
+
+def test_a_reply_without_usage_is_free_and_an_unknown_cost_is_not() -> None:
+    """`Usage()` is a statement of the model; the default is one request."""
+    prices = Prices({"cached": Price(input=1, output=1)})
+    budget = Budget(cost="0.01", requests=4)
+
+    def outcome_with(usage: Usage) -> Any:
+        agent = Agent("a", model=CachingModel(usage))
+        return run(agent, "go", prices=prices, budget=budget)
+
+    free = outcome_with(Usage())
+    assert isinstance(free, Finished)
+    assert (Decimal(0), 0) == (free.usage.cost, free.usage.requests)
+
+    unknown = outcome_with(Usage(requests=1))
+    assert isinstance(unknown, Failed)
+    assert "budget" == unknown.error.code
+    assert 1 == unknown.continuation.usage.requests

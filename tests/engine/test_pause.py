@@ -90,7 +90,7 @@ def test_paused_run_has_the_same_end(environment: RunEnvironment, agent: Agent) 
     assert pauses >= 6
 
 
-@pytest.mark.parametrize("questions", sample(range(1, 12), 3))
+@pytest.mark.parametrize("questions", sample(range(1, 12), 5))
 def test_sweep_of_another_process_continues_a_paused_run(
     environment: RunEnvironment, questions: int
 ) -> None:

@@ -284,7 +284,7 @@ def test_crash_at_each_operation_is_finished_by_whoever_takes_over(
     environment: RunEnvironment, who: str
 ) -> None:
     """The run is rewound or it is not; nothing repeats, and nothing is left behind."""
-    for point in every_crash("before", "after", more_than=12, step=2):
+    for point in every_crash("before", "after", more_than=12, step=3):
         (environment.folder / "effects").unlink(missing_ok=True)
         clock = ManualClock()
         store: Store = MemoryStore(clock.now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,30 +94,19 @@ def test_run_recovers_from_a_kill_during_resume(
 def kill_in_tool_and_resume(
     environment: RunEnvironment, tool: str, **settings: Any
 ) -> tuple[Script, dict[str, Any]]:
-    """Have a process die in a tool, in a child, and another resume when it may."""
+    """Have a process die in a tool, in a child, and another resume after its claim."""
     script: Script = {
         "go": [[call("left", input="A")], "all"],
         "A": [[[tool, {"what": "x", "then": "die-once"}]], "A done"],
     }
-    result = environment.spawn("start", "r1", "go", script=script, lease="1.5")
+    result = environment.spawn("start", "r1", "go", script=script)
     if tool == "pay":
         environment.approve(result.wait_for_result()["waits"][0])
-        result = environment.spawn("resume", "r1", script=script, lease="1.5")
+        result = environment.spawn("resume", "r1", script=script)
     assert KILLED == result.wait()
-    return script, resume_until_claim_is_over(environment, script, **settings)
-
-
-def resume_until_claim_is_over(
-    environment: RunEnvironment, script: Script, **settings: Any
-) -> dict[str, Any]:
-    """Resume as often as it takes until the claim of the dead is over."""
-    end = time.monotonic() + 20
-    while True:
-        result = environment.resume(script, lease="1.5", **settings)
-        if result.get("raised") != "RunBusy":
-            return result
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    if tool == "pay":
+        assert "RunBusy" == environment.resume(script)["raised"]
+    return script, environment.resume(script, **settings, ahead="60")
 
 
 VERDICT_CASES = {
@@ -144,7 +132,7 @@ def test_an_unknown_outcome_is_settled_by_a_person(
 
     # When it is settled
     environment.decide(wait, verdict)
-    result = environment.resume(script, lease="1.5")
+    result = environment.resume(script, ahead="60")
 
     # Then the run ends as the verdict says
     assert ("Finished", effects) == (result["kind"], environment.effect_names())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import Runner
 from tests.engine.thread_agents import CLERK_ASKS
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -51,18 +52,18 @@ def test_each_racing_sender_gets_its_own_reply(environment: RunEnvironment) -> N
 
 def test_killed_senders_lose_and_double_no_message(environment: RunEnvironment) -> None:
     """Each process is killed at another operation; a repeat gets the one reply."""
-    texts = [f"message {number}" for number in range(1, 13)]
-    for number, text in enumerate(texts, start=1):
+    texts = {number: f"message {number}" for number in sample(range(1, 13), 3)}
+    for number, text in texts.items():
         fault = f"{number + 2} {'before' if number % 2 else 'after'}"
         dying = environment.spawn("send", KEY, text, text, app=APP, fault=fault)
         dying.wait()
-    for text in texts:
+    for text in texts.values():
         result = send(environment, text, text, lease=0.5)
         assert "Replied" == result["kind"], result
         assert result["output"].endswith(f": {text}")
 
     counts = Counter(each["content"] for each in said(environment))
-    assert Counter(texts) == Counter({text: counts[text] for text in texts})
+    assert {1} == {counts[text] for text in texts.values()}
     assert 2 * len(texts) == len(said(environment))
 
 

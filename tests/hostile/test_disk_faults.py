@@ -102,7 +102,7 @@ def test_failing_system_call_raises_typed_error_and_loses_nothing(
     assert total > 2
 
     error_count = 0
-    for first in every_nth(range(1, total + 1), 4 if lasting else 2):
+    for first in every_nth(range(1, total + 1), 6 if lasting else 4):
         folder = tmp_path / f"{first}"
         app = RecordedApp(script=SHORT_SCRIPT)
         disk.fail_calls(first, 10**9 if lasting else first)

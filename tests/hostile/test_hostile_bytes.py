@@ -17,6 +17,7 @@ from tests.hostile import fuzz_from_bytes as fuzz
 from tests.hostile.decompression_bombs import BOMBS, HARMLESS
 from tests.hostile.mutations import mutate, seal_with_digest
 from tests.hostile.sampling import RUN_ALL
+from tests.sampling import examples
 
 ROOT = Path(__file__).parents[2]
 VALUE = st.recursive(
@@ -34,7 +35,7 @@ VALUE = st.recursive(
 )
 
 
-@settings(max_examples=30_000 if RUN_ALL else 1500, deadline=None, derandomize=True)
+@settings(max_examples=30_000 if RUN_ALL else 600, deadline=None, derandomize=True)
 @given(st.sampled_from(sorted(fuzz.valid_objects())), st.integers(0, 2**32))
 def test_changed_body_with_valid_digest_is_refused_or_usable(
     name: str, number: int
@@ -46,7 +47,7 @@ def test_changed_body_with_valid_digest_is_refused_or_usable(
         fuzz.resume_from_bytes(data)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(
     st.sampled_from(["continuation", "version", "wait", "decision", "message"]),
     VALUE,
@@ -61,7 +62,7 @@ def test_any_value_as_body_is_refused(
     )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(
     st.binary(max_size=200),
     st.sampled_from(sorted(fuzz.valid_objects())),

@@ -21,6 +21,7 @@ from continuations_storage import MemoryStore
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.sampling import every_nth
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,7 @@ def test_a_wait_id_is_checked_before_the_store_is_asked(
     assert len(str(raised.value)) < 500
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.text(max_size=40) | st.from_regex(r"approval-[0-9a-z]{26}@[\w./-]{1,9}"))
 def test_any_text_as_id_raises_typed_error_and_creates_nothing(name: str) -> None:
     """Any text as an id raises a typed error and creates no object."""
@@ -195,7 +196,7 @@ def test_command_with_invalid_id_prints_one_error_line(
     options = ["--store", f"file:{folder}"]
     if words[0] in ("resume", "start"):
         options += ["--app", "sample_app_module:agent"]
-    for name in every_nth(COMMAND_LINE_IDS, 3, len(words[0])):
+    for name in every_nth(COMMAND_LINE_IDS, 6, len(words[0])):
         if words[0] == "start" and VALID_RUN_ID.fullmatch(name):
             continue
         more = [f"{words[-1]}={name}"] if words[0] == "start" else ["--", name]

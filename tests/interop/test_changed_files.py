@@ -15,6 +15,7 @@ from continuations.core import jsontext
 from continuations.interop import snaplogic
 from tests import effect_log
 from tests.interop import snaplogic_files as files
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=400, derandomize=True)
+@settings(max_examples=examples(400), derandomize=True)
 @given(st.data())
 def test_changed_file_is_read_or_refused(data: st.DataObject) -> None:
     """Only `FormatError` leaves; what is read can be stored, denied and finished."""

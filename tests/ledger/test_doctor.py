@@ -50,6 +50,7 @@ from tests.ledger.runs import (
     run_async,
     with_message,
 )
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,7 +156,7 @@ def test_every_damage_of_every_version_is_named(way: str) -> None:
     run_async(scenario())
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(
     st.sets(st.integers(1, LENGTH), min_size=1, max_size=LENGTH),
     st.sampled_from(sorted(set(DAMAGES) - {"missing"})),

@@ -12,10 +12,11 @@ from continuations.ledger.layout import Marker
 from continuations_storage.keys import check_prefix, split_key
 from tests.ledger.fake_clock import MOMENT, make_ulid
 from tests.ledger.runs import make_wait
+from tests.sampling import examples
 
 LONGEST = "r" * 200
 ULID = make_ulid(1)
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(150), deadline=None, derandomize=True)
 RUN_IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", fullmatch=True)
 
 

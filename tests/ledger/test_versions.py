@@ -43,6 +43,7 @@ from tests.ledger.runs import (
     run_async,
     with_message,
 )
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,7 +125,7 @@ def test_any_process_can_append_after_any_version(seed: int) -> None:
     run_async(scenario())
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(25), deadline=None, derandomize=True)
 @given(CHOICES)
 def test_state_after_every_event_loads_equal(
     choices: list[int],

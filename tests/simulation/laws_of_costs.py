@@ -1,4 +1,4 @@
-"""The law of usage and costs: a run has paid for each reply once."""
+"""Laws of usage and costs: each reply is paid for once, and a budget is kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.charging import CHARGE_FIELD, PRICE_UNITS
 
 if TYPE_CHECKING:
-    from tests.simulation.evidence import Evidence
+    from tests.simulation.evidence import Evidence, RunHistory
 
 
 def usage_is_what_the_models_charged(evidence: Evidence) -> str | None:
@@ -43,3 +43,39 @@ def usage_is_what_the_models_charged(evidence: Evidence) -> str | None:
                 return f"{run_id}, version {version.number}: the usage {problem}"
             before = usage.input_tokens
     return None
+
+
+def a_money_budget_stops_a_run(evidence: Evidence) -> str | None:
+    """A process that stored a cost of at least the budget asks no model after it.
+
+    So a run costs at most one turn of each frame more. A run ends because of its budget
+    only if its cost has reached it.
+    """
+    environment = evidence.environment
+    for run_id, limit in environment.budgets.items():
+        history = evidence.runs.get(run_id)
+        if history is None:
+            continue
+        for turn in environment.model_turns:
+            if turn.run_id != run_id:
+                continue
+            # A process whose claim has ended may know less than the store.
+            spent = [
+                version.state.run.usage.cost_units
+                for version in history.versions
+                if version.process == turn.process and version.at < turn.began_at
+            ]
+            if spent and spent[-1] >= limit:
+                return f"{turn} began after its budget was used up"
+        if not history.versions or budget_is_used_up(evidence, history):
+            continue
+        failure = history.newest_state.run.failure
+        if failure is not None and failure.code == "budget":
+            return f"{run_id} ended before its budget was used up"
+    return None
+
+
+def budget_is_used_up(evidence: Evidence, history: RunHistory) -> bool:
+    """Return whether a run has cost as much as its budget allows."""
+    limit = evidence.environment.budgets.get(history.run_id)
+    return limit is not None and history.newest_state.run.usage.cost_units >= limit

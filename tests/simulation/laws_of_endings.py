@@ -210,7 +210,10 @@ def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
     for history in evidence.runs.values():
         if not history.ended or _is_poison(evidence, history):
             continue
-        if _was_influenced(evidence, history):
+        chain = evidence.environment.run_and_sources(history.run_id)
+        if evidence.environment.changed_forks.intersection(chain):
+            continue
+        if any(_was_influenced(evidence, evidence.runs[each]) for each in chain):
             continue
         expected = uninterrupted_end(evidence.environment.tree_of_run[history.run_id])
         actual = _final_state(history)
@@ -254,10 +257,13 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     """Tell whether a person or a limit gave the run another end.
 
     That is a message, a cancellation, or a decision other than "approve" or the true
-    answer. It is also an approval that was too old, a tool that was removed, or too
-    many attempts after faults.
+    answer. It is also an approval that was too old, a tool that was removed, a budget
+    that is used up, or too many attempts after faults.
     """
     tree = find_tree(evidence.environment.tree_of_run[history.run_id])
+    failure = history.newest_state.run.failure
+    if failure is not None and failure.code == "budget":
+        return True
     if tree.tool_names - deployed_tools(evidence.environment.deployment).keys():
         return True
     messages = f"{layout.arrivals_prefix(history.run_id)}m-"
@@ -267,9 +273,8 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
         return True
     if any(request.call_id for request in requests_of(evidence, history.run_id)):
         return True
-    if _has_files_of_people(evidence, history.run_id):
-        return True
-    return _was_decided_otherwise(evidence, history)
+    has_files = _has_files_of_people(evidence, history.run_id)
+    return has_files or _was_decided_otherwise(evidence, history)
 
 
 def _has_files_of_people(evidence: Evidence, run_id: str) -> bool:

@@ -13,6 +13,7 @@ from continuations.ledger import layout
 from continuations.ledger.thread_keys import is_thread_id
 from continuations.wire.operator_records import decode_operator_request
 from continuations.wire.records import decode_inbox_message
+from tests.simulation.laws_of_costs import budget_is_used_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,22 +59,26 @@ def each_message_once(evidence: Evidence) -> str | None:
         texts = _texts(posted)
         if len(set(texts)) < len(texts):
             return f"a message to {history.run_id} was posted twice: {posted}"
-        in_log = [
-            message.content
-            for message in history.newest_state.logs[ROOT_FRAME_ID].messages
-            if message.role == "user"
-        ]
-        # The first message is the input of the run, and a thread has no input.
-        sent = in_log if is_thread_id(history.run_id) else in_log[1:]
-        if sent != _texts(posted[: history.newest_state.run.last_inbox_number]):
-            return f"{posted} was posted to {history.run_id}; its log has {sent}"
+        # The input of a run, or what a fork or a rewind goes on from.
+        first = history.parts[-1].versions[0].state
+        newest = history.newest_state
+        read = posted[first.run.last_inbox_number : newest.run.last_inbox_number]
+        in_log = _user_texts(newest)
+        if in_log != [*_user_texts(first), *_texts(read)]:
+            return f"{posted} was posted to {history.run_id}; its log has {in_log}"
     return None
+
+
+def _user_texts(state: RunState) -> list[str]:
+    messages = state.logs[ROOT_FRAME_ID].messages
+    return [message.content for message in messages if message.role == "user"]
 
 
 def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
     """A run finishes only over messages and cancel requests of its last turn.
 
-    Everything that arrived before its model was asked for the last time is read.
+    Everything that arrived before its model was asked for the last time is read, unless
+    the budget of the run allows no further turn.
     """
     for history in evidence.runs.values():
         if not history.versions or history.newest_state.run.status != "finished":
@@ -94,7 +99,8 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
             for key, creates in evidence.created.items()
             if key.startswith(prefix)
         )
-        if posted > history.newest_state.run.last_inbox_number:
+        unread = posted > history.newest_state.run.last_inbox_number
+        if unread and not budget_is_used_up(evidence, history):
             return f"{history.run_id} finished over an unread message"
         requests = evidence.created.get(layout.cancel_request_key(history.run_id))
         if requests and requests[0].at < last_turn:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.sampling import RUNS_ALL_CASES
 from tests.simulation.evidence import Evidence
 from tests.simulation.mutants.conditions import models_repeat_denied_calls
 from tests.simulation.mutants.mutant import applied_patches
@@ -14,7 +15,7 @@ from tests.simulation.schedule import Report, run, shrunk_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CHUNKS, SEEDS = 5, 100
+CHUNKS, SEEDS = 5, 100 if RUNS_ALL_CASES else 50
 
 
 def run_with_denials(seed: int) -> Report:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.sampling import RUNS_ALL_CASES
 from tests.simulation.families import FAMILIES
 from tests.simulation.laws import LAWS
 from tests.simulation.schedule import run, run_uninterrupted, shrunk_text
@@ -24,10 +25,10 @@ from tests.simulation.simulate import main
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000"))
+SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000" if RUNS_ALL_CASES else "1000"))
 # The schedules of each family but the general one.
 FAMILY_SEEDS = max(1, SEEDS // 20)
-CHUNKS = 50
+CHUNKS = 10
 _LATER = [name for name, family in FAMILIES.items() if family.number]
 
 

@@ -12,7 +12,11 @@ import asyncio
 import heapq
 from collections import deque
 from contextvars import Context, ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+from unittest import mock
+
+from continuations.authoring import callables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -30,6 +34,19 @@ class Owner(Protocol):
 
 
 OWNER: ContextVar[Owner | None] = ContextVar("OWNER", default=None)
+
+
+async def _run_without_thread(function: Callable[[], Any]) -> Any:
+    """Run a plain function; the loop would be idle while a thread worked."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    settle: Callable[[], None]
+    try:
+        settle = partial(future.set_result, function())
+    except Exception as error:  # noqa: BLE001 - the caller raises it again
+        settle = partial(future.set_exception, error)
+    loop.call_soon(lambda: None if future.done() else settle())
+    return await future
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -94,7 +111,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_until_idle(self) -> None:
         """Run until no callback and no timer is left."""
-        self.run_forever()
+        with mock.patch.object(callables, "run_in_thread", _run_without_thread):
+            self.run_forever()
 
     def release_held(self, owner: Owner) -> None:
         """Schedule the callbacks that were held for a process."""

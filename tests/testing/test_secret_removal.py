@@ -18,6 +18,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations.testing import RecordedModel
 from continuations.testing.secret_removal import REMOVED, SecretRemover
 from tests.model_server import ModelServer
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -253,7 +254,7 @@ JSON = st.recursive(
     secret=st.text(ALPHABET, min_size=8, max_size=20).filter(lambda s: s.strip() == s),
     data=st.data(),
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 def test_no_planted_secret_survives(secret: str, data: st.DataObject) -> None:
     def plant(value: Any) -> Any:
         kind = data.draw(st.sampled_from(["text", "field", "name", "json", "beside"]))

@@ -317,6 +317,8 @@ def sample_trials(
     if max_trials is None:
         return list(trials)
     groups = [[t for t in trials if t.recovery == each] for each in RECOVERIES]
+    # A small sample has not all recoveries. Each scenario begins with another one.
+    rng.shuffle(groups)
     sample: list[Trial] = []
     while len(sample) < max_trials and any(groups):
         for group in groups:

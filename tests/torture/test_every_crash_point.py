@@ -18,7 +18,7 @@ from tests.sampling import RUNS_ALL_CASES
 from tests.torture.run_all import run_module, summary_table
 from tests.torture.scenarios import BY_NAME
 
-MAX_TRIALS = [] if RUNS_ALL_CASES else ["--max-trials", "3"]
+MAX_TRIALS = [] if RUNS_ALL_CASES else ["--max-trials", "2"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 

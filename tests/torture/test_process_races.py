@@ -38,7 +38,7 @@ COVERED_IN_ENGINE_TESTS = {"4 resumers", "50 deciders"}
 RACE_NAMES = [
     name for name in RACES if RUNS_ALL_CASES or name not in COVERED_IN_ENGINE_TESTS
 ]
-ROUNDS = ["--rounds", "100" if RUNS_ALL_CASES else "2"]
+ROUNDS = ["--rounds", "100" if RUNS_ALL_CASES else "1"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 PAY: Script = {"go": [[["act", {"what": "1"}]], [["pay", {"what": "2"}]], "end"]}

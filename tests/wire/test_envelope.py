@@ -22,6 +22,7 @@ from continuations.wire.envelope import (
 )
 from continuations.wire.formats import FIRST_FORMAT, FORMATS, NEWEST_FORMAT
 from tests.core.rows import nested_agents, new_state
+from tests.sampling import examples
 from tests.wire.handmade_objects import (
     HEADER,
     PLAIN,
@@ -62,7 +63,7 @@ READERS: tuple[Callable[[bytes, str], object], ...] = (
 # Encode and decode ------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(st.dictionaries(TEXT.filter(lambda key: key != "size"), VALUE), VALUE)
 def test_any_value_comes_back(header: dict[str, object], body: object) -> None:
     """Lone surrogates come back equal, too."""
@@ -247,7 +248,7 @@ def test_foreign_bytes_raise_format_error_and_not_corrupt(data: bytes) -> None:
     assert not isinstance(caught.value, Corrupt)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.binary(max_size=200))
 def test_random_bytes_raise_only_format_error(data: bytes) -> None:
     for candidate in (data, b"CONT" + data, with_digest(b"CONT\0\1" + data)):
@@ -255,7 +256,7 @@ def test_random_bytes_raise_only_format_error(data: bytes) -> None:
             decode_object(candidate, NAME)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 1))
 def test_random_body_in_a_valid_envelope_raises_only_format_error(
     header: bytes, body: bytes, codec: int

@@ -16,6 +16,7 @@ from continuations.wire.fields import (
     omit_empty,
     to_milliseconds,
 )
+from tests.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +162,7 @@ def test_errors_never_contain_the_value() -> None:
 # Times ------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(TIMES)
 def test_times_keep_their_milliseconds(when: datetime) -> None:
     back = from_milliseconds(to_milliseconds(when))

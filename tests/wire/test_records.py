@@ -45,6 +45,7 @@ from continuations.wire.records import (
     encode_wait,
 )
 from tests.core.rows import MOMENT, RUN, assistant_message, make_wait, new_state
+from tests.sampling import examples
 from tests.wire.strategies import (
     COUNT,
     NOT_OBJECTS,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
 
 NAME = "some/key"
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)
 
 DECISION = st.builds(
     Decision,

@@ -13,6 +13,7 @@ from continuations.errors import FormatError
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import STATES
+from tests.sampling import examples
 from tests.wire.strategies import DELTA, FULL_DELTA, MINIMAL_DELTA, NOT_OBJECTS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ FieldPath: TypeAlias = tuple[str, ...]
 WHERE = "the continuation"
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(DELTA)
 def test_any_delta_comes_back_equal(delta: Delta) -> None:
     """Every field of every row survives encoding and decoding."""

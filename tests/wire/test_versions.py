@@ -39,6 +39,7 @@ from tests.core.rows import (
     state_with_call_in,
 )
 from tests.core.schedules import CHOICES, first_state, run_schedule
+from tests.sampling import examples
 from tests.wire.handmade_objects import small_continuation, stored_fields
 from tests.wire.strategies import COUNT, TEXT, TIME
 
@@ -68,7 +69,7 @@ HEADERS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(HEADERS)
 def test_any_header_comes_back(header: VersionHeader) -> None:
     state = new_state()
@@ -254,7 +255,7 @@ def assert_same_state(expected: RunState, actual: RunState) -> None:
     assert set(expected.runnable) == set(actual.runnable)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(CHOICES, st.integers(0, 2**32))
 def test_every_version_is_rebuilt_from_its_chain(choices: list[int], seed: int) -> None:
     """A state rebuilt from deltas equals its full copy, whatever happened before."""

@@ -225,7 +225,7 @@ class HttpApi:
         if self._verify is None:
             return None
         identity: Any = self._verify(request)
-        if inspect.isawaitable(identity):
+        if type(identity) is not str and inspect.isawaitable(identity):
             identity = await identity
         if identity is None or type(identity) is str:
             return identity or None

@@ -37,10 +37,13 @@ def app(api: HttpApi, *, lifespan: Lifespan[Starlette] | None = None) -> Starlet
     Returns:
         The application, to be served by itself or mounted under any prefix.
     """
+    # Starlette tries one route after the other. A path has one route, so their order
+    # is free, and decisions come first.
+    ordered = sorted(ROUTES, key=lambda each: not each.path.endswith("/decision"))
     application = Starlette(
         routes=[
             routing.Route(each.path, _RouteEndpoint(api, each))
-            for each in ROUTES
+            for each in ordered
             if not each.path.startswith(THREADS)
         ],
         lifespan=lifespan,

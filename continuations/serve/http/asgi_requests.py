@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -44,20 +43,24 @@ def plain_request(
 ) -> Request:
     """Return a request without the types of a framework."""
     headers: dict[str, str] = {}
+    repeated: set[str] = set()
     for name, value in request.headers.items():
-        # A repeated header is a list (RFC 9110, section 5.3).
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    counts = Counter(request.headers.keys())
+        if name in headers:
+            # A repeated header is a list (RFC 9110, section 5.3).
+            headers[name] += f", {value}"
+            repeated.add(name)
+        else:
+            headers[name] = value
     return Request(
         method=request.method,
         path=path,
-        query=dict(request.query_params),
+        query=dict(request.query_params) if request.scope["query_string"] else {},
         headers=headers,
         body=body,
         raw_path=raw_path,
         client=_client(request.scope),
         is_tls=request.scope.get("scheme") == "https",
-        repeated=frozenset(name for name in counts if counts[name] > 1),
+        repeated=frozenset(repeated),
         can_stream=True,
     )
 

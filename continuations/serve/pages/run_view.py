@@ -226,7 +226,7 @@ def _banner_wait(
     wait = withheld(wait)
     wait_id = wait.id if wait.rules.has_object else ""
     if wait.id in decided:
-        title = _wait_title(wait)
+        title = wait_title(wait)
         return BannerWait(
             words="Decided, not yet resumed", title=title, wait_id=wait_id
         )
@@ -239,10 +239,11 @@ def _banner_wait(
         words += f" until {until}"
         if left.total_seconds() > 0:
             words += f" (in {length_text(left)})"
-    return BannerWait(words=words, title=_wait_title(wait), wait_id=wait_id)
+    return BannerWait(words=words, title=wait_title(wait), wait_id=wait_id)
 
 
-def _wait_title(wait: Wait) -> str:
+def wait_title(wait: Wait) -> str:
+    """Return the call or question of a wait; "" for a wait without either."""
     if wait.title is not None and not wait.rules.may_have_run:
         return wait.title
     if wait.rules.may_have_run:

@@ -217,6 +217,7 @@ ACTS = {
     "messages": "message",
     "grants": "decide",
     "fork": "fork",
+    "rewind": "fork",
 }
 
 

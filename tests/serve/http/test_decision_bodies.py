@@ -20,6 +20,7 @@ from continuations.serve.http.decision_bodies import (
     decision_from_json,
 )
 from continuations.serve.http.problems import RequestRefused
+from tests.sampling import examples
 from tests.serve.http.api_fixture import ApiFixture
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def test_parsed_verdict_contains_exactly_the_body(
     assert "kim" == verdict.by
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     body=st.dictionaries(
         st.sampled_from(["decision", "arguments", "reason", "value"]),

@@ -38,6 +38,7 @@ from continuations_storage import MemoryStore
 from continuations_storage import errors as storage
 from tests.ledger.runs import make_wait
 from tests.present.schema_check import load_schema
+from tests.sampling import RUNS_ALL_CASES
 from tests.serve.http.api_fixture import (
     BASE_URL,
     ApiFixture,
@@ -187,7 +188,7 @@ def test_generated_request_gets_a_documented_response(
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=20,
+        max_examples=20 if RUNS_ALL_CASES else 5,
         deadline=None,
         derandomize=True,
         database=None,

@@ -14,6 +14,7 @@ from continuations.serve.http.answer_forms import read_fields, value_from_fields
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.pages import field_names
 from continuations.serve.pages.form_view import FormFields
+from tests.sampling import examples
 from tests.serve.pages.html_forms import PageForms
 from tests.serve.pages.wait_html import fields_html
 
@@ -78,7 +79,7 @@ def objects(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return schema, {name: parts[name][1] for name in present}
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(objects() | leaves() | listed())
 def test_form_posts_the_value_that_it_shows(case: tuple[dict[str, Any], Any]) -> None:
     """Texts keep their line ends, and numbers every digit."""
@@ -110,7 +111,7 @@ def filled(view: FieldView, value: Any) -> dict[str, str]:
     return fields
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(objects())
 def test_filled_form_gives_the_value_that_a_person_chose(
     case: tuple[dict[str, Any], dict[str, Any]],

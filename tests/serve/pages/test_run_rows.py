@@ -27,6 +27,7 @@ from continuations.serve.pages.timeline import SHOWN_LEVELS, RunRows, Tree, tree
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
+from tests.sampling import examples
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def with_agents(spec: Spec, level: int = 1) -> Spec:
 
 
 @given(SPECS, st.lists(st.booleans(), max_size=8), st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_every_frame_and_call_has_one_row(
     spec: Spec, approvals: Sequence[bool], limit: int
 ) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import run_events
+from continuations.core.run import budget_failure
 from continuations.value_class import replace
-from tests.simulation.families import STREAMS
-from tests.simulation.laws_of_costs import usage_is_what_the_models_charged
+from tests.simulation.families import BUDGETS, STREAMS
+from tests.simulation.laws_of_costs import (
+    a_money_budget_stops_a_run,
+    usage_is_what_the_models_charged,
+)
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
     from continuations.core.draft import Draft
+    from continuations.core.run import Budget, Failure
     from continuations.core.usage import Usage
     from tests.simulation.mutants.mutant import Patches
 
@@ -58,6 +63,32 @@ def cost_is_not_added_up() -> Patches:
         draft.put_run(replace(draft.run, usage=replace(total, cost_units=known)))
 
     yield patch(run_events.add_usage, add_usage)
+
+
+@mutant(
+    "A budget in money is not compared with the cost.",
+    breaks=(a_money_budget_stops_a_run,),
+    family=BUDGETS,
+)
+def a_budget_is_not_kept() -> Patches:
+    def failure(budget: Budget | None, usage: Usage) -> None:
+        del budget, usage
+
+    yield patch(budget_failure, failure)
+
+
+@mutant(
+    "A budget ends a run at half of its cost.",
+    breaks=(a_money_budget_stops_a_run,),
+    family=BUDGETS,
+)
+def a_budget_ends_a_run_early() -> Patches:
+    original = budget_failure
+
+    def failure(budget: Budget | None, usage: Usage) -> Failure | None:
+        return original(budget, replace(usage, cost_units=2 * usage.cost_units))
+
+    yield patch(budget_failure, failure)
 
 
 MUTANTS = mutants_in(globals())
