@@ -223,6 +223,7 @@ class SimEnvironment:
         grants: Whether deciders give grants.
         revoked_grants: The revocations that were acknowledged, in their order.
         rechecks: The verdicts of the checks before approved calls.
+        wrong_files: Requests to models that lacked the bytes of an attachment.
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
         sources: The run that each fork was made of.
@@ -273,6 +274,7 @@ class SimEnvironment:
     grants: bool = False
     revoked_grants: list[RevokedGrant] = field(default_factory=list[RevokedGrant])
     rechecks: list[Recheck] = field(default_factory=list[Any])
+    wrong_files: list[str] = field(default_factory=list[str])
     arrival_listings: list[tuple[str, str, float]] = field(
         default_factory=list[tuple[str, str, float]]
     )
