@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# The tests start a thousand processes. Each needs half the time if compiled modules are
-# kept in __pycache__, so this overrides PYTHONDONTWRITEBYTECODE of the environment.
+# The tests start a thousand processes. Each needs two thirds of the time if compiled
+# modules are kept in __pycache__. So this overrides PYTHONDONTWRITEBYTECODE.
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo demo-web pictures demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
