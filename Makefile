@@ -64,11 +64,11 @@ demo-s3: .venv/installed
 # cases (tests/README.md); `make torture` runs all of them.
 NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
 test: .venv/installed $(NPM_PACKAGES)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
-# stacks, or run the pages and examples; the simulation runs 100 schedules, not 1,000.
+# stacks, or run the pages and examples; the simulation runs 100 schedules, not 800.
 SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \
