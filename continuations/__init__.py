@@ -75,7 +75,12 @@ if TYPE_CHECKING:
     from continuations.core.prices import Price, Prices
     from continuations.core.quorum import Vote
     from continuations.core.run import Budget, Failure
-    from continuations.core.run_past import Rewound, RunDifference, RunVersion
+    from continuations.core.run_past import (
+        RewindPlan,
+        Rewound,
+        RunDifference,
+        RunVersion,
+    )
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
@@ -174,7 +179,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.prices": "Price Prices",
     "continuations.core.quorum": "Vote",
     "continuations.core.run": "Budget Failure",
-    "continuations.core.run_past": "Rewound RunDifference RunVersion",
+    "continuations.core.run_past": "RewindPlan Rewound RunDifference RunVersion",
     "continuations.core.usage": "Usage",
     "continuations.models.fallback": "Fallback",
     "continuations.core.views": "Call Frame",
@@ -284,6 +289,7 @@ __all__ = [
     "ReplyInfo",
     "ResultInfo",
     "Retries",
+    "RewindPlan",
     "Rewound",
     "RunBusy",
     "RunDifference",

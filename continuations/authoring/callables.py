@@ -206,11 +206,17 @@ def check_callback_parameters(
 
 
 def is_method(value: object) -> bool:
-    """Return whether a value is a function whose first parameter is a plain `self`."""
+    """Return whether a value is a function whose first parameter is `self`.
+
+    A `self` with a type counts in the body of a class only.
+    """
     if not inspect.isfunction(value):
         return False
-    code = value.__code__
-    return code.co_varnames[:1] == ("self",) and "self" not in value.__annotations__
+    if value.__code__.co_varnames[:1] != ("self",):
+        return False
+    owner = value.__qualname__.rpartition(".")[0]
+    is_in_class = bool(owner) and not owner.endswith("<locals>")
+    return is_in_class or "self" not in value.__annotations__
 
 
 def function_name(function: object) -> str:

@@ -93,6 +93,32 @@ class TakenMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPlan:
+    """The consequences of a rewind, before it is made.
+
+    Attributes:
+        run_id: Id of the run.
+        version: Number of the earlier version.
+        newest: Number of the version that would be rewound.
+        digest: Names the newest version and its content; pass it as `shown=`.
+        waits: The waits that would be closed, the oldest first, with secret values
+            masked. Those of the earlier version come back under new ids.
+        calls: The calls that were started since; they are not undone.
+        messages: The messages that were read since; they are not read again.
+        refusal: Why `rewind` refuses, or `None`.
+    """
+
+    run_id: str
+    version: int
+    newest: int
+    digest: str
+    waits: tuple[Wait, ...]
+    calls: tuple[BegunCall, ...]
+    messages: tuple[TakenMessage, ...]
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewound:
     """A run goes on from an earlier version. Its effects since then are not undone.
 

@@ -1,4 +1,4 @@
-"""The methods of AsyncRunner that list runs, fork and erase them."""
+"""The methods of AsyncRunner that list runs, read their past, and go on from it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from continuations.engine.runner_parts import RunnerParts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-    from datetime import timedelta
 
     from continuations.core.decisions import Verdict
     from continuations.core.identity import Identity
-    from continuations.core.run_past import Rewound, RunDifference, RunVersion
+    from continuations.core.run_past import (
+        RewindPlan,
+        Rewound,
+        RunDifference,
+        RunVersion,
+    )
     from continuations.engine.drift_rows import DriftRow
-    from continuations.ledger.erasing import ErasedRun
-    from continuations.ledger.pruning import PruneResult
     from continuations.ledger.run_listing import RunSummary
     from continuations.ledger.worklist import Worklist
 
@@ -28,7 +30,7 @@ NOT_GIVEN: Any = object()
 
 
 class AsyncCatalog(RunnerParts):
-    """Lists the runs of a store, reads and forks their past, and erases them."""
+    """Lists the runs of a store, reads their past, and lets them go on from it."""
 
     async def worklist(
         self,
@@ -284,7 +286,38 @@ class AsyncCatalog(RunnerParts):
         forker = self._worker_factory.make_forker(self._groups_function, requester)
         return await forker.fork(source_id, number, changes, new_id, door)
 
-    async def rewind(self, run: str, version: int) -> Rewound:
+    async def plan_rewind(
+        self, run: str, version: int, *, newest: int | None = None
+    ) -> RewindPlan:
+        """Return what a rewind would end, and what it would not undo. Read only.
+
+        Pass the `digest` of the plan as `shown=` to `rewind`: then a run that another
+        process advanced meanwhile is not rewound.
+
+        Args:
+            run: Id of the run.
+            version: Number of the version to go on from.
+            newest: Number of the version to rewind. Default: the newest one. With an
+                older one, the plan tells of a rewind that was made.
+
+        Returns:
+            The plan, with the reason if `rewind` would refuse it.
+
+        Raises:
+            InvalidId, InvalidInput: An argument is invalid.
+            RunNotFound, RunErased: The store has no such run or version.
+            Corrupt, FormatError, StoreError: A version cannot be read.
+        """
+        from continuations.engine.past_reading import check_version
+        from continuations.ledger import layout
+
+        number, run_id = check_version(version, "version"), layout.check_run_id(run)
+        last = None if newest is None else check_version(newest, "newest")
+        return await self._worker_factory.make_rewinder().plan(run_id, number, last)
+
+    async def rewind(
+        self, run: str, version: int, *, shown: str | None = None
+    ) -> Rewound:
         """Let a live run go on from one of its earlier versions.
 
         The run keeps its id. Its agents, calls, messages and waits are those of the
@@ -303,6 +336,8 @@ class AsyncCatalog(RunnerParts):
         Args:
             run: Id of the run.
             version: Number of the version to go on from.
+            shown: The `digest` of the plan that was shown to a person, from
+                `plan_rewind`. Default: the newest version is not compared.
 
         Returns:
             The number of the new version, and what is not undone.
@@ -312,73 +347,12 @@ class AsyncCatalog(RunnerParts):
                 cannot go on from this version. Nothing was written.
             RunNotFound, RunErased: The store has no such run or version.
             RunBusy: A worker holds the run. Call again after `until`.
-            StaleRun: Another process advanced the run at the same time. Call again.
+            StaleRun: Another process advanced the run at the same time, or since the
+                plan that was shown. Nothing was written.
             ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
         """
         from continuations.engine.past_reading import check_version
         from continuations.ledger import layout
 
         number, run_id = check_version(version, "version"), layout.check_run_id(run)
-        return await self._worker_factory.make_rewinder().rewind(run_id, number)
-
-    async def erase(self, run_id: str) -> ErasedRun:
-        """Delete everything that the store holds of a run, except a tombstone.
-
-        The tombstone keeps the run's id from being used again, and contains no personal
-        data. A worker, sender or decider that was frozen cannot bring the run back:
-        later sweeps delete what it writes. If the process dies in between, a sweep or a
-        second call completes the deletion.
-
-        Needs neither agents nor a model. The store must allow this process to delete
-        `runs/*`. A bucket that keeps versions of objects keeps the deleted ones.
-
-        Args:
-            run_id: Id of the run.
-
-        Returns:
-            The numbers of deleted objects; zeros if the call is repeated.
-
-        Raises:
-            RunNotFound: The run does not exist.
-            RunBusy: A worker holds the run. Call again after `until`, or cancel the run
-                first.
-            StaleRun: Other processes advanced the run at the same time. Call again.
-            NewerFormat: A newer release wrote the run.
-            StoreError: The store failed. Call again, or let a sweep complete it.
-        """
-        from continuations.ledger import layout
-        from continuations.ledger.erasing import Eraser
-        from continuations.ledger.store_clock import StoreClock
-
-        clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)
-        return await Eraser(self._objects, clock, run_id).erase(self._new_ulid())
-
-    async def prune(
-        self, *, older_than: timedelta, dry_run: bool = False
-    ) -> PruneResult:
-        """Erase all runs that ended a long time ago.
-
-        The index of ended runs tells which. A run that is still live is never erased,
-        and an error of one run does not stop the others.
-
-        Args:
-            older_than: Erase runs that ended at least this long ago; at most 3650 days.
-            dry_run: With True, erase nothing, and return only the ids.
-
-        Returns:
-            The ids of the runs, the receipts of those that were erased, and the errors
-            by run id.
-
-        Raises:
-            InvalidInput: `older_than` is not a positive timedelta, or is too long.
-            StoreError: The store failed to list the runs.
-        """
-        from continuations.ledger.pruning import Pruner
-        from continuations.ledger.store_clock import StoreClock
-
-        clock = StoreClock(self._ports.clock)
-        pruner = Pruner(self._objects, clock, self._new_ulid)
-        return await pruner.prune(older_than, dry_run=dry_run)
-
-    def _new_ulid(self) -> str:
-        return self._ports.ids.new_ulid(self._ports.clock.now())
+        return await self._worker_factory.make_rewinder().rewind(run_id, number, shown)

@@ -1,4 +1,4 @@
-"""The methods of AsyncRunner for operators: pause and unpause a run."""
+"""The methods of AsyncRunner for operators: pause, unpause and erase runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from continuations.engine.runner_parts import RunnerParts
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from continuations.ledger.erasing import ErasedRun
+    from continuations.ledger.pruning import PruneResult
     from continuations.wire.continuation import Continuation
+
+# A process that only decides should start fast. The methods import what they need.
+# ruff: noqa: PLC0415
 
 
 class AsyncOperator(RunnerParts):
-    """Pauses and unpauses runs; no method needs the runs' agents."""
+    """Pauses, unpauses and erases runs; no method needs the runs' agents."""
 
     async def pause(
         self,
@@ -76,3 +83,61 @@ class AsyncOperator(RunnerParts):
         """
         commands = self._operator_commands(layout.check_run_id(run_id))
         return await commands.unpause(by=by, door=door)
+
+    async def erase(self, run_id: str) -> ErasedRun:
+        """Delete everything that the store holds of a run, except a tombstone.
+
+        The tombstone keeps the run's id from being used again, and contains no personal
+        data. A worker, sender or decider that was frozen cannot bring the run back:
+        later sweeps delete what it writes. If the process dies in between, a sweep or a
+        second call completes the deletion.
+
+        Needs neither agents nor a model. The store must allow this process to delete
+        `runs/*`. A bucket that keeps versions of objects keeps the deleted ones.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The numbers of deleted objects; zeros if the call is repeated.
+
+        Raises:
+            RunNotFound: The run does not exist.
+            RunBusy: A worker holds the run. Call again after `until`, or cancel the run
+                first.
+            StaleRun: Other processes advanced the run at the same time. Call again.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Call again, or let a sweep complete it.
+        """
+        from continuations.ledger.erasing import Eraser
+        from continuations.ledger.store_clock import StoreClock
+
+        clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)
+        return await Eraser(self._objects, clock, run_id).erase(self._new_ulid())
+
+    async def prune(
+        self, *, older_than: timedelta, dry_run: bool = False
+    ) -> PruneResult:
+        """Erase all runs that ended a long time ago.
+
+        The index of ended runs tells which. A run that is still live is never erased,
+        and an error of one run does not stop the others.
+
+        Args:
+            older_than: Erase runs that ended at least this long ago; at most 3650 days.
+            dry_run: With True, erase nothing, and return only the ids.
+
+        Returns:
+            The ids of the runs, the receipts of those that were erased, and the errors
+            by run id.
+
+        Raises:
+            InvalidInput: `older_than` is not a positive timedelta, or is too long.
+            StoreError: The store failed to list the runs.
+        """
+        from continuations.ledger.pruning import Pruner
+        from continuations.ledger.store_clock import StoreClock
+
+        clock = StoreClock(self._ports.clock)
+        pruner = Pruner(self._objects, clock, self._new_ulid)
+        return await pruner.prune(older_than, dry_run=dry_run)

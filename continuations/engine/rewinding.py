@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from continuations.core.frames import MessageLog
 from continuations.core.run import ENDED_STATUSES, Failure
-from continuations.core.run_past import Rewound, TakenMessage
+from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
+from continuations.core.waits import Wait
+from continuations.core.withheld_waits import withheld
 from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -20,7 +22,7 @@ from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import InvalidInput
+from continuations.errors import InvalidInput, StaleRun
 from continuations.ledger import layout
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.claims import check_free
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.run import RunRow
-    from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
@@ -48,16 +49,44 @@ class Rewinder:
     ports: Ports
     lease: float
 
-    async def rewind(self, run_id: str, version: int) -> Rewound:
+    async def plan(
+        self, run_id: str, version: int, newest: int | None = None
+    ) -> RewindPlan:
+        """Return what a rewind would end, and what it would not undo; only read."""
+        versions = Versions(self.objects, run_id)
+        if newest is None:
+            loaded = await versions.load_newest()
+        else:
+            loaded = await versions.load(newest)
+        target = await versions.load(version)
+        run, state = loaded.state.run, loaded.state
+        numbers = (target.number, loaded.number)
+        later = await read_later_calls(self.objects, run_id, target.state, numbers)
+        waits = (wait for wait in state.waits.values() if wait.subject != "run")
+        return RewindPlan(
+            run_id=run_id,
+            version=target.number,
+            newest=loaded.number,
+            digest=_digest(loaded),
+            waits=tuple(map(withheld, sorted(waits, key=Wait.sort_key))),
+            calls=later.begun,
+            messages=await self._taken_messages(run, target.state.run),
+            refusal=_refusal(loaded, target) or None,
+        )
+
+    async def rewind(
+        self, run_id: str, version: int, shown: str | None = None
+    ) -> Rewound:
         """Let a run go on from an earlier version.
 
-        Raises `InvalidInput` if that is not possible, `RunBusy`, and what a resume
-        raises.
+        Raises `InvalidInput` if that is not possible, `RunBusy`, `StaleRun` if the
+        newest version is not the shown one, and what a resume raises.
         """
         versions = Versions(self.objects, run_id)
         loaded = await versions.load_newest()
         loaded.state.read_messages()
         target = await versions.load(version)
+        _check_shown(loaded, shown)
         _check_can_rewind(loaded, target)
         check_free(loaded.state.run, self.ports.clock.now())
         return await self._rewind(loaded, target)
@@ -145,7 +174,38 @@ class Rewinder:
         )
 
 
+def _digest(newest: LoadedVersion) -> str:
+    """Return the digest of the stored bytes of a version."""
+    return newest.chain[-1].digest.hex()
+
+
+def _check_shown(newest: LoadedVersion, shown: object) -> None:
+    if shown is None or shown == _digest(newest):
+        return
+    run_id = newest.state.run.id
+    if not isinstance(shown, str):
+        msg = (
+            f"run {run_id} was not rewound: shown must be a text or None, got "
+            f"{type(shown).__name__}. Pass plan_rewind(...).digest."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+    msg = (
+        f"run {run_id} was not rewound: it moved on since the plan that was shown, and "
+        f"has version {newest.number} now. Make a new plan, and look at it."
+    )
+    raise StaleRun(msg, run_id=run_id)
+
+
 def _check_can_rewind(newest: LoadedVersion, target: LoadedVersion) -> None:
+    why = _refusal(newest, target)
+    if why:
+        run = newest.state.run
+        msg = f"run {run.id} was not rewound: {why}."
+        raise InvalidInput(msg, run_id=run.id)
+
+
+def _refusal(newest: LoadedVersion, target: LoadedVersion) -> str:
+    """Return why a run cannot go on from a version; an empty text if it can."""
     run, number = newest.state.run, target.number
     why = ""
     if run.status in ENDED_STATUSES:
@@ -157,9 +217,7 @@ def _check_can_rewind(newest: LoadedVersion, target: LoadedVersion) -> None:
             f"the thread rests, and in version {number} it was replying to a message "
             "that has its reply. Pass a version in which the thread rests"
         )
-    if why:
-        msg = f"run {run.id} was not rewound: {why}."
-        raise InvalidInput(msg, run_id=run.id)
+    return why
 
 
 def _without_run_waits(state: RunState) -> RunState:

@@ -141,6 +141,9 @@ class RunnerParts:
             await self._objects.probe()
             self._probed = True
 
+    def _new_ulid(self) -> str:
+        return self._ports.ids.new_ulid(self._ports.clock.now())
+
 
 def with_listeners(
     run_options: RunOptions,

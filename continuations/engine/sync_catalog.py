@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Verdict
     from continuations.core.identity import Identity
-    from continuations.core.run_past import Rewound, RunDifference, RunVersion
+    from continuations.core.run_past import (
+        RewindPlan,
+        Rewound,
+        RunDifference,
+        RunVersion,
+    )
     from continuations.engine.async_runner import AsyncRunner
     from continuations.engine.drift_rows import DriftRow
     from continuations.ledger.erasing import ErasedRun
@@ -246,7 +251,32 @@ class Catalog:
         )
         return portal.run_until_complete(forked)
 
-    def rewind(self, run: str, version: int) -> Rewound:
+    def plan_rewind(
+        self, run: str, version: int, *, newest: int | None = None
+    ) -> RewindPlan:
+        """Return what a rewind would end, and what it would not undo. Read only.
+
+        Pass the `digest` of the plan as `shown=` to `rewind`: then a run that another
+        process advanced meanwhile is not rewound.
+
+        Args:
+            run: Id of the run.
+            version: Number of the version to go on from.
+            newest: Number of the version to rewind. Default: the newest one. With an
+                older one, the plan tells of a rewind that was made.
+
+        Returns:
+            The plan, with the reason if `rewind` would refuse it.
+
+        Raises:
+            InvalidId, InvalidInput: An argument is invalid.
+            RunNotFound, RunErased: The store has no such run or version.
+            Corrupt, FormatError, StoreError: A version cannot be read.
+        """
+        planned = self.async_runner.plan_rewind(run, version, newest=newest)
+        return portal.run_until_complete(planned)
+
+    def rewind(self, run: str, version: int, *, shown: str | None = None) -> Rewound:
         """Let a live run go on from one of its earlier versions.
 
         The run keeps its id. Its agents, calls, messages and waits are those of the
@@ -265,6 +295,8 @@ class Catalog:
         Args:
             run: Id of the run.
             version: Number of the version to go on from.
+            shown: The `digest` of the plan that was shown to a person, from
+                `plan_rewind`. Default: the newest version is not compared.
 
         Returns:
             The number of the new version, and what is not undone.
@@ -274,10 +306,12 @@ class Catalog:
                 cannot go on from this version. Nothing was written.
             RunNotFound, RunErased: The store has no such run or version.
             RunBusy: A worker holds the run. Call again after `until`.
-            StaleRun: Another process advanced the run at the same time. Call again.
+            StaleRun: Another process advanced the run at the same time, or since the
+                plan that was shown. Nothing was written.
             ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
         """
-        return portal.run_until_complete(self.async_runner.rewind(run, version))
+        rewound = self.async_runner.rewind(run, version, shown=shown)
+        return portal.run_until_complete(rewound)
 
     def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -13,6 +13,7 @@ from continuations.wire.report import usage_json, utc_text
 
 if TYPE_CHECKING:
     from continuations.core.run_past import (
+        RewindPlan,
         Rewound,
         RunDifference,
         RunVersion,
@@ -59,6 +60,20 @@ def rewound_json(rewound: Rewound) -> dict[str, Any]:
         "version": rewound.version,
         "calls": [_fields(each) for each in rewound.calls],
         "messages": [_fields(each) for each in rewound.messages],
+    }
+
+
+def rewind_plan_json(plan: RewindPlan) -> dict[str, Any]:
+    """Return the consequences of a rewind as JSON values (`rewind_plan`)."""
+    return {
+        "run_id": plan.run_id,
+        "version": plan.version,
+        "newest": plan.newest,
+        "digest": plan.digest,
+        "waits": [wait_json(each) for each in plan.waits],
+        "calls": [_fields(each) for each in plan.calls],
+        "messages": [_fields(each) for each in plan.messages],
+        "refusal": plan.refusal,
     }
 
 

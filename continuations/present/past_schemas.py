@@ -36,6 +36,16 @@ _BEGUN_CALL: Json = {
     "arguments": _ARGUMENTS,
 }
 _TAKEN_MESSAGE: Json = {"number": COUNT, "text": TEXT, "by": TEXT_OR_NULL}
+_NOT_UNDONE: Json = {
+    "calls": described(
+        array(object_form("A call.", _BEGUN_CALL)),
+        "The calls that were started since; they are not undone.",
+    ),
+    "messages": described(
+        array(object_form("A message.", _TAKEN_MESSAGE)),
+        "The messages that were read since; they are not read again.",
+    ),
+}
 _USAGE = object_form("The cost of all model replies of the run.", USAGE)
 
 
@@ -47,6 +57,7 @@ def past_definitions(decisions: Json) -> Json:
     """
     return {
         **_fork_definitions(decisions),
+        **_rewind_definitions(),
         "run_version": object_form(
             "One stored version of a run.",
             {
@@ -103,9 +114,36 @@ def _fork_definitions(decisions: Json) -> Json:
                 },
             },
         ),
+        "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
+    }
+
+
+def _rewind_definitions() -> Json:
+    return {
         "rewind_request": object_form(
             "The version to go on from.",
             {"version": {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}},
+            {
+                "shown": described(
+                    TEXT,
+                    "The `digest` of the plan that a person saw: a run that moved on "
+                    "since then is not rewound.",
+                )
+            },
+        ),
+        "rewind_plan": object_form(
+            "The consequences of a rewind, before it is made.",
+            {
+                "run_id": TEXT,
+                "version": described(COUNT, "The number of the earlier version."),
+                "newest": described(COUNT, "The version that would be rewound."),
+                "digest": described(TEXT, "Send it as `shown`."),
+                "waits": described(array(ref("wait")), "The waits that would end."),
+                **_NOT_UNDONE,
+                "refusal": described(
+                    TEXT_OR_NULL, "Why a rewind is refused; null if it is not."
+                ),
+            },
         ),
         "rewound": object_form(
             "A run goes on from an earlier version.",
@@ -113,17 +151,9 @@ def _fork_definitions(decisions: Json) -> Json:
                 "run_id": TEXT,
                 "rewound_to": described(COUNT, "The number of the earlier version."),
                 "version": described(COUNT, "The number of the new version."),
-                "calls": described(
-                    array(object_form("A call.", _BEGUN_CALL)),
-                    "The calls that were started since; they are not undone.",
-                ),
-                "messages": described(
-                    array(object_form("A message.", _TAKEN_MESSAGE)),
-                    "The messages that were read since; they are not read again.",
-                ),
+                **_NOT_UNDONE,
             },
         ),
-        "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
     }
 
 

@@ -71,6 +71,7 @@ from continuations.errors import (
     StoreError,
 )
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher
+from continuations.serve.aws.lambda_console import LambdaConsole
 from continuations.serve.aws.lambda_events import (
     BadRequest,
     CancelEvent,
@@ -87,7 +88,7 @@ from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
-from continuations.serve.option_checks import check_dispatcher
+from continuations.serve.option_checks import check_dispatcher, check_type
 from continuations.serve.run_responses import (
     outcome_response,
     reply_response,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
 
     from continuations.engine.outcomes import Outcome
     from continuations.ledger.claims import Clock
+    from continuations.serve.aws.lambda_console import MountedConsole
     from continuations.serve.aws.lambda_runner import (
         Agents,
         LambdaContext,
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links
+    from continuations.serve.http.request_response import Request, Response
     from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations_storage import Store
 
@@ -136,6 +139,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     wake: str | Dispatcher = "inline",
     margin: float = 10.0,
     base_path: str = "",
+    console: LambdaConsole | None = None,
     **options: Unpack[RunnerOptions],
 ) -> Handler:
     """Return a handler for AWS Lambda. Use neither disk nor network.
@@ -149,13 +153,13 @@ def handler(  # noqa: PLR0913 - one parameter for each option
         links: Makes signed links and callback URLs work; see `HttpApi`.
         webhooks: Receivers of the webhooks of other systems; see `HttpApi`.
         wake: How a run is resumed after a decision, or after a pause:
-            - "inline": in the same invocation, before the response. API Gateway waits
-              at most 29 s.
+            - "inline": before the response. API Gateway waits at most 29 s.
             - "invoke": by invoking this function again.
             - "sqs:" and the URL of a queue: by a message to the queue.
             - a `Dispatcher` of your own.
         margin: The seconds before the end in which nothing new begins.
         base_path: The base path of a custom domain; see `HttpApi`.
+        console: Serves the web console beside the HTTP API; see `lambda_console`.
         **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
             `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
             is `links.callback_url`.
@@ -172,11 +176,35 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     runner = LambdaRunner(
         agents, store=store, context=context, time_left=time_left, options=options
     )
-    if wake != "inline":
-        runner.dispatcher = _parse_wake(wake)
+    runner.dispatcher = None if wake == "inline" else _parse_wake(wake)
+    return _serving(
+        runner,
+        console,
+        verify=verify,
+        links=links,
+        webhooks=webhooks,
+        base_path=base_path,
+        time_left=time_left,
+        clock=clock,
+    )
+
+
+def _serving(
+    runner: LambdaRunner,
+    console: LambdaConsole | None,
+    *,
+    verify: Verifier | None,
+    links: Links | None,
+    webhooks: Mapping[str, WebhookReceiver] | None,
+    base_path: str,
+    time_left: TimeLeft,
+    clock: Clock,
+) -> Handler:
+    check_type("console", console, LambdaConsole | None, "a LambdaConsole or None")
     api = HttpApi(
         runner,
         verify=verify,
+        can=None if console is None else console.can,
         links=links,
         webhooks=webhooks,
         dispatcher=runner.dispatcher or InlineDispatcher(runner),
@@ -184,7 +212,10 @@ def handler(  # noqa: PLR0913 - one parameter for each option
         max_body_bytes=_MAX_PAYLOAD_BYTES,
         clock=clock,
     )
-    return Handler(runner, api, time_left=time_left, clock=clock)
+    mounted = None
+    if console is not None:
+        mounted = console.mount(runner, api, verify, base_path, clock)
+    return Handler(runner, api, mounted, time_left=time_left, clock=clock)
 
 
 def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
@@ -207,10 +238,16 @@ class Handler:
     """The callable that Lambda calls with an event and a context; see `handler`."""
 
     def __init__(
-        self, runner: LambdaRunner, api: HttpApi, *, time_left: TimeLeft, clock: Clock
+        self,
+        runner: LambdaRunner,
+        api: HttpApi,
+        console: MountedConsole | None,
+        *,
+        time_left: TimeLeft,
+        clock: Clock,
     ) -> None:
         self._runner = runner
-        self._api = api
+        self._api, self._console = api, console
         self._time_left = time_left
         self._clock = clock
         self._loop = asyncio.Runner()
@@ -247,10 +284,15 @@ class Handler:
         except BadRequest as error:
             return gateway_response(problems.malformed(str(error)).problem.response())
         if isinstance(parsed, HttpEvent):
-            return gateway_response(await self._api.handle(parsed.request))
+            return gateway_response(await self._respond(event, parsed.request))
         if isinstance(parsed, QueueEvent):
             return await self._resume_batch(parsed)
         return await self._run_command(parsed, request_id)
+
+    async def _respond(self, event: Any, request: Request) -> Response:
+        if self._console is None:
+            return await self._api.handle(request)
+        return await self._console.handle(event, request)
 
     async def _run_command(
         self,

@@ -300,3 +300,27 @@ def test_task_of_a_parent_and_of_its_child_are_different() -> None:
     child = Child()
     assert "Plan." == child.old.instructions
     assert "Plan with care." == child.plan.instructions
+
+
+def test_overriding_tool_may_declare_the_class_of_its_parent_as_self() -> None:
+    """For pyright; the annotation is no parameter for the model."""
+
+    class Parent(Agent):
+        @tool
+        def look(self, order: str) -> str:
+            """Look."""
+            return f"parent {order}"
+
+    class Child(Parent):
+        @tool
+        def look(self: Parent, order: str) -> str:
+            """Look twice."""
+            return f"{self.name} {order}"
+
+    child = Child()
+    assert "child A" == child.look("A")
+    (made,) = child.tools_by_name.values()
+    assert ("Look twice.", ["order"]) == (
+        made.description,
+        list(made.parameters["properties"]),
+    )

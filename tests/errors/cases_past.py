@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import InvalidInput, RunExists, RunNotFound
+from continuations.errors import InvalidInput, RunExists, RunNotFound, StaleRun
 from tests.errors.case import Area, Case
 from tests.errors.cases_command_line import STARTED
 
@@ -168,6 +168,38 @@ PAST = Area(
             'runner.rewind("jane-1", 1)',
             setup='start("jane-1")',
             names=("jane-1", "newest"),
+        ),
+        Case(
+            "rewind-shown-type",
+            InvalidInput,
+            'runner.rewind("jane-1", 1, shown=1)',
+            'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
+            setup='start("jane-1")',
+            names=("shown", "int"),
+        ),
+        Case(
+            "rewind-shown-stale",
+            StaleRun,
+            'runner.rewind("jane-1", 1, shown="0")',
+            'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
+            setup='start("jane-1")',
+            names=("jane-1", "plan"),
+        ),
+        Case(
+            "plan-rewind-newest-type",
+            InvalidInput,
+            'runner.plan_rewind("jane-1", 1, newest="2")',
+            'runner.plan_rewind("jane-1", 1, newest=2)',
+            setup='start("jane-1")',
+            names=("newest", "str"),
+        ),
+        Case(
+            "http-plan-rewind-version",
+            "problem 400 malformed",
+            'http("GET", "/runs/jane-1/rewind")',
+            'http("GET", "/runs/jane-1/rewind", query={"version": "1"})',
+            setup='start("jane-1")',
+            names=("version",),
         ),
         Case(
             "http-rewind-version",

@@ -34,7 +34,9 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/page.py": _CONSOLE_PAGE,
     "continuations/serve/console/fork_page.py:_verdict": _FORGED_FORM,
     "continuations/serve/console/fork_page.py:_value": _CONSOLE_PAGE,
+    "continuations/serve/console/drift_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/messages_page.py": _FORGED_ADDRESS,
+    "continuations/serve/console/rewind_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/run_acts_page.py": _FORGED_FORM,
     "continuations/serve/console/run_page.py": _FORGED_ADDRESS,
     "continuations/serve/console/runs_page.py": _FORGED_ADDRESS,
@@ -92,6 +94,9 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/__init__.py:__getattr__": "the wording is Python's own",
     "continuations/testing/__init__.py:__getattr__": "the wording is Python's own",
+    "continuations/serve/console/__init__.py:__getattr__": (
+        "the wording is Python's own"
+    ),
     "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
         _BACKSTOP
     ),

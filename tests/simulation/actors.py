@@ -33,6 +33,7 @@ from continuations.ledger.thread_keys import is_thread_id
 from continuations.wire.records import decode_wait
 from tests.simulation import charging
 from tests.simulation.agents import deployed_root, find_tree
+from tests.simulation.past_changers import is_fork
 from tests.simulation.policy_tools import draw_grant
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
@@ -179,8 +180,8 @@ def newest_version_number(environment: SimEnvironment, run_id: str) -> int:
 async def act_as_starter(actor: Actor) -> None:
     """Start every run, up to three times."""
     for run_id in actor.environment.tree_of_run:
-        if is_thread_id(run_id):
-            continue  # its first message makes it
+        if is_thread_id(run_id) or is_fork(run_id):
+            continue  # its first message, or a fork, makes it
         for _ in range(3):
             result = await start_run(actor, run_id)
             failed = isinstance(result, ContinuationsError)
@@ -190,8 +191,8 @@ async def act_as_starter(actor: Actor) -> None:
 
 
 async def start_run(actor: Actor, run_id: str) -> object:
-    """Start or enqueue one run; returns the result or error. A thread is resumed."""
-    if is_thread_id(run_id):
+    """Start or enqueue one run; returns the result or error. Others are resumed."""
+    if is_thread_id(run_id) or is_fork(run_id):
         resume = partial(actor.runner.resume, run_id)
         return await actor.perform(f"resume {run_id}", resume)
     name = find_tree(actor.environment.tree_of_run[run_id]).name
@@ -357,9 +358,10 @@ def _true_verdict(actor: Actor, wait_id: str) -> Verdict:
     wait = known_wait(environment, wait_id)
     if wait is None:
         return Deny(by=by)
-    stage = (wait.run_id, wait.call_id, wait.stage)
+    runs = environment.run_and_sources(wait.run_id)
     for effect in environment.effects:
-        if (effect.run_id, effect.call_id, effect.stage) == stage:
+        is_same = (effect.call_id, effect.stage) == (wait.call_id, wait.stage)
+        if is_same and effect.run_id in runs:
             what = jsontext.parse(effect.arguments)["what"]
             result = result_of(effect.tool, what)
             return Answer(final_result(effect.tool, result), by=by)

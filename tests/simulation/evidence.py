@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core.calls import CLOSED_STATES
@@ -80,6 +81,11 @@ class Version:
     state: RunState
 
 
+def is_rewind(before: Version, after: Version) -> bool:
+    """Return whether a version is the rewound one that follows its claim."""
+    return bool(before.state.run.rewind_to) and not after.state.run.rewind_to
+
+
 @dataclass(frozen=True, slots=True)
 class WaitRecord:
     """One wait: when a version opened it, and its decision."""
@@ -118,6 +124,30 @@ class RunHistory:
     def ended_at(self) -> float:
         """The true time of the version that ended the run."""
         return next(v.at for v in self.versions if v.state.run.status in ENDED_STATUSES)
+
+    @cached_property
+    def parts(self) -> tuple[RunHistory, ...]:
+        """The run between its rewinds: a later part begins with a rewound version."""
+        parts: list[RunHistory] = [RunHistory(self.run_id)]
+        for before, version in pairwise([None, *self.versions]):
+            assert version is not None
+            if before is not None and is_rewind(before, version):
+                parts.append(RunHistory(self.run_id))
+            parts[-1].versions.append(version)
+        return (self,) if len(parts) == 1 else tuple(parts)
+
+    def part_number(self, at: float) -> int:
+        """Return the index of the part at a true time."""
+        begun = [n for n, part in enumerate(self.parts) if part.begins_by(at)]
+        return begun[-1] if begun else 0
+
+    def part_at(self, at: float) -> RunHistory:
+        """Return the part at a true time."""
+        return self.parts[self.part_number(at)]
+
+    def begins_by(self, at: float) -> bool:
+        """Return whether the first version exists at a true time."""
+        return bool(self.versions) and self.versions[0].at <= at
 
     def version_before(self, at: float) -> Version | None:
         """Return the newest version that was created before a true time."""

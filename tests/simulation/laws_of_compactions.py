@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.transcript import find_violation
 from tests.simulation.agents import summarized_turns
+from tests.simulation.evidence import is_rewind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 def _compactions(history: RunHistory) -> Iterator[tuple[Version, Version, str]]:
     """Yield the versions before and after each compaction, and its frame."""
     for before, after in pairwise(history.versions):
+        if is_rewind(before, after):
+            continue
         for frame_id, log in after.state.logs.items():
             old = before.state.logs.get(frame_id)
             if old is not None and old.id != log.id:

@@ -122,9 +122,18 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
                 continue  # perhaps the wait of a cancelled call
             if _a_turn_failed(history):
                 continue
+            record = evidence.waits.get(wait_id)
+            if record is not None and _is_rewound(evidence, record):
+                continue
             if status not in ("cancelled", "failed"):
                 return f"{wait_id} was closed with its run, which is {status}"
     return None
+
+
+def _is_rewound(evidence: Evidence, record: WaitRecord) -> bool:
+    """Return whether a run was rewound after it opened a wait, which has ended so."""
+    history = evidence.runs[record.wait.run_id]
+    return history.part_at(record.opened_at) is not history.parts[-1]
 
 
 def _a_turn_failed(history: RunHistory) -> bool:
@@ -281,12 +290,13 @@ def refused_never_runs(evidence: Evidence) -> str | None:
         if decision.kind == "answer" and record.wait.kind == "unknown":
             continue
         for effect in effects_of(evidence, record):
-            if effect.stage != record.wait.stage:
+            began = effect.clock_sample.true_time
+            history = evidence.runs[effect.run_id]
+            part = history.part_number(record.opened_at)
+            if (effect.stage, history.part_number(began)) != (record.wait.stage, part):
                 continue
-            began_before = record.wait.kind == "unknown" and (
-                effect.clock_sample.true_time <= record.decided_at
-            )
-            if not began_before:
+            is_unknown = record.wait.kind == "unknown"
+            if not (is_unknown and began <= record.decided_at):
                 return f"{effect} ran; its wait has the decision {decision.kind}"
     for effect in evidence.environment.effects:
         history = evidence.runs[effect.run_id]
@@ -368,7 +378,7 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
         wait, decision = record.wait, record.decision
         history = evidence.runs[wait.run_id]
         is_finished = history.newest_state.run.status == "finished"
-        if not is_finished or wait.tool not in TOOLS:
+        if not is_finished or wait.tool not in TOOLS or _is_rewound(evidence, record):
             continue
         if decision is None or decision.kind != "approve":
             continue

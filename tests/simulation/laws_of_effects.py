@@ -13,7 +13,7 @@ from tests.simulation.processes import EPOCH
 from tests.simulation.tools import REPEATABLE, TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from continuations.core.state import RunState
     from tests.simulation.evidence import Evidence, RunHistory
@@ -29,9 +29,9 @@ def started_once(evidence: Evidence) -> str | None:
     It begins again only if a decision or its `verify` function allowed that. A start
     that was taken back, because the call had not begun, does not count.
     """
-    calls = effects_by_call(evidence.environment.effects)
-    for (run_id, call_id, stage), effects in calls.items():
-        starts = dict(_committed_starts(evidence.runs[run_id], call_id, stage))
+    for (run_id, call_id, stage, part), effects in effects_by_call(evidence).items():
+        history = evidence.runs[run_id].parts[part]
+        starts = dict(_committed_starts(history, call_id, stage))
         for effect in effects:
             start = starts.get(effect.attempt, effect.began_at)
             if start >= effect.clock_sample.true_time:
@@ -47,12 +47,17 @@ def started_once(evidence: Evidence) -> str | None:
 
 
 def effects_by_call(
-    effects: Sequence[Effect],
-) -> dict[tuple[str, str, int], list[Effect]]:
-    """Return the effects of each stage (run id, call id, stage), in their order."""
-    grouped: dict[tuple[str, str, int], list[Effect]] = {}
-    for effect in effects:
-        stage = (effect.run_id, effect.call_id, effect.stage)
+    evidence: Evidence,
+) -> dict[tuple[str, str, int, int], list[Effect]]:
+    """Return the effects of each stage of each call, in their order.
+
+    The keys are run id, call id, stage, and the part of the run between two rewinds.
+    """
+    grouped: dict[tuple[str, str, int, int], list[Effect]] = {}
+    for effect in evidence.environment.effects:
+        history = evidence.runs[effect.run_id]
+        part = history.part_number(effect.clock_sample.true_time)
+        stage = (effect.run_id, effect.call_id, effect.stage, part)
         grouped.setdefault(stage, []).append(effect)
     return grouped
 
@@ -115,7 +120,8 @@ def timed_out_call_is_over_before_a_repeat(evidence: Evidence) -> str | None:
 def finished_never_runs_again(evidence: Evidence) -> str | None:
     """A call whose result is committed has no later effect."""
     for effect in evidence.environment.effects:
-        closed_at = evidence.runs[effect.run_id].call_closed_at.get(effect.call_id)
+        part = evidence.runs[effect.run_id].part_at(effect.clock_sample.true_time)
+        closed_at = part.call_closed_at.get(effect.call_id)
         if closed_at is not None and closed_at < effect.clock_sample.true_time:
             return f"{effect} ran after its result was committed"
     return None
@@ -126,8 +132,9 @@ def idempotency_key_stable(evidence: Evidence) -> str | None:
 
     A fence rises with each attempt, and each attempt has at most one effect.
     """
-    call_of_key: dict[str, tuple[str, str, int]] = {}
-    for call, effects in effects_by_call(evidence.environment.effects).items():
+    call_of_key: dict[str, tuple[object, ...]] = {}
+    for (*names, _), effects in effects_by_call(evidence).items():
+        call = tuple(names)
         if len({effect.idempotency_key for effect in effects}) > 1:
             return f"{effects[0]} had several idempotency keys"
         if call_of_key.setdefault(effects[0].idempotency_key, call) != call:
@@ -154,7 +161,8 @@ def turn_asked_once(evidence: Evidence) -> str | None:
         history = evidence.runs[turn.run_id]
         version = history.version_before(turn.clock_sample.true_time)
         claim = version.state.run.claim if version else None
-        committed_at = history.reply_committed_at.get((turn.frame_task, turn.turn))
+        part = history.part_at(turn.clock_sample.true_time)
+        committed_at = part.reply_committed_at.get((turn.frame_task, turn.turn))
         if committed_at is not None and committed_at < turn.clock_sample.true_time:
             return f"{turn} was asked after its reply was committed"
         worker = claim.worker if claim else ""

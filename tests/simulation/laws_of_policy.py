@@ -128,7 +128,7 @@ def _waits_of(evidence: Evidence, run_id: str, call_id: str) -> Iterator[WaitRec
 def no_agent_is_entered_unasked(evidence: Evidence) -> str | None:
     """A sub-agent that needs an approval is entered after one, or with a grant."""
     for history in evidence.runs.values():
-        entered: set[str] = set()
+        entered = _entered_in_the_source(history)
         for version in history.versions:
             for call in version.state.calls.values():
                 if not isinstance(call.state, Nested) or call.id in entered:
@@ -153,6 +153,15 @@ def no_agent_is_entered_unasked(evidence: Evidence) -> str | None:
                 if reason is not None:
                     return f"{call.tool} {call.id} was entered: {reason}"
     return None
+
+
+def _entered_in_the_source(history: RunHistory) -> set[str]:
+    """Return the calls of agents that a fork has from its source."""
+    for version in history.versions[:1]:
+        if version.state.run.forked_from is not None:
+            calls = version.state.calls.values()
+            return {call.id for call in calls if isinstance(call.state, Nested)}
+    return set()
 
 
 def _needs_approval(evidence: Evidence, history: RunHistory, agent: str) -> bool:

@@ -59,16 +59,19 @@ def each_message_once(evidence: Evidence) -> str | None:
         texts = _texts(posted)
         if len(set(texts)) < len(texts):
             return f"a message to {history.run_id} was posted twice: {posted}"
-        in_log = [
-            message.content
-            for message in history.newest_state.logs[ROOT_FRAME_ID].messages
-            if message.role == "user"
-        ]
-        # The first message is the input of the run, and a thread has no input.
-        sent = in_log if is_thread_id(history.run_id) else in_log[1:]
-        if sent != _texts(posted[: history.newest_state.run.last_inbox_number]):
-            return f"{posted} was posted to {history.run_id}; its log has {sent}"
+        # The input of a run, or what a fork or a rewind goes on from.
+        first = history.parts[-1].versions[0].state
+        newest = history.newest_state
+        read = posted[first.run.last_inbox_number : newest.run.last_inbox_number]
+        in_log = _user_texts(newest)
+        if in_log != [*_user_texts(first), *_texts(read)]:
+            return f"{posted} was posted to {history.run_id}; its log has {in_log}"
     return None
+
+
+def _user_texts(state: RunState) -> list[str]:
+    messages = state.logs[ROOT_FRAME_ID].messages
+    return [message.content for message in messages if message.role == "user"]
 
 
 def nothing_unread_at_the_end(evidence: Evidence) -> str | None:

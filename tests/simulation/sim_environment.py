@@ -18,7 +18,7 @@ from tests.simulation.virtual_loop import VirtualLoop
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations import Wait
+    from continuations import Rewound, Wait
     from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
     from tests.simulation.conversations import SendAnswer, SentMessage
@@ -223,8 +223,14 @@ class SimEnvironment:
         grants: Whether deciders give grants.
         revoked_grants: The revocations that were acknowledged, in their order.
         rechecks: The verdicts of the checks before approved calls.
+        wrong_files: Requests to models that lacked the bytes of an attachment.
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
+        sources: The run that each fork was made of.
+        changed_forks: The forks with other results or decisions than their sources.
+        forks_began: When the newest attempt to make each fork began.
+        rewinds_asked: The run and the version of each rewind that was tried.
+        rewound: The results of rewinds, in their order.
         budgets: The cost that a run may reach, in units; no other run has a limit.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
@@ -268,9 +274,15 @@ class SimEnvironment:
     grants: bool = False
     revoked_grants: list[RevokedGrant] = field(default_factory=list[RevokedGrant])
     rechecks: list[Recheck] = field(default_factory=list[Any])
+    wrong_files: list[str] = field(default_factory=list[str])
     arrival_listings: list[tuple[str, str, float]] = field(
         default_factory=list[tuple[str, str, float]]
     )
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    forks_began: dict[str, float] = field(default_factory=dict[str, float])
+    changed_forks: set[str] = field(default_factory=set[str])
+    rewinds_asked: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    rewound: list[Rewound] = field(default_factory=list[Any])
     deployment: Deployment | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])
@@ -288,6 +300,13 @@ class SimEnvironment:
         """The true time, plus some nanoseconds so that no two events have one time."""
         self._ticks += 1
         return self.loop.time() + self._ticks * 1e-9
+
+    def run_and_sources(self, run_id: str) -> list[str]:
+        """Return a run, the run that it is a fork of, and so on."""
+        runs = [run_id]
+        while runs[-1] in self.sources:
+            runs.append(self.sources[runs[-1]])
+        return runs
 
     def is_enqueued(self, run_id: str) -> bool:
         """Return whether a run is only stored when it is started."""

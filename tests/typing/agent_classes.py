@@ -52,3 +52,29 @@ def plain(order: str) -> int:
 
 
 assert_type(plain(order="A"), int)
+
+
+class NightDesk(Desk):
+    """You plan at night. `self: Desk` keeps the type of the tool that is overridden."""
+
+    @tool(approval=True)
+    def refund(self: Desk, order: str, cents: int = 5) -> str:
+        """Pay back later."""
+        return f"{self.name} {order} {cents} tomorrow"
+
+
+assert_type(NightDesk().refund("A", cents=3), str)
+
+
+class StrictDesk(Desk):
+    """You plan with a reason. Another signature needs an ignore of pyright alone."""
+
+    @tool(approval=True)
+    def refund(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self: Desk, order: str, cents: int = 5, why: str = ""
+    ) -> str:
+        """Pay back for a reason."""
+        return f"{self.name} {order} {cents} {why}"
+
+
+assert_type(StrictDesk().refund("A", why="broken"), str)

@@ -16,6 +16,7 @@ from continuations.serve.console.console_options import make_console
 from continuations.serve.console.event_streams import open_stream
 from continuations.serve.console.live_pages import EVENTS_PATH
 from continuations.serve.http import asgi_requests, problems
+from continuations.serve.http.api import HttpApi
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -58,18 +59,15 @@ def app(  # noqa: PLR0913 - one parameter for each option
         runner: The runner whose runs are shown. Only threads need its agents.
         verify: Returns the identity of a request, as for `HttpApi`, or one of the
             ready-made identities. `None` refuses every request.
-        can: Returns whether an identity may do something with a run. `None`: each
-            identity may do everything.
+        can: Returns whether an identity may do something with a run; `None`: always.
         dispatcher: Resumes a run after a decision, before the next sweep does.
         links: Makes signed links work; the same secret as the notifier's.
         origin: The public origin, such as `https://agents.example`, if a proxy changes
             the `Host` header. It also says that browsers come over TLS.
-        secret: The secret of the forms of browsers that send no `Sec-Fetch-Site`, at
-            least 32 bytes; the same in all processes. By default a random one for this
-            process.
-        live: How open pages hear of changes: `events` for server-sent events, or `poll`
-            for a server without open connections, such as AWS Lambda. Then each page
-            asks every 10 seconds, and shows no words of a reply that is being written.
+        secret: The secret of the forms of browsers that send no `Sec-Fetch-Site`, 32
+            bytes or more, the same in all processes. By default a random one.
+        live: `events`: open pages get server-sent events. `poll`, for servers without
+            open connections: they ask every 10 seconds.
         clock: The clock for deadlines; the system clock by default.
         lifespan: Starlette's lifespan, for an application that is not mounted.
 
@@ -79,12 +77,20 @@ def app(  # noqa: PLR0913 - one parameter for each option
     Raises:
         InvalidInput: An option is invalid.
     """
-    console = make_console(
+    api = HttpApi(
         runner,
         verify=verify,
         can=can,
-        dispatcher=dispatcher,
         links=links,
+        dispatcher=dispatcher,
+        clock=clock,
+    )
+    console = make_console(
+        runner,
+        api,
+        verify=verify,
+        can=can,
+        dispatcher=dispatcher,
         origin=origin,
         secret=secret,
         live=live,

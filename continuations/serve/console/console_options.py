@@ -10,7 +10,6 @@ from continuations.errors import InvalidInput
 from continuations.serve.console.console import Console
 from continuations.serve.console.live_pages import LIVE_MODES, LivePages
 from continuations.serve.console.same_origin import FormTokens
-from continuations.serve.http.api import HttpApi
 from continuations.serve.option_checks import check_type
 from continuations.serve.rights import Rights
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from continuations.serve.console.live_pages import LiveMode
     from continuations.serve.console.local_identity import LocalIdentity
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.api import Verifier
-    from continuations.serve.http.links import Links
+    from continuations.serve.http.api import HttpApi, Verifier
     from continuations.serve.rights import Can
 
 _MIN_SECRET_BYTES = 32
@@ -29,11 +27,11 @@ _MIN_SECRET_BYTES = 32
 
 def make_console(  # noqa: PLR0913 - one parameter for each option
     runner: AsyncRunner,
+    api: HttpApi,
     *,
     verify: Verifier | LocalIdentity | None,
     can: Can | None,
     dispatcher: Dispatcher | None,
-    links: Links | None,
     origin: str | None,
     secret: str | None,
     live: LiveMode,
@@ -41,20 +39,14 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
 ) -> Console:
     """Return a console; the options are those of `console.app`.
 
+    `api` answers requests for JSON, with the same runner, identities and rights.
+
     Raises:
         InvalidInput: An option is invalid.
     """
     _check_origin(origin)
     _check_secret(secret)
     _check_live(live)
-    api = HttpApi(
-        runner,
-        verify=verify,
-        can=can,
-        links=links,
-        dispatcher=dispatcher,
-        clock=clock,
-    )
     return Console(
         runner=runner,
         api=api,

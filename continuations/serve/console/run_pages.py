@@ -10,6 +10,7 @@ from continuations.serve.console import (
     fork_page,
     grants_page,
     messages_page,
+    rewind_page,
     run_acts_page,
     run_page,
     runs_page,
@@ -29,6 +30,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *versions_page.ROUTES,
     *threads_page.ROUTES,
     *fork_page.ROUTES,
+    *rewind_page.ROUTES,
     *drift_page.ROUTES,
     *grants_page.ROUTES,
 )

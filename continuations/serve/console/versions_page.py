@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
@@ -49,6 +50,8 @@ async def show(page: Page) -> Response:
         newest=run.version,
         rows=rows,
         before=begin,
+        may_fork=await page.can("fork", run_id),
+        has_ended=run.status in ENDED_STATUSES,
     )
 
 

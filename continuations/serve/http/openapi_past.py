@@ -45,16 +45,7 @@ def past_paths() -> Json:
                 body=request_body("application/json", "fork_request"),
             )
         },
-        "/runs/{run_id}/rewind": {
-            "post": operation(
-                "rewind",
-                "Let a live run go on from an earlier version",
-                {"200": json_response("rewound", "The run is rewound.")},
-                *(400, 404, 409, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "rewind_request"),
-            )
-        },
+        **_rewind_path(),
         "/runs/{run_id}/versions": {
             "get": operation(
                 "listVersions",
@@ -88,5 +79,30 @@ def past_paths() -> Json:
                     _number_parameter("to", "query", "The second version."),
                 ),
             )
+        },
+    }
+
+
+def _rewind_path() -> Json:
+    return {
+        "/runs/{run_id}/rewind": {
+            "get": operation(
+                "planRewind",
+                "Show what a rewind would end, and what it would not undo",
+                {"200": json_response("rewind_plan", "The plan; nothing is written.")},
+                *(400, 404, 410, 503),
+                parameters=(
+                    RUN_ID_PARAMETER,
+                    _number_parameter("version", "query", "The earlier version."),
+                ),
+            ),
+            "post": operation(
+                "rewind",
+                "Let a live run go on from an earlier version",
+                {"200": json_response("rewound", "The run is rewound.")},
+                *(400, 404, 409, 410, 415, 503),
+                parameters=(RUN_ID_PARAMETER,),
+                body=request_body("application/json", "rewind_request"),
+            ),
         },
     }

@@ -67,15 +67,18 @@ _FORK_FIELDS = frozenset({"version", "run_id", "decisions", "results", "messages
 
 async def fork(context: RequestContext) -> Response:
     """Start a new run from a version of a run; nothing runs before it is resumed."""
+    from continuations.serve.fork_ids import new_fork_id  # noqa: PLC0415 - rarely used
+
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(fields, _FORK_FIELDS)
     source = context.path_params["run_id"]
     posted = _posted_decisions(fields, context.identity)
     if posted and not await context.may("decide", source):
         raise problems.forbidden("decide")
-    new_id = decision_bodies.optional_text(fields, "run_id")
+    given_id = decision_bodies.optional_text(fields, "run_id")
+    new_id = new_fork_id(source) if given_id is None else given_id
     # The right to fork one run gives none to write under the id of another.
-    if new_id is not None and not await context.may("fork", new_id):
+    if not await context.may("fork", new_id):
         raise problems.forbidden("fork")
     run_id = await context.runner.fork(
         source,
@@ -90,16 +93,28 @@ async def fork(context: RequestContext) -> Response:
     return json_response({"run_id": run_id})
 
 
+async def plan_rewind(context: RequestContext) -> Response:
+    """Show what a rewind would end, and what it would not undo."""
+    from continuations.present.past_forms import rewind_plan_json  # noqa: PLC0415 - rarely used
+
+    query = context.request.query
+    _check_query(context, {"version"})
+    number = _number(query.get("version", ""), "version")
+    plan = await context.runner.plan_rewind(context.path_params["run_id"], number)
+    return json_response(rewind_plan_json(plan))
+
+
 async def rewind(context: RequestContext) -> Response:
     """Let a run go on from an earlier version; nothing runs before it is resumed."""
     from continuations.present.past_forms import rewound_json  # noqa: PLC0415 - rarely used
 
     fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"version"}))
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"version", "shown"}))
     run_id, version = context.path_params["run_id"], fields.get("version")
     if type(version) is not int:
         raise problems.malformed('The body needs "version", the number of a version.')
-    rewound = await context.runner.rewind(run_id, version)
+    shown = decision_bodies.optional_text(fields, "shown")
+    rewound = await context.runner.rewind(run_id, version, shown=shown)
     return json_response(rewound_json(rewound))
 
 

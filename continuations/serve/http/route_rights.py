@@ -61,6 +61,7 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("GET", "/runs/{run_id}/files/{digest}"): RouteRight("view"),
     ("GET", "/runs/{run_id}/diff"): RouteRight("view"),
     ("POST", "/runs/{run_id}/fork"): RouteRight("fork"),
+    ("GET", "/runs/{run_id}/rewind"): RouteRight("view"),
     ("POST", "/runs/{run_id}/rewind"): RouteRight("fork"),
     ("POST", "/runs/{run_id}/grants/{grant}/revoke"): RouteRight("decide"),
     ("POST", "/runs/{run_id}/resume"): RouteRight("message"),

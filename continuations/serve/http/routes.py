@@ -304,7 +304,10 @@ ROUTES = (
     Route(path="/runs/{run_id}/files/{digest}", handlers={"GET": download_file}),
     Route(path="/runs/{run_id}/diff", handlers={"GET": past_routes.compare}),
     Route(path="/runs/{run_id}/fork", handlers={"POST": past_routes.fork}),
-    Route(path="/runs/{run_id}/rewind", handlers={"POST": past_routes.rewind}),
+    Route(
+        path="/runs/{run_id}/rewind",
+        handlers={"GET": past_routes.plan_rewind, "POST": past_routes.rewind},
+    ),
     Route(path="/decisions", handlers={"POST": approval_routes.decide_all}),
     Route(path="/runs/{run_id}/grants", handlers={"GET": approval_routes.list_grants}),
     Route(

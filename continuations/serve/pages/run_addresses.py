@@ -60,6 +60,18 @@ class RunAddresses:
         run = RunAddresses(root=self.root, run_id=run_id)
         return f"{run.newest}?{urlencode({'version': version})}"
 
+    def cancel(self, call_id: str) -> str:
+        """Return the question whether to cancel a call."""
+        return f"{self.below('cancel')}?{urlencode({'call': call_id})}"
+
+    def fork(self, version: int) -> str:
+        """Return the form that forks a version."""
+        return f"{self.below('fork')}?version={version}"
+
+    def rewind(self, version: int) -> str:
+        """Return the form that rewinds the run to a version."""
+        return f"{self.below('rewind')}?version={version}"
+
     def messages(self, frame: str, before: int = 0) -> str:
         """Return the transcript of an agent."""
         fields = {"frame": frame} | ({"before": str(before)} if before else {})

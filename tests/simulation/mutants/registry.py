@@ -17,6 +17,7 @@ from tests.simulation.mutants import (
     denial_mutants,
     drive_mutants,
     event_mutants,
+    file_mutants,
     guard_mutants,
     index_mutants,
     job_mutants,
@@ -24,6 +25,7 @@ from tests.simulation.mutants import (
     marker_mutants,
     model_mutants,
     operator_mutants,
+    past_mutants,
     policy_mutants,
     publishing_mutants,
     state_mutants,
@@ -53,6 +55,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     vote_mutants.MUTANTS,
     model_mutants.MUTANTS,
     operator_mutants.MUTANTS,
+    past_mutants.MUTANTS,
     event_mutants.MUTANTS,
     job_mutants.MUTANTS,
     policy_mutants.MUTANTS,
@@ -63,6 +66,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     judging_mutants.MUTANTS,
     stream_mutants.MUTANTS,
     cost_mutants.MUTANTS,
+    file_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

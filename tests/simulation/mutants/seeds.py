@@ -163,6 +163,20 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_request_of_an_operator_has_no_marker": (2000682, "cancelled_agent_ends"),
     "a_cancelled_agent_goes_on": (2000419, "cancelled_call_never_begins"),
     "waits_of_a_cancelled_call_stay_undecided": (2000012, "ended_by_its_decision"),
+    "tools_of_later_versions_are_forgotten": (11000001, "nothing_is_repeated_unasked"),
+    "started_calls_are_repeated": (11000003, "nothing_is_repeated_unasked"),
+    "waits_keep_their_ids": (11000003, "waits_are_asked_anew"),
+    "replaced_waits_stay_open": (11000003, "waits_are_asked_anew"),
+    "a_begun_rewind_is_forgotten": (11000105, "begun_rewinds_are_finished"),
+    "grants_survive_a_rewind": (11000285, "no_grant_survives_its_rewind"),
+    "a_fork_has_the_grants_of_its_source": (
+        11000047,
+        "forks_begin_with_nothing_of_their_own",
+    ),
+    "usage_goes_back": (11000000, "ids_never_go_back"),
+    "messages_are_read_again": (11000120, "ids_never_go_back"),
+    "a_rewind_tells_of_no_call": (11000003, "rewinds_tell_what_is_not_undone"),
+    "a_fork_decides_in_its_source": (11000028, "forks_change_no_other_run"),
     "a_worker_does_not_look_back": (3000004, "no_event_is_lost"),
     "a_repair_does_not_look_back": (3000807, "no_event_is_lost"),
     "waits_are_listed_before_the_event": (3000000, "no_event_is_lost"),
@@ -293,6 +307,34 @@ SEEDS: dict[str, tuple[int, str]] = {
     "usage_is_counted_twice": (13000000, "usage_is_what_the_models_charged"),
     "usage_is_that_of_the_last_reply": (13000000, "usage_is_what_the_models_charged"),
     "cost_is_not_added_up": (13000000, "usage_is_what_the_models_charged"),
+    "result_is_stored_without_its_attachments": (
+        12000000,
+        "no_message_lacks_its_attachment",
+    ),
+    "message_is_posted_before_its_attachments": (
+        12000001,
+        "no_message_lacks_its_attachment",
+    ),
+    "failed_create_of_an_attachment_counts": (
+        12000043,
+        "no_message_lacks_its_attachment",
+    ),
+    "attachments_of_others_are_not_counted": (
+        12000003,
+        "attachments_are_kept_once_within_the_limit",
+    ),
+    "request_lacks_the_bytes_of_attachments": (
+        12000000,
+        "models_get_the_bytes_of_attachments",
+    ),
+    "claim_is_not_checked_after_reading_attachments": (
+        12000095,
+        "nothing_starts_without_claim",
+    ),
+    "attachment_in_progress_counts_as_stored": (
+        12000043,
+        "no_message_lacks_its_attachment",
+    ),
     "a_budget_is_not_kept": (15000000, "a_money_budget_stops_a_run"),
     "a_budget_ends_a_run_early": (15000000, "a_money_budget_stops_a_run"),
 }

@@ -1,0 +1,133 @@
+"""Actors that change the past of runs: they fork and rewind beside workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from continuations import Answer, Deny
+from continuations.core.calls import CLOSED_STATES
+from continuations.ledger import layout
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Coroutine, Mapping
+    from typing import TypeAlias
+
+    from continuations import Continuation
+    from continuations.core.decisions import Verdict
+    from tests.simulation.actors import Actor
+    from tests.simulation.sim_environment import SimEnvironment
+
+    Role: TypeAlias = "Callable[[Actor], Coroutine[Any, Any, None]]"
+
+# Trees with free calls, approved calls and agents below each other.
+CHANGED_TREES = ("turns", "one", "deep", "wide", "approved_agent", "plain", "mixed")
+_FORK = "fork-"
+_FORKERS = "forker"
+_MAX_FORKS = 2
+
+
+def is_fork(run_id: str) -> bool:
+    """Return whether a run of a schedule was made by a fork."""
+    return run_id.startswith(_FORK)
+
+
+def is_forker(process: str) -> bool:
+    """Return whether a process forks runs, and does nothing else."""
+    return process.startswith(_FORKERS)
+
+
+def draw_changers(
+    environment: SimEnvironment, rng: random.Random
+) -> list[tuple[str, Role]]:
+    """Draw one or two actors that fork or rewind runs, and sometimes one of each."""
+    environment.grants = rng.random() < 0.3
+    draw = rng.random()
+    roles: list[tuple[str, Role]] = []
+    if draw < 0.65:
+        roles += [(f"{_FORKERS}{n}", act_as_forker) for n in range(rng.randint(1, 2))]
+    if draw > 0.4:
+        roles += [(f"rewinder{n}", act_as_rewinder) for n in range(rng.randint(1, 2))]
+    return roles
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A fork to be made: its source, its id, and what differs in it."""
+
+    source: str
+    version: int
+    run_id: str
+    changes: Mapping[str, Any]
+
+
+async def act_as_forker(actor: Actor) -> None:
+    """Fork runs and forks, from any version, some with changes; repeat some forks."""
+    for number in range(actor.rng.randint(1, _MAX_FORKS)):
+        await actor.pause_randomly(90)
+        source = actor.rng.choice(list(actor.environment.tree_of_run))
+        planned: list[Fork] = []
+        plan = partial(_plan, actor, source, f"{_FORK}{actor.name}-{number}", planned)
+        await actor.perform(f"plan a fork of {source}", plan)
+        for fork in planned * 2:
+            again = partial(_make, actor, fork)
+            await actor.perform(f"fork {source} as {fork.run_id}", again)
+            if actor.rng.random() < 0.7:
+                break
+
+
+async def _plan(actor: Actor, source: str, new_id: str, planned: list[Fork]) -> None:
+    newest = (await actor.runner.look(source)).version
+    version = actor.rng.randint(1, newest)
+    run = await actor.runner.look(source, version=version)
+    planned.append(Fork(source, version, new_id, _changes(actor, run)))
+
+
+async def _make(actor: Actor, fork: Fork) -> None:
+    environment = actor.environment
+    environment.sources[fork.run_id] = fork.source
+    environment.tree_of_run[fork.run_id] = environment.tree_of_run[fork.source]
+    if fork.changes:
+        environment.changed_forks.add(fork.run_id)
+    if not environment.store.keys(layout.versions_prefix(fork.run_id), limit=1):
+        environment.forks_began[fork.run_id] = environment.next_timestamp
+    await actor.runner.fork(
+        fork.source, fork.version, run_id=fork.run_id, **fork.changes
+    )
+
+
+def _changes(actor: Actor, run: Continuation) -> dict[str, Any]:
+    """Draw changed decisions or results of a fork."""
+    rng, draw = actor.rng, actor.rng.random()
+    approvals = [wait for wait in run.waits if wait.kind == "approval"]
+    if draw < 0.2 and approvals:
+        verdict: Verdict = Deny(by=actor.name)
+        if rng.random() < 0.5:
+            verdict = Answer("no", by=actor.name)
+        return {"decisions": {rng.choice(approvals).id: verdict}}
+    closed = [
+        call.id
+        for call in run.run_state.calls.values()
+        if isinstance(call.state, CLOSED_STATES)
+    ]
+    if draw < 0.4 and closed:
+        return {"results": {rng.choice(closed): "another result"}}
+    return {}
+
+
+async def act_as_rewinder(actor: Actor) -> None:
+    """Rewind runs and forks to any version, some of them again."""
+    for _ in range(actor.rng.randint(1, 3)):
+        await actor.pause_randomly(90)
+        run_id = actor.rng.choice(list(actor.environment.tree_of_run))
+        await actor.perform(f"rewind {run_id}", partial(_rewind, actor, run_id))
+
+
+async def _rewind(actor: Actor, run_id: str) -> None:
+    newest = (await actor.runner.look(run_id)).version
+    version = actor.rng.randint(1, newest)
+    actor.environment.rewinds_asked.add((run_id, version))
+    rewound = await actor.runner.rewind(run_id, version)
+    actor.environment.rewound.append(rewound)
