@@ -229,6 +229,7 @@ class SimEnvironment:
         sources: The run that each fork was made of.
         changed_forks: The forks with other results or decisions than their sources.
         forks_began: When the newest attempt to make each fork began.
+        rewinds_asked: The run and the version of each rewind that was tried.
         rewound: The results of rewinds, in their order.
         budgets: The cost that a run may reach, in units; no other run has a limit.
         deployment: The change of a deployment, if there is one.
@@ -280,6 +281,7 @@ class SimEnvironment:
     sources: dict[str, str] = field(default_factory=dict[str, str])
     forks_began: dict[str, float] = field(default_factory=dict[str, float])
     changed_forks: set[str] = field(default_factory=set[str])
+    rewinds_asked: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     rewound: list[Rewound] = field(default_factory=list[Any])
     deployment: Deployment | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
