@@ -260,7 +260,7 @@ class SchemaTool(WaitingTool):
     ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the callable; see `ToolProtocol.invoke`.
 
-        A plain function runs in a thread of its own.
+        A plain function runs in a thread that runs nothing else meanwhile.
         """
         from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
 

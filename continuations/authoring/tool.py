@@ -267,7 +267,7 @@ class Tool(WaitingTool, Generic[P, R]):
     ) -> str | ResultWithFiles | ToolWait[Any]:
         """Execute the function; see `ToolProtocol.invoke`.
 
-        A plain function runs in a thread of its own.
+        A plain function runs in a thread that runs nothing else meanwhile.
         """
         arguments = self._function_arguments(arguments_json, ctx)
         if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:

@@ -6,7 +6,6 @@ An approval is given on the page of the fork's own wait, as everywhere.
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -15,6 +14,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
+from continuations.serve.fork_ids import new_fork_id
 from continuations.serve.http import problems
 from continuations.serve.pages.fork_view import fork_view
 from continuations.serve.pages.run_addresses import RunAddresses
@@ -36,7 +36,7 @@ async def ask(page: Page) -> Response:
     return page.render(
         "fork.html",
         here=RunAddresses(root=page.shell.root, run_id=run_id),
-        fork=fork_view(run, secrets.token_hex(4), may_decide=may_decide),
+        fork=fork_view(run, new_fork_id(run_id), may_decide=may_decide),
     )
 
 
@@ -55,10 +55,9 @@ async def fork(page: Page) -> Response:
     if decisions:
         await page.require("decide", run_id)
     message = form.get("message", "").strip()
-    own_id = form.get("run_id") or None
-    if own_id is not None:
-        # The right to fork one run gives none to write under the id of another.
-        await page.require("fork", own_id)
+    own_id = form.get("run_id") or new_fork_id(run_id)
+    # The right to fork one run gives none to write under the id of another.
+    await page.require("fork", own_id)
     new_id = await page.runner.fork(
         run_id,
         run.version,

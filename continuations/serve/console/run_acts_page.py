@@ -15,11 +15,12 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages.confirm_view import cancel_form, erase_form
 from continuations.serve.pages.run_addresses import RunAddresses
-from continuations.serve.pages.run_view import run_title
+from continuations.serve.pages.run_view import run_title, wait_title
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
     from continuations.serve.rights import Act
+    from continuations.wire.continuation import Continuation
 
 _MAX_REASON_CHARS = 4000
 
@@ -113,9 +114,16 @@ async def ask_cancel(page: Page) -> Response:
         raise problems.malformed(
             "The run has no open call with this id. Choose it on the page of the run."
         )
-    form = cancel_form(run_title(run.run_state), call, row.tool if row else "")
+    effect = _effect(run, call)
+    form = cancel_form(run_title(run.run_state), call, row.tool if row else "", effect)
     here = RunAddresses(root=page.shell.root, run_id=run_id)
     return page.render("confirm.html", form=form, here=here, error="")
+
+
+def _effect(run: Continuation, call: str) -> str:
+    """Return the effect of a call as its wait names it; "" for another call."""
+    found = (wait for wait in run.waits if call and wait.call_id == call)
+    return next((wait_title(wait) for wait in found), "")
 
 
 async def cancel(page: Page) -> Response:

@@ -31,11 +31,13 @@ class RunActs:
     Attributes:
         message: Whether to send messages.
         fork: Whether to fork the run.
+        cancel: Whether to cancel open calls of the run.
         buttons: Paths and words of the buttons that need no second page.
     """
 
     message: bool
     fork: bool
+    cancel: bool
     buttons: tuple[tuple[str, str], ...]
 
 
@@ -101,16 +103,17 @@ async def snapshot_of(
 async def _acts(page: Page, run: RunView) -> RunActs:
     buttons: list[tuple[str, str]] = []
     message = await page.can("message", run.run_id)
+    cancel = not run.has_ended and await page.can("cancel", run.run_id)
     if not run.has_ended:
         if message and run.may_resume:
             buttons.append(("resume", "Resume"))
-        if await page.can("cancel", run.run_id):
+        if cancel:
             pause = (
                 ("unpause", "End the pause") if run.is_paused else ("pause", "Pause")
             )
             buttons.append(pause)
     fork = await page.can("fork", run.run_id)
-    return RunActs(message=message, fork=fork, buttons=tuple(buttons))
+    return RunActs(message=message, fork=fork, cancel=cancel, buttons=tuple(buttons))
 
 
 def number_of(text: str | None, name: str) -> int | None:

@@ -67,15 +67,18 @@ _FORK_FIELDS = frozenset({"version", "run_id", "decisions", "results", "messages
 
 async def fork(context: RequestContext) -> Response:
     """Start a new run from a version of a run; nothing runs before it is resumed."""
+    from continuations.serve.fork_ids import new_fork_id  # noqa: PLC0415 - rarely used
+
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(fields, _FORK_FIELDS)
     source = context.path_params["run_id"]
     posted = _posted_decisions(fields, context.identity)
     if posted and not await context.may("decide", source):
         raise problems.forbidden("decide")
-    new_id = decision_bodies.optional_text(fields, "run_id")
+    given_id = decision_bodies.optional_text(fields, "run_id")
+    new_id = new_fork_id(source) if given_id is None else given_id
     # The right to fork one run gives none to write under the id of another.
-    if new_id is not None and not await context.may("fork", new_id):
+    if not await context.may("fork", new_id):
         raise problems.forbidden("fork")
     run_id = await context.runner.fork(
         source,

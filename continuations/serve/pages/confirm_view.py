@@ -18,6 +18,7 @@ class ConfirmForm:
         label: Label of the text field.
         is_required: Whether the field must be filled in.
         call: Id of the call, for a hidden field; or "".
+        effect: The effect of the call in one sentence; or "".
     """
 
     act: str
@@ -28,9 +29,10 @@ class ConfirmForm:
     label: str
     is_required: bool = False
     call: str = ""
+    effect: str = ""
 
 
-def cancel_form(title: str, call: str, tool: str) -> ConfirmForm:
+def cancel_form(title: str, call: str, tool: str, effect: str = "") -> ConfirmForm:
     """Return the question before a run, or one of its calls, is cancelled."""
     if call:
         return ConfirmForm(
@@ -43,6 +45,7 @@ def cancel_form(title: str, call: str, tool: str) -> ConfirmForm:
             field="reason",
             label="Reason",
             call=call,
+            effect=effect,
         )
     return ConfirmForm(
         act="cancel",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.wire.continuation import Continuation
 
-MAX_RUN_ID_CHARS = 200
 _VERDICTS = (("deny", "Deny"), ("answer", "Answer"))
 
 
@@ -52,20 +51,19 @@ class ForkView:
     waits: tuple[ForkWait, ...]
 
 
-def fork_view(run: Continuation, suffix: str, *, may_decide: bool) -> ForkView:
+def fork_view(run: Continuation, fork_id: str, *, may_decide: bool) -> ForkView:
     """Return the form that forks a run.
 
     Args:
         run: The version.
-        suffix: Random characters for the id of the fork.
+        fork_id: Id of the fork, unless the person changes it.
         may_decide: Whether the person may decide the waits.
     """
-    stem = run.run_id[: MAX_RUN_ID_CHARS - len(suffix) - len("-fork-")]
     waits = [wait for wait in run.waits if wait.rules.asks_person]
     return ForkView(
         title=run_title(run.run_state),
         version=run.version,
-        run_id=f"{stem}-fork-{suffix}",
+        run_id=fork_id,
         waits=tuple(map(_wait, waits)) if may_decide else (),
     )
 

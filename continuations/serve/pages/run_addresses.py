@@ -60,6 +60,10 @@ class RunAddresses:
         run = RunAddresses(root=self.root, run_id=run_id)
         return f"{run.newest}?{urlencode({'version': version})}"
 
+    def cancel(self, call_id: str) -> str:
+        """Return the question whether to cancel a call."""
+        return f"{self.below('cancel')}?{urlencode({'call': call_id})}"
+
     def fork(self, version: int) -> str:
         """Return the form that forks a version."""
         return f"{self.below('fork')}?version={version}"

@@ -12,6 +12,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
 from continuations.core.withheld_waits import withheld
+from continuations.serve.pages.call_evidence import EvidenceLine, evidence_lines
 from continuations.serve.pages.run_facts import Fact, run_facts
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.time_words import length_text, moment_text
@@ -290,6 +291,8 @@ class CallView:
         result: The text that the calling agent reads; or "".
         result_goes_to: Name of the agent that reads the result; or "".
         wait_id: Its open wait with a page; or "".
+        open_call: Id of the call, if it can be cancelled; or "".
+        evidence: The results of earlier calls that its open wait shows.
         facts: Ids, times and the internal state.
     """
 
@@ -303,6 +306,8 @@ class CallView:
     result: str
     result_goes_to: str
     wait_id: str
+    open_call: str
+    evidence: tuple[EvidenceLine, ...]
     facts: tuple[Fact, ...]
 
 
@@ -313,7 +318,7 @@ def call_view(
     fields = None
     if row.arguments_json is not None:
         fields = jsontext.as_object(jsontext.parse(row.arguments_json))
-    wait = row.wait
+    wait, call_id = row.wait, row.call_id or ""
     is_open = wait is not None and wait.id in state.waits and wait.rules.has_object
     return CallView(
         key=row.key,
@@ -326,6 +331,8 @@ def call_view(
         result=row.result or "",
         result_goes_to=row.parent.name if row.parent else "",
         wait_id=wait.id if wait is not None and is_open else "",
+        open_call=call_id if call_id in state.calls and row.ended is None else "",
+        evidence=evidence_lines(row, wait) if wait is not None and is_open else (),
         facts=_call_facts(row, state, now),
     )
 

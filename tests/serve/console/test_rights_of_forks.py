@@ -44,4 +44,30 @@ def test_fork_under_the_id_of_another_team_is_refused() -> None:
         assert 303 == (await client.post("/runs/red-1/fork", form)).status_code
         assert {"red-1", "red-2"} == {each.run_id async for each in runner.runs()}
 
+        # Without an id of its own, a fork is asked about too, and may be allowed.
+        page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
+        json = {"accept": "application/json"}
+        body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)
+        ids = [page.headers["location"].removeprefix("/runs/"), body.json()["run_id"]]
+        assert all(each.startswith("red-1-fork-") for each in ids)
+        assert set(ids) < {each.run_id async for each in runner.runs()}
+
+    asyncio.run(scenario())
+
+
+def test_fork_without_an_id_is_refused_where_no_new_run_is_allowed() -> None:
+    def only_one(_: Identity, __: str, run: str | None) -> bool:
+        return run == "red-1"
+
+    async def scenario() -> None:
+        model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
+        runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
+        assert isinstance(await runner.start("go", run_id="red-1"), Suspended)
+        client = ConsoleClient(runner, {"can": only_one})
+        json = {"accept": "application/json"}
+        page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
+        body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)
+        assert (403, 403) == (page.status_code, body.status_code)
+        assert ["red-1"] == [each.run_id async for each in runner.runs()]
+
     asyncio.run(scenario())

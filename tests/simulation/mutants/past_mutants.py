@@ -198,8 +198,10 @@ def messages_are_read_again() -> Patches:
 def a_rewind_tells_of_no_call() -> Patches:
     original = Rewinder.rewind
 
-    async def rewind(self: Rewinder, run_id: str, version: int) -> Rewound:
-        return replace(await original(self, run_id, version), calls=())
+    async def rewind(
+        self: Rewinder, run_id: str, version: int, shown: str | None = None
+    ) -> Rewound:
+        return replace(await original(self, run_id, version, shown), calls=())
 
     yield patch(original, rewind)
 
