@@ -57,7 +57,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "deny": ("lock", "I saw that it did not happen: leave it"),
     "approve": ("warn", "I saw that it did not happen: run it"),
 }
-# What a denial is called, by the kind of its wait.
+# The words for a denial, by the kind of its wait.
 DENIED: Mapping[str, str] = {
     "approval": "denied",
     "question": "declined",
