@@ -230,6 +230,8 @@ class AgentProtocol(AgentData, Protocol):
 
 
 _MISSING = object()
+# The members that a class of an earlier release lacks, and the value without effect.
+_NEWER_MEMBERS = {"retries": None, "on_error": None, "writes_state": False}
 _MEMBERS = tuple(
     name
     for part in (ToolDeclaration, ToolProtocol)
@@ -261,9 +263,15 @@ def is_complete_tool(value: object) -> TypeGuard[ToolProtocol]:
     missing = missing_members(value)
     if missing and 2 * len(missing) < len(_MEMBERS):
         names = ", ".join(missing)
+        newer = [
+            f"{name} = {_NEWER_MEMBERS[name]}"
+            for name in missing
+            if name in _NEWER_MEMBERS
+        ]
+        hint = f" Values without effect: {', '.join(newer)}." if newer else ""
         msg = (
             f"{type(value).__name__} is not a complete tool: it has no {names}. Add "
-            "these members of ToolProtocol, or make the tool with @tool."
+            f"these members of ToolProtocol, or make the tool with @tool.{hint}"
         )
         raise InvalidInput(msg)
     return not missing

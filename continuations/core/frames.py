@@ -170,11 +170,15 @@ class MessageLog:
         default=None, init=False, compare=False, repr=False
     )
 
-    def read_messages(self) -> None:
-        """Read all messages; raises `FormatError` if one is invalid."""
-        if self._check is None:
-            for message in self.messages:
-                message.read()
+    def read_messages(self, known: MessageLog | None = None) -> None:
+        """Read all messages, or those after `known`; raises `FormatError`."""
+        if self._check is not None:
+            return
+        count = len(known.messages) if known is not None else 0
+        if known is not None and self.messages[:count] != known.messages:
+            count = 0
+        for message in self.messages[count:]:
+            message.read()
 
     @property
     def transcript_check(self) -> TranscriptCheck:

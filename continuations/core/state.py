@@ -53,14 +53,14 @@ class RunState:
     runnable: Mapping[str, None] = field(compare=False)
     suspending: Mapping[str, Wait] = field(compare=False)
 
-    def read_messages(self) -> None:
+    def read_messages(self, known: RunState | None = None) -> None:
         """Read and check all messages; raises `FormatError` if one is invalid.
 
         Call it before anything is done because of a stored state: a log reads its
-        messages when they are first needed.
+        messages when they are first needed. The messages of `known` are left out.
         """
-        for log in self.logs.values():
-            log.read_messages()
+        for frame_id, log in self.logs.items():
+            log.read_messages(known.logs.get(frame_id) if known else None)
 
     @classmethod
     def from_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from continuations.core.attachments import (
@@ -14,7 +15,7 @@ from continuations.errors import Corrupt, InvalidInput
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.attachment_parts import Attachment
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
+
+
+_CLAIM_CHECK_SECONDS = 0.05
 
 
 class AttachedFiles(Protocol):
@@ -81,9 +85,18 @@ def open_files(objects: Objects | None, run: RunRow) -> AttachedFiles:
     return RunFiles.of(objects, run)
 
 
-async def with_files(request: ModelRequest, files: AttachedFiles) -> ModelRequest:
-    """Return a request with the bytes of its attachments."""
-    return replace(request, files=await files.read(attachments_of(request.messages)))
+async def with_files(
+    request: ModelRequest, files: AttachedFiles, may_request: Callable[[], bool]
+) -> ModelRequest:
+    """Return a request with the bytes of its attachments, once it may be sent.
+
+    The store may be slow, and the process may freeze meanwhile. Then the claim must be
+    renewed before the request.
+    """
+    data = await files.read(attachments_of(request.messages))
+    while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
+        await asyncio.sleep(_CLAIM_CHECK_SECONDS)
+    return replace(request, files=data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,11 +120,12 @@ class ModelTurn:
             run_id=state.run.id,
             on_delta=self._listener(state, frame, fence),
         )
+        gate = current_gate()
         if has_attachments and self.files_of is not None:
             from continuations.engine.file_storing import with_files  # noqa: PLC0415 - few runs have one
 
-            request = await with_files(request, self.files_of(state))
-        gate = current_gate()
+            files = self.files_of(state)
+            request = await with_files(request, files, lambda: gate.is_open)
         delays = ModelDelays(self.ports, self.model_registry.max_failures)
         if guarded is not None and frame.pending_reply is None:
             refused = await guarded.refused_input()

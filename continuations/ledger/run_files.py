@@ -32,6 +32,8 @@ class RunFiles:
         self._nonce = run_nonce
         # Sizes by digest; `None` before the first listing.
         self._sizes: dict[str, int] | None = None
+        # Digests of attachments that exist for certain.
+        self._stored: set[str] = set()
         self.data: dict[str, bytes] = {}
 
     @classmethod
@@ -52,16 +54,18 @@ class RunFiles:
         if sizes is None:
             listed = await self._list_sizes()
             sizes = self._sizes = listed if self._sizes is None else self._sizes
+            self._stored |= listed.keys()
         check_total(contents, sizes)
-        new = {each.digest: each for each in contents if each.digest not in sizes}
-        # Before the next await: a call that returns at the same time counts them.
+        # A call that returns at the same time may be creating the same attachment. Its
+        # create may fail, so this call creates the attachment too.
+        new = {
+            each.digest: each for each in contents if each.digest not in self._stored
+        }
+        # Before the next await: a call that returns at the same time counts them. They
+        # count after an error too, because some may exist.
         sizes.update({digest: len(each.data) for digest, each in new.items()})
-        try:
-            await gather_all(map(self._create, new.values()))
-        except BaseException:
-            for digest in new:
-                sizes.pop(digest, None)
-            raise
+        await gather_all(map(self._create, new.values()))
+        self._stored |= new.keys()
         self.data.update({digest: each.data for digest, each in new.items()})
 
     async def read(self, attachments: Iterable[Attachment]) -> dict[str, bytes]:

@@ -128,6 +128,7 @@ def test_tool_without_a_member_is_told_which_one() -> None:
         Agent("a", tools=[older])
     assert "display_call" in str(error.value)
     assert "invoke" not in str(error.value)
+    assert "Values without effect: writes_state = False." in str(error.value)
 
 
 def test_check_does_not_read_the_properties() -> None:

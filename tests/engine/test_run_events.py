@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -398,3 +399,39 @@ def test_a_damaged_version_is_named_and_a_repair_is_told_anew() -> None:
             if isinstance(each, MessageAdded) and each.frame == "f1"
         ]
         assert runner.look("j1").root.messages == messages
+
+
+def _calls_per_event(turns: int) -> float:
+    """Return the Python calls of a replay for each event."""
+
+    @tool
+    def note() -> str:
+        """Note."""
+        return "saved"
+
+    replies: list[Any] = [ToolCall("note")] * turns
+    model = ScriptedModel([*replies, "end"])
+    store = MemoryStore()
+    Runner(Agent("a", tools=[note], model=model), store=store).start("go", run_id="r1")
+    calls = 0
+
+    def count_call(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async def replay() -> int:
+        sys.setprofile(count_call)
+        try:
+            return len(
+                [each async for each in AsyncRunner([], store=store).events("r1")]
+            )
+        finally:
+            sys.setprofile(None)
+
+    events = asyncio.run(replay())
+    return calls / events
+
+
+def test_the_work_of_a_replay_grows_with_the_events_alone() -> None:
+    """Each message is read once, not once for each later version."""
+    assert _calls_per_event(80) < 1.1 * _calls_per_event(20)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations import Agent, ApprovalPolicy, Compaction, ModelError
 from continuations.core import jsontext
+from continuations.core.attachments import attachments_of, digest_of
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
 from tests.simulation import charging, readers
@@ -120,6 +121,19 @@ class SimModel:
 def thread_reply(texts: Sequence[str]) -> str:
     """Return the reply of a thread after these messages."""
     return f"answers {'; '.join(texts)}"
+
+
+class FileModel(SimModel):
+    """Also compares the bytes that it gets with the attachments of the messages."""
+
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
+        """Check the bytes, and make the next turn."""
+        environment = current_process().environment
+        for each in attachments_of(request.messages):
+            data = request.files.get(each.digest)
+            if data is None or digest_of(data) != each.digest:
+                environment.wrong_files.append(f"{request.run_id} lacks {each.label}")
+        return await super().reply(request)
 
 
 class ThreadModel(SimModel):
@@ -723,6 +737,33 @@ def names_of_trees() -> list[str]:
     return list(TREES)
 
 
+# Trees whose tools return files, equal and different ones, also in parallel.
+FILE_TREES: dict[str, Tree] = {
+    "drawing": Tree(
+        "drawing",
+        {
+            "go": [
+                [("draw", "1"), ("draw", "2")],
+                [("draw_approved", "3"), ("draw", "1")],
+                "end",
+            ]
+        },
+        {},
+        model=FileModel,
+    ),
+    "drawing_below": Tree(
+        "drawing_below",
+        {
+            "go": [[("left", "A"), ("right", "B")], [("draw", "3")], "end"],
+            "A": [[("draw", "1")], [("draw_approved", "2")], "A end"],
+            "B": [[("draw", "1"), ("pay", "2")], "B end"],
+        },
+        {"left": {}, "right": {}},
+        model=FileModel,
+    ),
+}
+
+
 def find_tree(name: str) -> Tree:
     """Return a tree by its name."""
     return _BY_NAME[name]
@@ -744,6 +785,7 @@ _BY_NAME = (
     | STATE_TREES
     | GUARDED_TREES
     | JUDGED_TREES
+    | FILE_TREES
 )
 
 

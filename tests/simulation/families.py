@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tests.simulation.agents import (
+    FILE_TREES,
     GUARDED_TREES,
     JUDGED_TREES,
     POLICY_TREES,
@@ -19,6 +20,7 @@ from tests.simulation.agents import (
     STATE_TREES,
     VOTING_TREES,
 )
+from tests.simulation.attachers import draw_attachers
 from tests.simulation.charging import BUDGET_TREES, draw_budgets
 from tests.simulation.conversations import draw_writers
 from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
@@ -124,6 +126,11 @@ JUDGES = Family(
 # Processes stream run `r0` to one screen.
 STREAMS = Family(number=13, trees=STREAMED_TREES, roles=draw_readers)
 
+# Without deployments: a tool with another result is a test of its own.
+ATTACHMENTS = Family(
+    number=12, trees=tuple(FILE_TREES), roles=draw_attachers, deployment_rate=0.0
+)
+
 # People fork and rewind runs. Each process has the first code.
 PAST = Family(number=11, trees=CHANGED_TREES, roles=draw_changers, deployment_rate=0.0)
 
@@ -146,6 +153,7 @@ FAMILIES: dict[str, Family] = {
     "guards": GUARDS,
     "past": PAST,
     "judges": JUDGES,
+    "attachments": ATTACHMENTS,
     "streams": STREAMS,
     "budgets": BUDGETS,
 }

@@ -9,8 +9,10 @@ from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
+from continuations.ledger.file_keys import files_prefix
 from tests.simulation.agents import (
     EVENT_TREES,
+    FILE_TREES,
     GUARDED_TREES,
     JOB_TREES,
     JUDGED_TREES,
@@ -23,6 +25,7 @@ from tests.simulation.agents import (
     WAITING_TREES,
     find_tree,
 )
+from tests.simulation.attachers import ATTACHER
 from tests.simulation.fault_schedule import LOST_REPLY_KINDS
 from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.processes import wall_time
@@ -239,6 +242,7 @@ def cache_uninterrupted_ends() -> None:
         *SHORTENED_TREES,
         *GUARDED_TREES,
         *JUDGED_TREES,
+        *FILE_TREES,
     ):
         uninterrupted_end(tree)
 
@@ -269,7 +273,16 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
         return True
     if any(request.call_id for request in requests_of(evidence, history.run_id)):
         return True
-    return _was_decided_otherwise(evidence, history)
+    has_files = _has_files_of_people(evidence, history.run_id)
+    return has_files or _was_decided_otherwise(evidence, history)
+
+
+def _has_files_of_people(evidence: Evidence, run_id: str) -> bool:
+    """Tell whether an attachment of a person counts, also of a message never sent."""
+    return any(
+        key.startswith(files_prefix(run_id)) and creates[0].process.startswith(ATTACHER)
+        for key, creates in evidence.created.items()
+    )
 
 
 def _was_decided_otherwise(evidence: Evidence, history: RunHistory) -> bool:

@@ -43,8 +43,10 @@ def no_input_is_read_unasked(evidence: Evidence) -> str | None:
     """A model reads a new input only after a person accepted exactly this text."""
     runs = {history.run_id for history in _judged_runs(evidence)}
     for turn in evidence.environment.model_turns:
+        if turn.run_id not in runs:
+            continue
         text = _new_text([jsontext.parse(each) for each in turn.messages])
-        if turn.run_id not in runs or text is None:
+        if text is None:
             continue
         at = turn.clock_sample.true_time
         if not _is_accepted(evidence, turn.run_id, "input", text, at):

@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 def rewinds_of(history: RunHistory) -> Iterator[tuple[Version, Version, Version]]:
     """Yield of each rewind: the version it goes back to, its claim, and its result.
 
-    The first claim says where it goes. A process that takes over makes another claim.
+    A process that takes over makes another claim. So does another rewind: it takes the
+    place of the one that was not finished.
     """
     if history.load_error is not None:
         return  # see `versions_are_linear`
-    number = 0
     for claim, after in pairwise(history.versions):
-        number = claim.state.run.rewind_to and (number or claim.state.run.rewind_to)
         if is_rewind(claim, after):
-            yield history.versions[number - 1], claim, after
+            yield history.versions[claim.state.run.rewind_to - 1], claim, after
 
 
 def nothing_is_repeated_unasked(evidence: Evidence) -> str | None:
@@ -214,6 +213,9 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
         if history.versions and history.newest_state.run.rewind_to:
             return f"{history.run_id} stays in the middle of a rewind"
         for target, claim, after in rewinds_of(history):
+            asked = evidence.environment.rewinds_asked
+            if (history.run_id, target.number) not in asked:
+                return f"nobody asked to rewind {history.run_id} to {target.number}"
             if _stack(after.state) != _stack(target.state):
                 return f"version {after.number} of {history.run_id} is no rewind"
             for effect in evidence.environment.effects:

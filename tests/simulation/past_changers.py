@@ -128,5 +128,6 @@ async def act_as_rewinder(actor: Actor) -> None:
 async def _rewind(actor: Actor, run_id: str) -> None:
     newest = (await actor.runner.look(run_id)).version
     version = actor.rng.randint(1, newest)
+    actor.environment.rewinds_asked.add((run_id, version))
     rewound = await actor.runner.rewind(run_id, version)
     actor.environment.rewound.append(rewound)

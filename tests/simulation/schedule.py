@@ -22,6 +22,7 @@ from tests.simulation.agents import (
     WAITING_TREES,
     names_of_trees,
 )
+from tests.simulation.attachers import small_limit
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
 from tests.simulation.families import family_of
@@ -89,6 +90,7 @@ def run(
         _garbage_collection_paused(),
         runs_begin_with_tree_of(seed),
         versions_decoded_once(),
+        small_limit(),
     ):
         rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
         actor_names = draw_actors(environment, rng)

@@ -223,11 +223,13 @@ class SimEnvironment:
         grants: Whether deciders give grants.
         revoked_grants: The revocations that were acknowledged, in their order.
         rechecks: The verdicts of the checks before approved calls.
+        wrong_files: Requests to models that lacked the bytes of an attachment.
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
         sources: The run that each fork was made of.
         changed_forks: The forks with other results or decisions than their sources.
         forks_began: When the newest attempt to make each fork began.
+        rewinds_asked: The run and the version of each rewind that was tried.
         rewound: The results of rewinds, in their order.
         budgets: The cost that a run may reach, in units; no other run has a limit.
         deployment: The change of a deployment, if there is one.
@@ -272,12 +274,14 @@ class SimEnvironment:
     grants: bool = False
     revoked_grants: list[RevokedGrant] = field(default_factory=list[RevokedGrant])
     rechecks: list[Recheck] = field(default_factory=list[Any])
+    wrong_files: list[str] = field(default_factory=list[str])
     arrival_listings: list[tuple[str, str, float]] = field(
         default_factory=list[tuple[str, str, float]]
     )
     sources: dict[str, str] = field(default_factory=dict[str, str])
     forks_began: dict[str, float] = field(default_factory=dict[str, float])
     changed_forks: set[str] = field(default_factory=set[str])
+    rewinds_asked: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     rewound: list[Rewound] = field(default_factory=list[Any])
     deployment: Deployment | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])

@@ -16,7 +16,9 @@ from continuations.ledger import layout
 from continuations.ledger.erasing import Eraser
 from continuations.wire.versions import decode_header
 from tests.simulation.actors import Actor
+from tests.simulation.attachers import small_limit
 from tests.simulation.decoding_cache import versions_decoded_once
+from tests.simulation.families import ATTACHMENTS
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.schedule import (
     draw_actors,
@@ -46,7 +48,7 @@ def run_with_eraser(seed: int) -> SimEnvironment:
         RunErased,
         RunNotFound,
     )
-    with runs_begin_with_tree_of(seed), versions_decoded_once():
+    with runs_begin_with_tree_of(seed), versions_decoded_once(), small_limit():
         rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
         draw_actors(environment, rng)
         for number in range(2):
@@ -94,6 +96,19 @@ def test_nothing_of_an_erased_run_is_left_after_sweeps() -> None:
         total += erased
         assert [] == left, f"seed {seed}"
     assert total > SEEDS // 3
+
+
+def test_no_attachment_of_an_erased_run_is_left() -> None:
+    """People send files while the run is erased, and processes die."""
+    first = ATTACHMENTS.first_seed
+    total = 0
+    for seed in range(first, first + SEEDS // 3):
+        environment = run_with_eraser(seed)
+        erased, left = left_of_erased_runs(environment)
+        created = [each.key for each in environment.store.changes if "/x/" in each.key]
+        total += erased * bool(created)
+        assert [] == [key for key in left if "/x/" in key], f"seed {seed}"
+    assert total > SEEDS // 10
 
 
 async def _do_nothing(*_: object) -> None:

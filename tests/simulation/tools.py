@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations import Answer, ApprovalPolicy, Approve, ToolContext, tool
 from continuations.core import jsontext
 from tests.own_task import cancel_own_task
+from tests.simulation.attachers import drawn_file
 from tests.simulation.policy_tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
@@ -152,6 +153,10 @@ async def _fail(call: SimCall) -> str:
     raise ValueError(call.what)
 
 
+async def _draw(call: SimCall) -> Any:
+    return [await perform_effect(call, 0.5), drawn_file(call.what)]
+
+
 async def _keep(call: SimCall) -> str:
     return keep(call.ctx, call.what, await perform_effect(call, 0.5))
 
@@ -252,6 +257,9 @@ _DECLARATIONS: dict[str, _Declaration] = {
     "keep_approved": _Declaration(_keep, {**_KEEPS, "approval": True}),
     "keep_and_fail": _Declaration(_keep_and_fail, _KEEPS),
     **{name: _acts(0.5, approval=policy) for name, policy in VOTING_POLICIES.items()},
+    # Repeatable: an answer of a person about an unknown outcome has no attachment.
+    "draw": _Declaration(_draw, {"idempotent": True}),
+    "draw_approved": _Declaration(_draw, {"idempotent": True, "approval": True}),
     **{name: _acts(0.5, approval=policy) for name, policy in RULE_POLICIES.items()},
 }
 # Their runs never end, or end after too many attempts.

@@ -17,6 +17,7 @@ from tests.simulation.mutants import (
     denial_mutants,
     drive_mutants,
     event_mutants,
+    file_mutants,
     guard_mutants,
     index_mutants,
     job_mutants,
@@ -65,6 +66,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     judging_mutants.MUTANTS,
     stream_mutants.MUTANTS,
     cost_mutants.MUTANTS,
+    file_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

@@ -307,6 +307,34 @@ SEEDS: dict[str, tuple[int, str]] = {
     "usage_is_counted_twice": (13000000, "usage_is_what_the_models_charged"),
     "usage_is_that_of_the_last_reply": (13000000, "usage_is_what_the_models_charged"),
     "cost_is_not_added_up": (13000000, "usage_is_what_the_models_charged"),
+    "result_is_stored_without_its_attachments": (
+        12000000,
+        "no_message_lacks_its_attachment",
+    ),
+    "message_is_posted_before_its_attachments": (
+        12000001,
+        "no_message_lacks_its_attachment",
+    ),
+    "failed_create_of_an_attachment_counts": (
+        12000043,
+        "no_message_lacks_its_attachment",
+    ),
+    "attachments_of_others_are_not_counted": (
+        12000003,
+        "attachments_are_kept_once_within_the_limit",
+    ),
+    "request_lacks_the_bytes_of_attachments": (
+        12000000,
+        "models_get_the_bytes_of_attachments",
+    ),
+    "claim_is_not_checked_after_reading_attachments": (
+        12000095,
+        "nothing_starts_without_claim",
+    ),
+    "attachment_in_progress_counts_as_stored": (
+        12000043,
+        "no_message_lacks_its_attachment",
+    ),
     "a_budget_is_not_kept": (15000000, "a_money_budget_stops_a_run"),
     "a_budget_ends_a_run_early": (15000000, "a_money_budget_stops_a_run"),
 }
