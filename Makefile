@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# The tests start a thousand processes. Each needs half the time if compiled modules are
-# kept in __pycache__, so this overrides PYTHONDONTWRITEBYTECODE of the environment.
+# The tests start a thousand processes. Each needs two thirds of the time if compiled
+# modules are kept in __pycache__. So this overrides PYTHONDONTWRITEBYTECODE.
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo demo-web pictures demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
@@ -60,59 +60,81 @@ pictures: .venv/installed
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
+# All tests, in under 8 minutes on two cores. Of large matrices it runs a sample of the
+# cases (tests/README.md); `make torture` runs all of them.
 NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
 test: .venv/installed $(NPM_PACKAGES)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
-# stacks, or run the pages and examples; the simulation runs 100 schedules, not 5,000.
+# stacks, or run the pages and examples; the simulation runs 100 schedules, not 800.
 SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \
+	tests/cli/test_chat_in_a_terminal.py \
 	tests/cli/test_command_processes.py \
 	tests/cli/test_deep_stack.py \
 	tests/cli/test_interruption.py \
 	tests/cli/test_programs.py \
 	tests/cli/test_serve_command.py \
+	tests/cli/test_streamed_runs.py \
+	tests/cli/test_terminal_pages.py \
 	tests/cli/test_unknown_outcomes.py \
 	tests/core/test_laws.py \
+	tests/docs/test_blocks_are_typed.py \
 	tests/docs/test_pages.py \
+	tests/engine/test_answered_approvals.py \
 	tests/engine/test_cancelled_frames.py \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
+	tests/engine/test_compaction_in_processes.py \
 	tests/engine/test_crash_at_every_operation.py \
 	tests/engine/test_crash_of_grants.py \
+	tests/engine/test_crash_of_publish.py \
 	tests/engine/test_crash_of_threads.py \
 	tests/engine/test_crash_of_waiting_tools.py \
 	tests/engine/test_depth.py \
+	tests/engine/test_drift.py \
 	tests/engine/test_erase_in_processes.py \
 	tests/engine/test_identity.py \
+	tests/engine/test_judging_in_processes.py \
 	tests/engine/test_kill_of_waiting_tools.py \
 	tests/engine/test_model_waits_in_processes.py \
 	tests/engine/test_pause.py \
 	tests/engine/test_publish_in_processes.py \
 	tests/engine/test_races.py \
 	tests/engine/test_random_schedules.py \
+	tests/engine/test_renamed.py \
 	tests/engine/test_serve_forever.py \
 	tests/engine/test_sigkill.py \
+	tests/engine/test_state_in_processes.py \
 	tests/engine/test_storeless.py \
+	tests/engine/test_streams_in_processes.py \
 	tests/engine/test_suspend_conditions_in_processes.py \
+	tests/engine/test_thread_cost.py \
 	tests/engine/test_threads_in_processes.py \
 	tests/engine/test_waiting_tools_in_processes.py \
 	tests/engine/test_waits_of_all_kinds.py \
 	tests/errors \
 	tests/examples \
 	tests/hostile \
+	tests/interop/test_agent_continuations.py \
 	tests/models/test_aimock.py \
 	tests/on_s3 \
 	tests/serve/aws/test_deployed_example.py \
 	tests/serve/aws/test_lambda_runs.py \
 	tests/serve/aws/test_s3_example.py \
 	tests/serve/http/test_openapi.py \
+	tests/serve/test_idle_threads.py \
 	tests/serve/test_lifespan.py \
+	tests/serve/test_streams_over_http.py \
+	tests/simulation/test_bounded_denials.py \
+	tests/simulation/test_documentation.py \
+	tests/simulation/test_erased_runs.py \
 	tests/simulation/test_mutants.py \
 	tests/simulation/test_repairs.py \
+	tests/simulation/test_short_approvals.py \
 	tests/storage/test_conformance.py \
 	tests/storage/test_files_crash.py \
 	tests/storage/test_google_and_azure.py \
@@ -120,6 +142,7 @@ SLOW_TESTS := \
 	tests/storage/test_s3.py \
 	tests/storage/test_s3_conformance.py \
 	tests/test_model_server.py \
+	tests/testing/test_pytest_plugin.py \
 	tests/torture \
 	tests/wire/test_envelope.py \
 	tests/wire/test_versions.py
@@ -159,7 +182,8 @@ SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
-# `make test` runs a sample of the cases of these tests (tests/sampling.py).
+# `make test` runs a sample of the cases of these tests (tests/sampling.py). All cases
+# take hours.
 SAMPLED_TESTS = $(shell grep -rlE 'tests\.(hostile\.)?(sampling|crash_points)' --include='test_*.py' tests)
 torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all

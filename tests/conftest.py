@@ -31,7 +31,9 @@ pytest.register_assert_rewrite("continuations_storage.conformance")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Start one worker more than cores: many tests wait for a process or a claim."""
-    return len(os.sched_getaffinity(0)) + 1
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0)) + 1
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:

@@ -349,7 +349,10 @@ def read_fields(
     """
     attributes: dict[str, Any] = {}
     present = fields.names
-    for field in NEW_FIELDS.get(kind, ()):
+    new_fields, _, names = _known_fields(kind)
+    if base is None and names.isdisjoint(present):
+        return attributes
+    for field in new_fields:
         name = field.attribute or field.name
         if field.constant and base is not None:
             attributes[name] = getattr(base, name)

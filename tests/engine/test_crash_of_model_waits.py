@@ -55,7 +55,7 @@ def test_a_crash_at_every_storage_operation_of_model_waits(
     assert isinstance(run_to_end(undisturbed, clock), Finished)
     names = environment.effect_names()
     assert slow_models.EFFECTS == sorted(n for n in names if not n.startswith("poll"))
-    numbers = sample(range(1, len(undisturbed.operations) + 1), 3)
+    numbers = sample(range(1, len(undisturbed.operations) + 1), 5, moment == "after")
     deaths = 0
 
     for number in numbers:

@@ -10,6 +10,7 @@ import pytest
 from tests import scripts
 from tests.engine import agent_builders, app_variants
 from tests.model_server import ModelServer
+from tests.sampling import sample
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-@pytest.mark.parametrize("depth", [1, 3, 50])
+@pytest.mark.parametrize("depth", sample([1, 3, 50], 2))
 def test_deepest_tool_runs_and_every_level_returns_its_result(
     environment: RunEnvironment, server: ModelServer, depth: int
 ) -> None:

@@ -24,10 +24,10 @@ NESTED: Script = {
 ALL_EFFECTS = ["act 2", "pay 3", "push 1", "read 4"]
 
 KILL_POINTS_IN_START = sample(
-    [(n, m) for n in (2, 4, 7, 9, 11, 13) for m in ("before", "after")], 3
+    [(n, m) for n in (2, 4, 7, 9, 11, 13) for m in ("before", "after")], 5
 )
 KILL_POINTS_IN_RESUME = sample(
-    [(n, m) for n in (5, 7, 9, 11) for m in ("before", "after")], 3
+    [(n, m) for n in (5, 7, 9, 11) for m in ("before", "after")], 5
 )
 
 

@@ -38,8 +38,15 @@ COLUMNS = {
 
 def run_module(module: str, *arguments: str) -> dict[str, Any]:
     """Run `crash_points` or `races` in a process and return its last tally."""
+    return run_modules(module, [arguments[0]], *arguments[1:])[-1]
+
+
+def run_modules(
+    module: str, names: Sequence[str], *arguments: str
+) -> list[dict[str, Any]]:
+    """Run some scenarios or races in one process, and return their tallies."""
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.torture.{module}", *arguments],
+        [sys.executable, "-m", f"tests.torture.{module}", *names, *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -47,10 +54,11 @@ def run_module(module: str, *arguments: str) -> dict[str, Any]:
     )
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        violation = f"{module} {' '.join(arguments)} exited with {done.returncode}"
-        return {"name": arguments[0], "seconds": 0.0, "violations": [violation]}
-    tally: dict[str, Any] = json.loads(lines[-1])
-    return tally
+        words = " ".join([module, *names, *arguments])
+        violation = f"{words} exited with {done.returncode}"
+        return [{"name": names[0], "seconds": 0.0, "violations": [violation]}]
+    tallies: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return tallies
 
 
 def summary_table(tallies: Iterable[dict[str, Any]]) -> str:
