@@ -70,7 +70,6 @@ class LastViews:
             page.request.method == "GET"
             and route in _ROUTES
             and response.status == _OK
-            and isinstance(body, str)
             and len(body) <= MAX_VIEW_CHARS
             and _MAIN in body
         ):
@@ -117,7 +116,7 @@ def _marked(view: _View) -> Response:
         "</time>. It may have changed since, and nothing can be decided now. Nothing "
         "is lost: load the page again in a moment.</p></div>\n"
     )
-    text = _LIVE_PARTS.sub("", str(view.response.body))
+    text = _LIVE_PARTS.sub("", view.response.body)
     body = text.replace(_MAIN, bar + _MAIN, 1)
     headers = {**view.response.headers, "retry-after": "5"}
     _log.warning("the store does not answer: a page of %s is shown again", time.iso)
