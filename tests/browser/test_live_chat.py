@@ -48,7 +48,7 @@ if chromium.is_installed():
     @pytest.fixture
     def tab(browser: Any) -> Generator[Any]:
         """Open a tab; each message of its browser console fails."""
-        with chromium.open_tab(browser) as opened:
+        with chromium.open_tab(browser, offline_is_expected=True) as opened:
             opened.set_default_timeout(TIMEOUT_MS)
             yield opened
 
@@ -93,12 +93,14 @@ if chromium.is_installed():
                     with chromium.open_tab(browser) as late:
                         late.goto(chat.chat)
                         written(late, text)
-            assert ["Hello", "Hello kim", "say one |two |three"] == texts(tab)[:-1]
+            assert ["say Hello kim", "Hello kim", "say one |two |three"] == texts(tab)[
+                :-1
+            ]
             chat.allow()
             for each in (tab, other):
                 stored(each, "one two three")
                 assert [
-                    *("Hello", "Hello kim"),
+                    *("say Hello kim", "Hello kim"),
                     *("say one |two |three", "one two three"),
                 ] == texts(each)
         assert "text" == tab.evaluate("document.activeElement.id")
@@ -142,7 +144,7 @@ if chromium.is_installed():
             sender.get_by_role("button", name="Send").click()
             chat.release()
             expected = [
-                *("Hello", "Hello kim", "say {process} one |two", "p2 one two"),
+                *("say Hello kim", "Hello kim", "say {process} one |two", "p2 one two"),
                 *("say more", "more"),
             ]
             for each in (sender, other):
@@ -187,7 +189,7 @@ if chromium.is_installed():
         tab.locator("#chat .unread", has_text="say two").wait_for()
         chat.release()
         stored(tab, "two")
-        expected = ["Hello", "Hello kim", "say one", "one", "say two", "two"]
+        expected = ["say Hello kim", "Hello kim", "say one", "one", "say two", "two"]
         assert expected == texts(tab)
 
     def test_chat_works_without_script(chat: ConsoleChat, browser: Any) -> None:
@@ -204,9 +206,13 @@ if chromium.is_installed():
         chat.release()
         while len(texts(page)) < 4:
             page.reload()
-        expected = ["Hello", "Hello kim", "say one|two", "onetwo"]
+        expected = ["say Hello kim", "Hello kim", "say one|two", "onetwo"]
         assert expected == texts(page)
         context.close()
+
+    def abort(route: Any) -> None:
+        """Fail a request, as a broken connection does."""
+        route.abort()
 
     def test_page_is_accessible_while_a_reply_is_written(
         chat: ConsoleChat, tab: Any, tmp_path: Path
@@ -220,6 +226,9 @@ if chromium.is_installed():
         tab.locator("#chat .unread").wait_for()
         assert [] == chromium.violations(tab)
         folder = Path(os.environ.get("KEEP_PICTURES", tmp_path))
+        tab.route("**/threads/*", abort)
+        say(tab, "Is it insured?")
+        tab.get_by_role("alert").filter(has_text="Press Send again").wait_for()
         for scheme in ("light", "dark"):
             for size in (chromium.DESKTOP, chromium.PHONE, chromium.NARROWEST):
                 tab.emulate_media(color_scheme=scheme)

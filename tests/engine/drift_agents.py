@@ -1,7 +1,7 @@
 """Three levels of agents whose code changes: boss > manager > clerk.
 
 `TEST_CODE` names the changes, separated by commas; `old` is the first code. As a
-program, it works on the runs of TEST_STORE and prints JSON:
+program, it takes each code and its store from TEST_STORES, and prints JSON:
 
 - `python -m tests.engine.drift_agents start`: start every run of `SCRIPTS`.
 - `... drift`: print the rows of `drift`, and the writes to the store meanwhile.
@@ -215,4 +215,6 @@ def _resumed(runner: Runner, run_id: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1].split(","))
+    for code, url in json.loads(os.environ["TEST_STORES"]).items():
+        os.environ.update(TEST_CODE=code, TEST_STORE=url)
+        main(sys.argv[1].split(","))

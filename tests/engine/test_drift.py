@@ -37,7 +37,7 @@ from continuations_storage.faults import FaultyStore, Operation, on, refused
 from tests import effect_log, scripts
 from tests.engine.drift_agents import CHANGES, CLERK
 from tests.run_environment import ROOT, TIMEOUT_SECONDS
-from tests.sampling import sample
+from tests.sampling import RUNS_ALL_CASES, sample
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -63,11 +63,18 @@ PAIRS = [",".join(pair) for pair in combinations(CHANGES, 2)]
 
 def process(folder: Path, commands: str, code: str = "old") -> dict[str, Any]:
     """Run commands of `drift_agents`, like "drift,resume", in a fresh interpreter."""
+    [found] = process_of_codes({code: folder}, commands)
+    return found
+
+
+def process_of_codes(folders: dict[str, Path], commands: str) -> list[dict[str, Any]]:
+    """Run commands with each code on its own runs, in one fresh interpreter."""
+    folder = next(iter(folders.values()))
+    stores = {code: f"file:{each / 'store'}" for code, each in folders.items()}
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "TEST_CODE": code,
-        "TEST_STORE": f"file:{folder / 'store'}",
+        "TEST_STORES": json.dumps(stores),
         effect_log.EFFECTS_VARIABLE: str(folder / "effects"),
         effect_log.TURNS_VARIABLE: str(folder / "turns"),
     }
@@ -79,8 +86,7 @@ def process(folder: Path, commands: str, code: str = "old") -> dict[str, Any]:
         check=True,
         timeout=TIMEOUT_SECONDS,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def decide(folder: Path, decisions: dict[str, Any]) -> None:
@@ -118,30 +124,46 @@ def objects(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("code", ["old", *CHANGES, *sample(PAIRS, 45)])
+CODES = ["old", *CHANGES, *sample(PAIRS, 45)]
+# By default some codes share the two interpreters.
+CHUNKS = len(CODES) if RUNS_ALL_CASES else 4
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_prediction_equals_what_resume_does_in_another_process(
-    folder: Path, code: str
+    waiting_runs: Path, tmp_path: Path, chunk: int
 ) -> None:
     """Three levels deep, for each kind of wait: the same verdict, and the same text."""
     # Given the prediction of new code, which changed nothing
     # When the new code resumes the runs, before and after the open waits are decided
-    both = process(folder, "drift,resume", code)
-    assert ["keys", "read"] == both["verbs"]
-    rows = both["rows"]
-    assert sorted(CLERK) == list(rows)
-    first = both["resumed"]
-    decide(folder, OPEN)
-    second = process(folder, "resume", code)["resumed"]
-    done = {name: worse(each, second[name]) for name, each in first.items()}
+    folders = {code: tmp_path / code for code in CODES[chunk::CHUNKS]}
+    for each in folders.values():
+        shutil.copytree(waiting_runs / "store", each / "store")
+    before = process_of_codes(folders, "drift,resume")
+    for each in folders.values():
+        decide(each, OPEN)
+    after = process_of_codes(folders, "resume")
 
     # Then each run met its prediction, and the texts were those of the prediction
+    for code, both, last in zip(folders, before, after, strict=True):
+        check_prediction(both, last["resumed"], code)
+
+
+def check_prediction(
+    both: dict[str, Any], second: dict[str, dict[str, Any]], code: str
+) -> None:
+    """Compare what `drift` said with what the two resumes did."""
+    assert ["keys", "read"] == both["verbs"]
+    rows, first = both["rows"], both["resumed"]
+    assert sorted(CLERK) == list(rows)
+    done = {name: worse(each, second[name]) for name, each in first.items()}
     verdicts = {name: row["verdict"] for name, row in rows.items()}
-    assert {name: each["verdict"] for name, each in done.items()} == verdicts
+    assert {name: each["verdict"] for name, each in done.items()} == verdicts, code
     for name, each in done.items():
         texts = [text for _, _, _, text in rows[name]["why"]]
         # The first resume began a call of `accepted`, so its manifest is new.
         if each["verdict"] == "reopen" and name != "accepted":
-            assert sorted(texts) == sorted(note for note in each["notes"] if note)
+            assert sorted(texts) == sorted(note for note in each["notes"] if note), code
 
 
 EXPECTED = [

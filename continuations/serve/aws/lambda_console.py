@@ -53,7 +53,17 @@ class LambdaConsole:
         base_path: str,
         clock: Clock,
     ) -> MountedConsole:
-        """Return the console of a handler; its other options are those of `handler`.
+        """Return the console of a handler, which calls this method.
+
+        Args:
+            runner: The runner of the handler.
+            api: The HTTP API of the handler.
+            verify: The option of `handler`.
+            base_path: The option of `handler`.
+            clock: The clock for deadlines.
+
+        Returns:
+            The console.
 
         Raises:
             InvalidInput: An option is invalid.

@@ -146,11 +146,11 @@ class _Endpoint:
     async def _events(self, request: PlainRequest, root: str) -> Response:
         """Return the stream of changes for a known person."""
         console = self._console
-        person = await console.identify(request)
-        if person is None:
-            refused = await console.handle(request, root)
-            return asgi_requests.to_starlette(refused, request.method)
         try:
+            person = await console.identify(request)
+            if person is None:
+                refused = await console.handle(request, root)
+                return asgi_requests.to_starlette(refused, request.method)
             events = await open_stream(console, request, person)
         except Exception as error:  # noqa: BLE001 - every error is a page
             refused = console.error_response(request, root, error)

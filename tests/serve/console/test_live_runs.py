@@ -344,6 +344,13 @@ def test_stream_of_a_run_needs_an_identity_and_the_right_to_view() -> None:
         # The run does not exist.
         assert "event: gone" in (await client.get("/events?run=r1")).text
 
+        def verify(_: Request) -> str:
+            msg = "the directory is away"
+            raise RuntimeError(msg)
+
+        broken = await ConsoleClient(options={"verify": verify}).get("/events")
+        assert (500, False) == (broken.status_code, "directory" in broken.text)
+
     run_async(check)
 
 
