@@ -124,7 +124,7 @@ class FormView:
         heading: An icon and the statement of the person, where the forms have
             statements; or `None`.
         claim: The statement of the person, and its consequence.
-        warning: A danger, told beside the button; or an empty text.
+        warning: A danger, shown beside the button; or an empty text.
         closed_until: Why the button cannot be pressed yet, or an empty text.
         label: The words of the button.
         tone: The class of the button: `primary`, `danger` or an empty text.
