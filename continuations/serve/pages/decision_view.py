@@ -240,12 +240,12 @@ def form_view(
     claim = words.meaning
     if verdict == "deny" and wait.denial_stops:
         claim = wait_words.at_denial(wait)
-    claims = wait_words.CLAIMS if wait.rules.may_have_run else {}
+    heading = wait_words.CLAIMS.get(verdict) if wait.rules.may_have_run else None
     return FormView(
         verdict=verdict,
-        heading=claims.get(verdict),
+        heading=heading,
         claim=claim,
-        warning=wait_words.REPEATS if claims and verdict == "approve" else "",
+        warning=wait_words.REPEATS if heading and verdict == "approve" else "",
         closed_until=_closed_until(wait, now) if verdict == "approve" else "",
         label=_label(wait, verdict),
         tone=_tone(wait, verdict),
