@@ -15,12 +15,13 @@ The application's rights are asked by the handlers, for the run that they concer
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.doors import Door
 from continuations.core.identity import Identity
 from continuations.serve.console import error_pages, same_origin
+from continuations.serve.console.last_views import LastViews
 from continuations.serve.console.local_identity import LocalIdentity
 from continuations.serve.console.page import Page
 from continuations.serve.console.page_table import PAGES
@@ -72,6 +73,7 @@ class Console:
         dispatcher: Resumes runs after a decision, if there is one.
         clock: The clock for deadlines.
         live: Tells open pages of changes.
+        last_views: The last pages of each person, for a store that does not answer.
     """
 
     runner: AsyncRunner
@@ -83,6 +85,7 @@ class Console:
     dispatcher: Dispatcher | None
     clock: Clock
     live: LivePages
+    last_views: LastViews = field(default_factory=LastViews)
 
     async def handle(self, request: Request, root: str = "") -> Response:
         """Answer a request; an error is a page.
@@ -195,12 +198,17 @@ class Console:
             live=self.live,
         )
         try:
-            return await route.handler(page)
+            response = await route.handler(page)
+            self.last_views.keep(page, route.path, response)
         except Exception as error:  # noqa: BLE001 - every error is a page
+            old = await self.last_views.find(page, error)
+            if old is not None:
+                return old
             operation = f"{request.method} {route.path}"
             return error_pages.error_page(
                 error, shell=shell, now=self.clock.now(), operation=operation
             )
+        return response
 
     @property
     def _door(self) -> Door:

@@ -16,7 +16,7 @@ An error of the SDK that a handler raises becomes an error page.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger import layout
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]
 
 
+def _no_rights() -> list[tuple[Act, str | None]]:
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One request of a known person for a page.
@@ -54,6 +58,7 @@ class Page:
         rights: The application's rights.
         dispatcher: Resumes runs, if the console has one.
         live: Tells open pages of changes.
+        allowed: The rights that were asked for this page, and that the person has.
     """
 
     request: Request
@@ -66,6 +71,7 @@ class Page:
     rights: Rights
     live: LivePages
     dispatcher: Dispatcher | None = None
+    allowed: list[tuple[Act, str | None]] = field(default_factory=_no_rights)
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -79,7 +85,10 @@ class Page:
 
     async def can(self, act: Act, run_id: str | None) -> bool:
         """Return whether the person may do something with a run."""
-        return await self.rights.allow(self.identity, act, run_id)
+        is_allowed = await self.rights.allow(self.identity, act, run_id)
+        if is_allowed:
+            self.allowed.append((act, run_id))
+        return is_allowed
 
     async def require(self, act: Act, run_id: str | None) -> None:
         """Refuse the request with status 403 unless the person may do something."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.window_reading import read_window
+from continuations.errors import FormatError
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
+from continuations.serve.console.damaged_run import readable_snapshot
 from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
@@ -47,7 +49,12 @@ async def show(page: Page) -> Response:
     await page.require("view", run_id)
     query, now = page.query, page.clock.now()
     version = number_of(query.get("version"), "version")
-    snapshot = await snapshot_of(page, run_id, version)
+    damage = ""
+    try:
+        snapshot = await snapshot_of(page, run_id, version)
+    except FormatError as error:
+        snapshot = await readable_snapshot(page, run_id, version, error)
+        damage = str(error)
     if snapshot is None:
         return page.unchanged()
     window, decided = snapshot.window, snapshot.decided
@@ -67,13 +74,15 @@ async def show(page: Page) -> Response:
         decided=decided,
         votes=snapshot.votes,
     )
-    follow = following(page, snapshot) if version is None else None
+    is_followed = version is None and not damage
+    follow = following(page, snapshot) if is_followed else None
     return page.render(
         "run.html",
         shell=live_shell(page, follow),
         follow=follow,
         here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
         run=run,
+        damage=damage,
         acts=await _acts(page, run),
         tree=tree(
             rows,
