@@ -37,10 +37,8 @@ def test_functions_one_after_the_other_share_a_thread() -> None:
     assert 1 == len(asyncio.run(scenario()))
 
 
-def test_functions_at_the_same_time_have_a_thread_each(
-    waiting_threads: list[SimpleQueue[callables.ThreadCall]],
-) -> None:
-    """No function waits for another one, and not all of the threads are kept."""
+def test_functions_at_the_same_time_have_a_thread_each() -> None:
+    """No function waits for another one, however many there are."""
     together = threading.Barrier(40, timeout=30)
 
     async def scenario() -> None:
@@ -48,7 +46,24 @@ def test_functions_at_the_same_time_have_a_thread_each(
 
     asyncio.run(scenario())
 
-    assert 32 == len(waiting_threads)
+    assert not together.broken
+
+
+def test_thread_ends_if_enough_others_wait(
+    waiting_threads: list[SimpleQueue[callables.ThreadCall]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a thousand functions at the same time, the process keeps few threads."""
+
+    async def kept_after_a_call() -> int:
+        await callables.call(int)
+        return len(waiting_threads)
+
+    kept = asyncio.run(kept_after_a_call())
+    waiting_threads.clear()
+    monkeypatch.setattr(callables, "_MAX_WAITING_THREADS", 0)
+
+    assert (1, 0) == (kept, asyncio.run(kept_after_a_call()))
 
 
 def test_function_that_hangs_does_not_stop_the_next_one() -> None:
