@@ -16,7 +16,7 @@ from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.console.inbox_page import tabs
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.pages.inbox_view import KINDS
+from continuations.serve.pages.wait_words import KIND_WORDS
 from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text
 
@@ -114,7 +114,7 @@ def _view(line: AuditLine) -> DecidedLine:
     how = line.door or "not recorded"
     if line.authentication:
         how = f"{how}, by {line.authentication}"
-    kind = KINDS.get(line.kind)
+    kind = KIND_WORDS.get(line.kind)
     return DecidedLine(
         at=readable_time(line.at),
         at_iso=utc_text(line.at),

@@ -18,6 +18,7 @@ from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages import inbox_view
+from continuations.serve.pages.wait_words import KIND_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,7 +163,7 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,
-        "kinds": {kind: inbox_view.KINDS[kind].word for kind in sorted(PEOPLES_KINDS)},
+        "kinds": {kind: KIND_WORDS[kind].word for kind in sorted(PEOPLES_KINDS)},
         "notice": "",
     }
 
@@ -245,7 +246,7 @@ async def _count_others(page: Page) -> list[_Rest]:
         if count:
             shown = f"{count}+" if count == _MAX_COUNTED else str(count)
             noun = words[:-1] if count == 1 else words
-            rest.append(_Rest(inbox_view.KINDS[kind].icon, f"{shown} {noun}"))
+            rest.append(_Rest(KIND_WORDS[kind].icon, f"{shown} {noun}"))
     return rest
 
 

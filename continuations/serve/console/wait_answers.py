@@ -26,7 +26,7 @@ async def show(page: Page) -> Response:
     return page.render(
         "wait_answer.html",
         wait=wait_view(wait, person, page.clock.now()),
-        form=form_view(wait, "answer", person),
+        form=form_view(wait, "answer", person, page.clock.now()),
         back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
     )
 

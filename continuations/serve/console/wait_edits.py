@@ -118,7 +118,7 @@ async def _review(
     person = await decider(page, wait)
     if error:
         person = person.with_errors(fields or {}, {"": error})
-    form = form_view(wait, "approve", person)
+    form = form_view(wait, "approve", person, page.clock.now())
     return page.render(
         "wait_review.html",
         status=_REFUSED if error else 200,

@@ -92,7 +92,9 @@ async def _form(
         return await wait_page(page, wait, person)
     if error:
         person = replace(person, posted="approve", errors={"": error})
-    form = labelled(form_view(wait, "approve", person), "Approve and remember")
+    form = labelled(
+        form_view(wait, "approve", person, page.clock.now()), "Approve and remember"
+    )
     own = (*_rule_fields(wait, texts or {}), _end_field(texts or {}))
     return page.render(
         "wait_remember.html",

@@ -121,7 +121,11 @@ class FormView:
 
     Attributes:
         verdict: The verdict that it posts.
+        heading: An icon and the statement of the person, where the forms have
+            statements; or `None`.
         claim: The statement of the person, and its consequence.
+        warning: A danger, shown beside the button; or an empty text.
+        closed_until: Why the button cannot be pressed yet, or an empty text.
         label: The words of the button.
         tone: The class of the button: `primary`, `danger` or an empty text.
         reason: The label of the field for the reason.
@@ -133,7 +137,10 @@ class FormView:
     """
 
     verdict: str
+    heading: tuple[str, str] | None
     claim: str
+    warning: str
+    closed_until: str
     label: str
     tone: str
     reason: str
@@ -177,7 +184,7 @@ def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
     kinds: list[VerdictKind] = [kind for kind in offered if kind in decider.verdicts]
     is_folded = wait.kind == "approval" and "answer" in kinds
     forms = tuple(
-        form_view(wait, kind, decider)
+        form_view(wait, kind, decider, now)
         for kind in kinds
         if not (is_folded and kind == "answer")
     )
@@ -192,7 +199,7 @@ def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
         votes=tuple(vote_view(wait, vote) for vote in wait.votes),
         objection=decider.objection,
         forms=forms,
-        answer=form_view(wait, "answer", decider) if is_folded else None,
+        answer=form_view(wait, "answer", decider, now) if is_folded else None,
     )
 
 
@@ -220,7 +227,9 @@ def vote_view(wait: Wait, vote: Vote) -> VoteView:
     )
 
 
-def form_view(wait: Wait, verdict: VerdictKind, decider: Decider) -> FormView:
+def form_view(
+    wait: Wait, verdict: VerdictKind, decider: Decider, now: datetime
+) -> FormView:
     """Return the form of one verdict."""
     words = wait.rules.verdicts[verdict]
     is_posted = decider.posted == verdict
@@ -231,12 +240,13 @@ def form_view(wait: Wait, verdict: VerdictKind, decider: Decider) -> FormView:
     claim = words.meaning
     if verdict == "deny" and wait.denial_stops:
         claim = wait_words.at_denial(wait)
-    if verdict == "approve" and wait.approve_after is not None:
-        moment = time_view(wait.approve_after).text
-        claim += f" Possible after {moment}, when the first call is over."
+    heading = wait_words.CLAIMS.get(verdict) if wait.rules.may_have_run else None
     return FormView(
         verdict=verdict,
+        heading=heading,
         claim=claim,
+        warning=wait_words.REPEATS if heading and verdict == "approve" else "",
+        closed_until=_closed_until(wait, now) if verdict == "approve" else "",
         label=_label(wait, verdict),
         tone=_tone(wait, verdict),
         reason=_REASONS.get(verdict, "Reason (optional)"),
@@ -246,6 +256,14 @@ def form_view(wait: Wait, verdict: VerdictKind, decider: Decider) -> FormView:
         fields=fields,
         errors=field_errors_of(fields, errors),
     )
+
+
+def _closed_until(wait: Wait, now: datetime) -> str:
+    """Return why a call cannot be approved yet: the first one may still run."""
+    moment = wait.approve_after
+    if moment is None or now > moment:
+        return ""
+    return f"Not before {time_view(moment).text}: until then, the first call may run."
 
 
 def _fields(

@@ -6,44 +6,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
-from continuations.core.deadline_actions import Escalate
-from continuations.core.decisions import Answer, Deny
+from continuations.serve.pages import wait_words
+from continuations.serve.pages.times import left_text
+from continuations.serve.pages.wait_words import KIND_WORDS, KindWords
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from continuations.core.waits import Wait
     from continuations.ledger.worklist import ListedWait
 
 _SOON = timedelta(hours=6)
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _MAX_FACT_CHARS = 80
-
-
-@dataclass(frozen=True, slots=True)
-class KindWords:
-    """How a kind of wait is shown: an icon, a word, and the class of its state."""
-
-    icon: str
-    word: str
-    tone: str = ""
-
-
-KINDS: Mapping[str, KindWords] = {
-    "approval": KindWords("shield", "Approval", "is-wait"),
-    "question": KindWords("ask", "Question"),
-    "input": KindWords("shield", "Input", "is-wait"),
-    "output": KindWords("shield", "Output", "is-wait"),
-    "unknown": KindWords("warn", "Did it happen?", "is-odd"),
-    "event": KindWords("ring", "Event"),
-    "external": KindWords("ring", "Outside job"),
-    "timer": KindWords("clock", "Timer"),
-    "model": KindWords("clock", "Model"),
-    "operator": KindWords("clock", "Paused"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,46 +52,21 @@ def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
     left = None if wait.deadline is None else wait.deadline - now
     return InboxRow(
         wait_id=wait.id,
-        kind=KINDS[wait.kind],
-        title=wait_title(wait),
+        kind=KIND_WORDS[wait.kind],
+        title=wait_words.title(wait),
         facts=_facts(wait),
-        due="no deadline" if left is None else due_words(left),
+        due=left_text(left),
         due_at="" if wait.deadline is None else utc_text(wait.deadline),
         is_soon=left is not None and left < _SOON,
         then=_then(wait),
     )
 
 
-def wait_title(wait: Wait) -> str:
-    """Return the effect of a call as one sentence, or the question."""
-    if wait.rules.judges_text:
-        return wait.rules.question.format(tool=wait.tool)
-    effect = wait.title or f"Run {wait.tool}"
-    if wait.kind == "question":
-        return wait.question or effect
-    return f"{effect}: did it happen?" if wait.rules.may_have_run else effect
-
-
 def matches(wait: Wait, words: list[str]) -> bool:
     """Return whether each word is a part of what the row of a wait shows."""
-    texts = (wait_title(wait), *wait.path, wait.tool, wait.run_id, *_facts(wait))
+    texts = (wait_words.title(wait), *wait.path, wait.tool, wait.run_id, *_facts(wait))
     text = "\n".join(texts).casefold()
     return all(word.casefold() in text for word in words)
-
-
-def due_words(left: timedelta) -> str:
-    """Return how much time is left, in its two largest units."""
-    seconds = int(left.total_seconds())
-    if seconds <= 0:
-        return "the deadline has passed"
-    if seconds < _MINUTE:
-        return "in less than a minute"
-    days, rest = divmod(seconds, _DAY)
-    hours, rest = divmod(rest, _HOUR)
-    parts = ((days, "d"), (hours, "h"), (rest // _MINUTE, "min"))
-    first = next(n for n, (count, _) in enumerate(parts) if count)
-    shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
-    return f"in {' '.join(shown)}"
 
 
 def _facts(wait: Wait) -> tuple[str, ...]:
@@ -142,21 +92,7 @@ def _short(fact: str) -> str:
 
 
 def _then(wait: Wait) -> str:
-    """Return what the deadline does, in a few words."""
+    """Return the consequence of the deadline; the page of the wait has it whole."""
     if wait.deadline is None:
         return "run stands still" if wait.rules.may_have_run else ""
-    if wait.expiry_stops:
-        return "then: the run stops"
-    action = wait.on_deadline
-    if isinstance(action, Answer):
-        value = action.value
-        shown = value if isinstance(value, str) else jsontext.canonical(value)
-        return _short(f"then: {shown}")
-    if isinstance(action, Escalate):
-        return _short(f"then: asks {', '.join(action.to)}")
-    if wait.rules.judges_text:
-        return f"then: the {wait.kind} is refused"
-    is_denied = isinstance(action, Deny) or (
-        action is None and wait.rules.follows_policy
-    )
-    return "then: denied" if is_denied else "then: the call fails"
+    return _short(f"then: {wait_words.at_deadline(wait)}")

@@ -50,6 +50,15 @@ def duration_text(duration: timedelta) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count)
 
 
+def left_text(left: timedelta | None) -> str:
+    """Return how much time is left until a deadline, if there is one: `in 2 d 11 h`."""
+    if left is None:
+        return "no deadline"
+    if left.total_seconds() <= 0:
+        return "the deadline has passed"
+    return f"in {duration_text(left)}"
+
+
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = (
     "Jan",

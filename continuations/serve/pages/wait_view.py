@@ -138,7 +138,7 @@ def wait_view(
         note=wait.note or "",
         decision=decision_view(wait, decider, now),
         path=wait.path,
-        origin=_origin(wait),
+        origin=_origin(wait, decider),
         details={"Wait": wait.id, "Digest": wait.digest},
         note_icon=wait_words.NOTE_ICONS.get(wait.kind, "clock"),
         arguments_json=indented_json(wait.arguments_json),
@@ -169,9 +169,11 @@ _SHOWN_ELSEWHERE = frozenset(
 )
 
 
-def _origin(wait: Wait) -> dict[str, str]:
+def _origin(wait: Wait, decider: Decider) -> dict[str, str]:
     """Return the facts about the origin, and what a denial does."""
     facts = {**origin_facts(wait), **consequence_facts(wait)}
     shown = {k: text for k, text in facts.items() if k not in _SHOWN_ELSEWHERE}
     denial = wait_words.at_denial(wait)
-    return {**shown, "If you deny": denial} if denial else shown
+    if not denial or "deny" in decider.verdicts:
+        return shown  # the form says it
+    return {**shown, f"If {wait_words.DENIED[wait.kind]}": denial}

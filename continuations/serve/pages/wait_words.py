@@ -51,8 +51,26 @@ NOTE_ICONS = {
 }
 
 
+# The statement of each answer about an unknown outcome.
+CLAIMS: Mapping[str, tuple[str, str]] = {
+    "answer": ("ok", "I saw that it happened"),
+    "deny": ("lock", "I saw that it did not happen: leave it"),
+    "approve": ("warn", "I saw that it did not happen: run it"),
+}
+# The words for a denial, by the kind of its wait.
+DENIED: Mapping[str, str] = {
+    "approval": "denied",
+    "question": "declined",
+    "input": "refused",
+    "output": "withheld",
+}
+REPEATS = "If the first call did take effect, this repeats the effect."
+
+
 def title(wait: Wait) -> str:
     """Return the effect in one sentence: the title of the page."""
+    if wait.rules.judges_text:
+        return wait.rules.question.format(tool=wait.tool)
     if wait.rules.may_have_run:
         return f"{wait.title or f'Run {wait.tool}'}: did it happen?"
     if wait.kind == "question" and wait.question:
@@ -109,6 +127,8 @@ def at_deadline(wait: Wait) -> str:
             return f"the call fails: {error}"
         case Deny():
             refused = _EXPIRY.get(wait.kind, "") if wait.rules.judges_text else ""
+            if wait.kind == "question":
+                refused = "declined, no answer"
             return refused or "denied, nothing runs"
         case Escalate(to=to):
             return f"nothing runs, and other people are asked: {', '.join(to)}"

@@ -15,7 +15,8 @@ from continuations.core.wait_rules import WAIT_KINDS
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
 from continuations.serve.console.inbox_page import PAGE_ROWS
-from continuations.serve.pages.inbox_view import KINDS, due_words
+from continuations.serve.pages.times import left_text
+from continuations.serve.pages.wait_words import KIND_WORDS
 from continuations.value_class import replace
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -69,16 +70,25 @@ def test_inbox_shows_effects_due_first_then_oldest() -> None:
         "Run charge: did it happen?",
     ] == titles(html)
     assert '<h1 id="inbox-title">5 decisions wait for you</h1>' in html
-    for fact in ("in 23 h", "then: denied", "2 votes needed", "asked by ines"):
+    for fact in (
+        "in 23 h",
+        "then: expired, nothing runs",
+        "2 votes needed",
+        "asked by ines",
+    ):
         assert fact in html
-    for fact in ("then: asks cfo", "no deadline", "run stands still"):
+    for fact in (
+        "then: nothing runs, and other people are asked: cfo",
+        "no deadline",
+        "run stands still",
+    ):
         assert fact in html
     for rest in ("1 event", "1 outside job", "Waits that need no person"):
         assert rest in html
 
 
 def test_each_kind_of_wait_has_an_icon_and_a_word() -> None:
-    assert WAIT_KINDS == KINDS.keys()
+    assert WAIT_KINDS == KIND_WORDS.keys()
 
 
 def test_list_has_no_button_that_decides() -> None:
@@ -253,4 +263,4 @@ def test_decided_page_is_read_a_few_runs_at_a_time() -> None:
     ],
 )
 def test_time_that_is_left_is_said_in_two_units(left: timedelta, words: str) -> None:
-    assert words == due_words(left)
+    assert words == left_text(left)

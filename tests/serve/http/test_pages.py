@@ -68,7 +68,7 @@ def test_page_shows_every_field_of_a_wait() -> None:
         assert fact in body
     assert "<code>hr</code><i>\u203a</i><code>transfer</code>" in body
     assert "<code>large sums</code>" in body
-    assert body.count("The call does not run, and the run stops.") == 2
+    assert body.count("The call does not run, and the run stops.") == 1
     assert "Deny: the run stops</button>" in body
     assert "The agent gets your reason" not in body
     assert "Decide by" in body

@@ -25,7 +25,7 @@ from continuations.core.wait_rules import WAIT_KINDS
 from continuations.models.scripted import ScriptedModel
 from continuations.present.json_forms import wait_json
 from continuations.serve.notify.mail import body_text, subject_line
-from continuations.serve.pages import inbox_view, row_states, wait_words
+from continuations.serve.pages import row_states, wait_words
 from tests.serve.pages.wait_html import wait_html
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def test_every_kind_of_wait_has_words_on_every_page() -> None:
     """A new kind cannot break the pages."""
     for words in (
         wait_words.KIND_WORDS,
-        inbox_view.KINDS,
         row_states.WAIT_STATES,
     ):
         assert WAIT_KINDS == words.keys()
@@ -110,4 +109,4 @@ def test_command_line_json_and_mail_show_the_text(
 def test_inbox_names_the_question_and_not_a_call(stage: str) -> None:
     """No call runs after this decision."""
     wait = wait_about(stage)
-    assert wait.rules.question.format(tool="cook") == inbox_view.wait_title(wait)
+    assert wait.rules.question.format(tool="cook") == wait_words.title(wait)
