@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # A longer effect does not fit a button; the title has it whole.
 _MAX_LABEL_CHARS = 60
+_ALMOST_A_MINUTE = timedelta(microseconds=59_999_999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +265,9 @@ def _closed_until(wait: Wait, now: datetime) -> str:
     moment = wait.approve_after
     if moment is None or now > moment:
         return ""
-    return f"Not before {time_view(moment).text}: until then, the first call may run."
+    # The page shows minutes: at the next whole one, it is not too early.
+    shown = time_view(moment + _ALMOST_A_MINUTE).text
+    return f"Not before {shown}: until then, the first call may run."
 
 
 def _fields(

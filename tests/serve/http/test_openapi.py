@@ -468,6 +468,9 @@ class _RaisingRunner(AsyncRunner):
     async def rewind(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def plan_rewind(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def grants(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -775,6 +778,26 @@ async def with_a_webhook(checker: ResponseChecker) -> None:
     assert 503 == checker.check("post", path, response)
 
 
+async def plan_rewind(
+    checker: ResponseChecker, fixture: ApiFixture, names: dict[str, str]
+) -> None:
+    path, api = "/runs/{run_id}/rewind", fixture.api
+
+    async def read(run: Mapping[str, str], version: str = "1") -> int:
+        query = {"version": version}
+        return await checker.request(fixture, "get", path, names=run, query=query)
+
+    assert 200 == await read(names)
+    assert 400 == await read(names, "x")
+    assert 404 == await read(J)
+    fixture.api = HttpApi(_RaisingRunner(RunErased("erased")), verify=verify_bearer)
+    assert 410 == await read(names)
+    down = AsyncRunner([], store=UnavailableStore())
+    fixture.api = HttpApi(down, verify=verify_bearer)
+    assert 503 == await read(names)
+    fixture.api = api
+
+
 async def rewind_run(
     checker: ResponseChecker, fixture: ApiFixture, names: dict[str, str]
 ) -> None:
@@ -826,6 +849,7 @@ async def with_a_past(checker: ResponseChecker) -> None:
     assert 200 == await checker.request(fixture, "get", paths[0], names=names)
     assert 400 == await checker.request(fixture, "get", paths[2], names=names)
     await fork_runs(checker, fixture, wait, names)
+    await plan_rewind(checker, fixture, names)
     await rewind_run(checker, fixture, names)
     down = AsyncRunner([], store=UnavailableStore())
     fixture.api = HttpApi(down, verify=verify_bearer)
