@@ -125,11 +125,14 @@ def _console_module() -> Any:
         import_module("uvicorn")
 
         from continuations.serve import console  # noqa: PLC0415 - only ui needs it
+
+        import_module("continuations.serve.console.console_app")
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
             raise
         msg = (
-            f"ui needs the package {error.name}, which is not installed. Run: pip "
+            f"ui needs the package {package}, which is not installed. Run: pip "
             "install 'continuations[console]'"
         )
         raise UsageError(msg) from error

@@ -11,6 +11,7 @@ import pytest
 from continuations.core.messages import Message, user_message
 from continuations.errors import Corrupt, FormatError
 from continuations.wire import envelope, formats
+from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import (
     decode_object,
     encode_object,
@@ -41,6 +42,7 @@ from continuations.wire.formats import (
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import run_row
 from tests.wire.golden.file_objects import file_objects
+from tests.wire.golden.past_objects import past_objects
 from tests.wire.golden.thread_objects import thread_objects
 from tests.wire.golden.write_golden import FOLDER, version_with_changed_logs
 
@@ -203,6 +205,43 @@ def test_older_release_refuses_every_object_with_an_attachment_by_its_number(
 
     with pytest.raises(FormatError, match="has format 3") as caught:
         decode_object((FOLDER / f"v3-{name}.bin").read_bytes(), NAME)
+
+    assert not isinstance(caught.value, Corrupt)
+
+
+def test_older_release_refuses_a_version_in_the_middle_of_a_rewind_by_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It never takes over the claim and goes on from where the run was."""
+    row = VERSION.delta.run
+    claim, without = (
+        encode_version(
+            VERSION.header,
+            replace(VERSION.delta, run=replace(row, rewind_to=number)),
+        )
+        for number in (7, 0)
+    )
+    assert 7 == decode_version(claim, NAME, row).delta.run.rewind_to
+    monkeypatch.delitem(formats.FORMATS, 3)
+    monkeypatch.setattr(envelope, "NEWEST_FORMAT", 2)
+
+    decode_version(without, NAME, row)
+    for read in (decode_header, decode_version):
+        with pytest.raises(FormatError, match="has format 3") as caught:
+            read(claim, NAME)
+        assert not isinstance(caught.value, Corrupt)
+
+
+@pytest.mark.parametrize("name", past_objects())
+def test_older_release_refuses_a_continuation_of_a_changed_past_by_its_number(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never forgets which tools a fork asks about, or a rewind."""
+    monkeypatch.delitem(formats.FORMATS, 3)
+    monkeypatch.setattr(envelope, "NEWEST_FORMAT", 2)
+
+    with pytest.raises(FormatError, match="has format 3") as caught:
+        Continuation.from_bytes((FOLDER / f"v3-{name}.bin").read_bytes())
 
     assert not isinstance(caught.value, Corrupt)
 
