@@ -18,6 +18,7 @@ from continuations.cli.json_output import run_form, write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl, given_options
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
+from continuations.errors import ContinuationsError
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
@@ -27,9 +28,10 @@ from continuations.present.json_forms import (
     wait_json,
     wait_summary_json,
 )
+from continuations.present.wait_parts import agent_state
 
 if TYPE_CHECKING:
-    from continuations import Runner
+    from continuations import Runner, Wait
 
 # typer reads the annotations when it runs.
 
@@ -232,6 +234,14 @@ def show(
         _show_run(runner, name, version, json=json, everything=everything)
 
 
+def _agent_state(runner: Runner, wait: Wait) -> str:
+    """Return the state of the agent whose call waits; empty if it cannot be read."""
+    try:
+        return agent_state(runner.look(wait.run_id), wait)
+    except ContinuationsError:
+        return ""
+
+
 def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) -> None:
     wait = runner.wait(wait_id)
     if json:
@@ -241,10 +251,14 @@ def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) 
         from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
         from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
 
-        print_folded(page_lines(wait, options, datetime.now(UTC)))
+        state = _agent_state(runner, wait)
+        print_folded(page_lines(wait, options, datetime.now(UTC), state))
         return
     write_lines([escape_invisible(wait.id), wait.rules.explanation])
     write_lines(formatting.wait_lines(wait))
+    state = _agent_state(runner, wait)
+    if state:
+        write_lines(formatting.json_field_lines("state of the agent", state))
     schema = ("schema", wait.schema_json)
     if wait.answer_schema_json is not None:
         schema = ("schema of the answer", wait.answer_schema_json)

@@ -32,15 +32,18 @@ _MORE = (
 _EVERYBODY = "all who can open this page"
 
 
-def page_lines(wait: Wait, options: Sequence[str], now: datetime) -> Iterator[Line]:
+def page_lines(
+    wait: Wait, options: Sequence[str], now: datetime, agent_state: str = ""
+) -> Iterator[Line]:
     """Yield everything that a person needs to decide a wait; nothing is cut.
 
     Args:
         wait: The open wait.
         options: Options of the commands, for example `--store URL`.
         now: The time of the page.
+        agent_state: The stored state of the agent whose call waits, as JSON.
     """
-    view = wait_view(wait, Decider(), now)
+    view = wait_view(wait, Decider(), now, agent_state=agent_state)
     yield from _effect(view)
     yield from _arguments(view)
     yield from _reasons(view)
@@ -78,7 +81,8 @@ def _reasons(view: WaitView) -> Iterator[Line]:
     # A command line has no page: its people are those who reach the store.
     rule = rule.replace(_EVERYBODY, "all who can write to the store")
     words = view.agent_words
-    if not (view.tool_facts or view.agent_facts or words or rule or view.note):
+    texts = (words, view.agent_state, rule, view.note)
+    if not (view.tool_facts or view.agent_facts or any(texts)):
         return
     yield from _heading("Why")
     yield from _facts("Found by tools in this run", view.tool_facts)
@@ -86,6 +90,9 @@ def _reasons(view: WaitView) -> Iterator[Line]:
     if words:
         yield from _texts("In the agent's words, not checked", "thought")
         yield from _quoted(words)
+    if view.agent_state:
+        yield from _texts("State of the agent that calls", "thought")
+        yield from _quoted(view.agent_state)
     if rule:
         yield from _texts("Rule that asks you", "thought")
         yield from _texts(rule, "", _INDENT * 2)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from continuations.core.evidence import Finding
     from continuations.core.waits import Wait
+    from continuations.wire.continuation import Continuation
 
 _MISSING = object()
 MASK_NOTE = "secret, not shown"
@@ -160,3 +161,11 @@ def _readings_of(name: str, readings: Mapping[str, str]) -> dict[str, str]:
         for place, text in readings.items()
         if place == name or place.startswith((f"{name}.", f"{name}["))
     }
+
+
+def agent_state(run: Continuation, wait: Wait) -> str:
+    """Return the stored state of the agent that waits, as JSON; empty without one."""
+    state = run.run_state
+    call = state.calls.get(wait.call_id)
+    frame = state.frames.get(wait.frame_id if call is None else call.frame_id)
+    return "" if frame is None else frame.state_json

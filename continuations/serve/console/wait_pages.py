@@ -14,9 +14,11 @@ from continuations.core.decisions import Decision
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
+    ContinuationsError,
     DecisionRefused,
     WaitExpired,
 )
+from continuations.present.wait_parts import agent_state
 from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList, recorded_sentences
@@ -119,12 +121,29 @@ async def wait_page(
     return page.render(
         "wait.html",
         status=status,
-        wait=wait_view(wait, person, page.clock.now(), bar),
+        wait=wait_view(
+            wait,
+            person,
+            page.clock.now(),
+            bar,
+            agent_state=await _agent_state(page, wait),
+        ),
         crumbs=await here.crumbs(wait.id),
         events=_events(page, wait, person),
         others=_others(page, wait, person, here.query),
         links={"Run": page.url(f"/runs/{wait.run_id}")},
     )
+
+
+async def _agent_state(page: Page, wait: Wait) -> str:
+    """Return the stored state of the agent whose call waits; empty without one.
+
+    A person may decide a run whose newest version cannot be read.
+    """
+    try:
+        return agent_state(await page.runner.look(wait.run_id), wait)
+    except ContinuationsError:
+        return ""
 
 
 async def state(page: Page) -> Response:

@@ -62,6 +62,7 @@ class WaitView:
         agent_words: The text that the agent wrote with the call, or an empty text.
         rule: The name of the rule that asks, or an empty text.
         rule_text: The people who decide, and how many of them.
+        agent_state: The state of the agent whose call waits, as JSON, or an empty text.
         note: Why the wait was opened, where the kind does not say it all.
         decision: Where and how to decide.
         path: The names from the root agent down to the tool.
@@ -90,6 +91,7 @@ class WaitView:
     agent_words: str
     rule: str
     rule_text: str
+    agent_state: str
     note: str
     decision: DecisionView
     path: tuple[str, ...]
@@ -102,7 +104,12 @@ class WaitView:
 
 
 def wait_view(
-    wait: Wait, decider: Decider, now: datetime, bar: tuple[str, ...] = ()
+    wait: Wait,
+    decider: Decider,
+    now: datetime,
+    bar: tuple[str, ...] = (),
+    *,
+    agent_state: str = "",
 ) -> WaitView:
     """Return the page of an open wait for one person.
 
@@ -111,6 +118,7 @@ def wait_view(
         decider: The person who reads the page.
         now: The time of the page.
         bar: Sentences about a decision that was just recorded.
+        agent_state: The stored state of the agent whose call waits, as JSON.
 
     Returns:
         The page.
@@ -135,6 +143,7 @@ def wait_view(
         agent_words=wait.agent_words or "",
         rule=wait.policy or "",
         rule_text=wait_words.rule_text(wait),
+        agent_state=indented_json(agent_state) if agent_state else "",
         note=wait.note or "",
         decision=decision_view(wait, decider, now),
         path=wait.path,
