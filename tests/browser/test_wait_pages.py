@@ -169,7 +169,7 @@ if chromium.is_installed():
         for size in (chromium.DESKTOP, chromium.PHONE, chromium.NARROWEST):
             tab.set_viewport_size(size)
             tab.goto(f"{scenes.base_url}/inbox?for=all")
-            assert "extended_warranty" in tab.locator("main").inner_text()
+            assert "extended_warranty" in tab.locator("main").text_content()
             width = tab.evaluate("document.documentElement.scrollWidth")
             assert size["width"] >= width
 
