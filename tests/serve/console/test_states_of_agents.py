@@ -24,7 +24,7 @@ HOSTILE = "Ines <b>\u202e"
 
 @dataclass
 class Claim:
-    """What a claim contains so far."""
+    """The receipts of a claim."""
 
     total: int = 0
     owner: str = ""
