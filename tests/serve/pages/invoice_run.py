@@ -84,7 +84,7 @@ class InvoiceRun:
         ]
 
         @tool(read_only=True)
-        def read_mailbox(folder: str) -> str:
+        async def read_mailbox(folder: str) -> str:
             """Read the invoices of a mailbox."""
             self._work(1.2)
             return f"3 invoices in {folder}"
@@ -102,18 +102,18 @@ class InvoiceRun:
         policy = ApprovalPolicy(when=is_large, votes=2, within=timedelta(days=3))
 
         @tool(read_only=True)
-        def match_order(supplier: str) -> str:
+        async def match_order(supplier: str) -> str:
             """Compare an invoice with its purchase order."""
             self._work(0.8)
             return f"{supplier} matches purchase order 4471"
 
         @tool
-        def ask_ines(question: str) -> Any:
+        async def ask_ines(question: str) -> Any:
             """Ask the buyer."""
             return ask(question, str)
 
         @tool(approval=policy, summary="Send {cents:money/100 EUR} to {to}")
-        def transfer(to: str, cents: int) -> str:
+        async def transfer(to: str, cents: int) -> str:
             """Send money."""
             self._work(1.9)
             self._is_dead = to == "Kettenwerk"
