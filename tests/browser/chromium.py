@@ -5,11 +5,14 @@ Where Chromium, playwright or axe is missing, the tests in a browser are not col
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -88,13 +91,27 @@ def open_tab(browser: Any, *, offline_is_expected: bool = False) -> Generator[An
     assert [] == unexpected
 
 
+def keep_pictures(tab: Any) -> None:
+    """Keep pictures of a page in each mode and size, in the folder KEEP_PICTURES."""
+    folder = os.environ.get("KEEP_PICTURES")
+    if not folder:
+        return
+    words = re.sub(r"[^a-z0-9]+", "-", tab.title().lower()).strip("-")[:60]
+    for scheme, size in product(("light", "dark"), (DESKTOP, PHONE, NARROWEST)):
+        tab.emulate_media(color_scheme=scheme)
+        tab.set_viewport_size(size)
+        path = Path(folder) / f"{words}-{scheme}-{size['width']}.png"
+        tab.screenshot(path=str(path), full_page=True)
+
+
 def violations(tab: Any) -> list[str]:
     """Return the accessibility rules that a page breaks, in each mode and size.
 
     Only colors differ between light and dark. In the sample, pages take turns by their
     titles: a desktop, or a dark phone. Each page is also checked for sideways scrolling
-    on the narrowest phone.
+    on the narrowest phone. With KEEP_PICTURES=FOLDER, pictures of it stay there.
     """
+    keep_pictures(tab)
     tab.evaluate(_AXE.read_text())
     found: list[str] = []
     checks: tuple[tuple[str, dict[str, int], list[str] | None], ...] = (

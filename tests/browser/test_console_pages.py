@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,20 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from tests.browser.wait_scenes import WaitScenes
-
-SIZES = (chromium.DESKTOP, chromium.PHONE, chromium.NARROWEST)
-
-
-def keep_pictures(tab: Any, name: str, folder: Path) -> None:
-    """Keep pictures of a page in each mode and size."""
-    for scheme in ("light", "dark"):
-        for size in SIZES:
-            tab.emulate_media(color_scheme=scheme)
-            tab.set_viewport_size(size)
-            path = folder / f"{name}-{scheme}-{size['width']}.png"
-            tab.screenshot(path=str(path), full_page=True)
-    tab.emulate_media(color_scheme="light")
-    tab.set_viewport_size(chromium.DESKTOP)
 
 
 if chromium.is_installed():
@@ -54,7 +38,7 @@ if chromium.is_installed():
             yield opened
 
     def test_pages_are_accessible_and_keep_to_their_policy(
-        scenes: WaitScenes, tab: Any, tmp_path: Path
+        scenes: WaitScenes, tab: Any
     ) -> None:
         """A tab fails if its page reports anything, such as a forbidden style."""
         tab.goto(f"{scenes.base_url}/inbox")
@@ -72,13 +56,9 @@ if chromium.is_installed():
             "unknown page": "/nothing",
             "unknown run": "/runs/nothing",
         }
-        kept = os.environ.get("KEEP_PICTURES")
-        folder = Path(kept) if kept else tmp_path
         for name, path in paths.items():
             tab.goto(scenes.base_url + path)
             found[name] = chromium.violations(tab)
-            if kept:
-                keep_pictures(tab, name, folder)
 
         assert {} == {name: broken for name, broken in found.items() if broken}
 

@@ -5,8 +5,6 @@ Each text stands once, in order: with two tabs, after a crash, without script.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +14,7 @@ from tests.browser.console_chat import ConsoleChat, run_console_chat
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
 HOSTILE = "say a\u202eb|<script>document.title='owned'</script>|<b>line 1\nline 2</b>"
 SHOWN = "a\\u202eb<script>document.title='owned'</script><b>line 1\nline 2</b>"
@@ -215,7 +214,7 @@ if chromium.is_installed():
         route.abort()
 
     def test_page_is_accessible_while_a_reply_is_written(
-        chat: ConsoleChat, tab: Any, tmp_path: Path
+        chat: ConsoleChat, tab: Any
     ) -> None:
         chat.hold()
         tab.goto(chat.chat)
@@ -225,13 +224,7 @@ if chromium.is_installed():
         say(tab, "say Thanks")
         tab.locator("#chat .unread").wait_for()
         assert [] == chromium.violations(tab)
-        folder = Path(os.environ.get("KEEP_PICTURES", tmp_path))
         tab.route("**/threads/*", abort)
         say(tab, "Is it insured?")
         tab.get_by_role("alert").filter(has_text="Press Send again").wait_for()
-        for scheme in ("light", "dark"):
-            for size in (chromium.DESKTOP, chromium.PHONE, chromium.NARROWEST):
-                tab.emulate_media(color_scheme=scheme)
-                tab.set_viewport_size(size)
-                name = f"writing-{scheme}-{size['width']}.png"
-                tab.screenshot(path=str(folder / name), full_page=True)
+        chromium.keep_pictures(tab)

@@ -16,7 +16,6 @@ from continuations import Agent, AsyncRunner, File, Image, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
 from tests.browser import chromium
-from tests.sampling import RUNS_ALL_CASES
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 
 if TYPE_CHECKING:
@@ -123,28 +122,14 @@ PAGES = {
 }
 
 
-SCREENSHOTS = (
-    ("light", chromium.DESKTOP),
-    ("dark", chromium.DESKTOP),
-    ("light", chromium.PHONE),
-    ("light", chromium.NARROWEST),
-)
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible_in_each_mode_and_size(
-    browser: Any, address: str, name: str, tmp_path: Path
+    browser: Any, address: str, name: str
 ) -> None:
-    """With TORTURE=1, screenshots stay in the folder of the test run."""
     with chromium.open_tab(browser) as tab:
         assert tab.goto(address + PAGES[name]).ok
         assert "owned" != tab.title()
         assert [] == chromium.violations(tab)
-        for scheme, size in SCREENSHOTS if RUNS_ALL_CASES else ():
-            tab.emulate_media(color_scheme=scheme)
-            tab.set_viewport_size(size)
-            path = tmp_path / f"{name}-{size['width']}-{scheme}.png"
-            tab.screenshot(path=str(path), full_page=True)
 
 
 def test_image_of_a_message_is_shown_and_its_link_saves_the_bytes(
@@ -165,7 +150,7 @@ def test_image_of_a_message_is_shown_and_its_link_saves_the_bytes(
 
 
 def test_chat_is_accessible_and_keeps_the_lines_of_a_reply(
-    browser: Any, address: str, tmp_path: Path
+    browser: Any, address: str
 ) -> None:
     with chromium.open_tab(browser) as tab:
         tab.goto(f"{address}/threads")
@@ -173,7 +158,6 @@ def test_chat_is_accessible_and_keeps_the_lines_of_a_reply(
         assert [] == chromium.violations(tab)
         assert "Line 1\nLine 2" == tab.locator(".assistant .value").first.inner_text()
         assert "owned" != tab.title()
-        tab.screenshot(path=str(tmp_path / "chat.png"), full_page=True)
 
 
 def test_run_page_has_the_order_and_the_tokens_of_its_design(
