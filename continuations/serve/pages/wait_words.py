@@ -121,8 +121,7 @@ def at_deadline(wait: Wait) -> str:
         return "expired, nothing runs, and the run stops"
     match wait.on_deadline or wait.rules.on_deadline:
         case Answer(value=value):
-            text = value if isinstance(value, str) else jsontext.dump(value)
-            return f"the answer is {text}"
+            return f"the answer is {_answer_text(value)}"
         case Fail(error=error):
             return f"the call fails: {error}"
         case Deny():
@@ -134,6 +133,16 @@ def at_deadline(wait: Wait) -> str:
             return f"nothing runs, and other people are asked: {', '.join(to)}"
         case None:
             return _EXPIRY.get(wait.kind, "the work goes on")
+
+
+def _answer_text(value: object) -> str:
+    """Return an answer as people read it: the fields of an object, without braces."""
+    if isinstance(value, str):
+        return value
+    fields = jsontext.as_object(value)
+    if fields is None:
+        return jsontext.dump(value)
+    return ", ".join(f"{name}: {_answer_text(each)}" for name, each in fields.items())
 
 
 _EXPIRY: Mapping[str, str] = {
