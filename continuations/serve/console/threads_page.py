@@ -6,7 +6,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from continuations.errors import InvalidInput
-from continuations.ledger import layout
+from continuations.ledger import layout, thread_keys
+from continuations.ledger.objects import Objects
 from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of, snapshot_of
@@ -54,7 +55,7 @@ async def show(page: Page) -> Response:
 
 
 async def send(page: Page) -> Response:
-    """Post a message; a repeated form posts it once, if this process has the agent."""
+    """Post a message to the newest run of a thread; a repeated form posts it once."""
     run_id = layout.check_run_id(page.params["thread"])
     await page.require("message", run_id)
     # A browser ends the lines of a form with both characters.
@@ -71,8 +72,11 @@ async def send(page: Page) -> Response:
         thread = page.runner.thread(run.agent, key=run.thread_key)
     except InvalidInput:
         # This process does not have the agent: another one answers the message.
-        await page.runner.send(run_id, text, by=page.identity.name)
+        await page.runner.send(run_id, text, by=page.identity.name, id=own_id or None)
     else:
+        objects = Objects(page.runner.store)
+        newest = await thread_keys.newest_generation(objects, run.agent, run.thread_key)
+        await page.require("message", newest.run_id or run_id)
         ticket = await thread.post(
             text, by=page.identity, id=own_id or None, door=page.door
         )

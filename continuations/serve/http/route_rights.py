@@ -91,9 +91,17 @@ async def require(context: RequestContext, route: Route, method: str) -> None:
     right = RIGHTS.get((method, route.path), RouteRight("erase", "store"))
     if right is None:
         return
-    for run_id in await _run_ids(context, right.subject):
+    run_ids = await _run_ids(context, right.subject)
+    for run_id in run_ids:
         if not await context.may(right.act, run_id):
             raise problems.forbidden(right.act)
+    known = context.request.headers.get("last-event-id")
+    if known is not None:
+        # Stored events are sent, also those of an earlier run of a thread.
+        earlier, _, _ = known.rpartition("/")
+        for run_id in [*run_ids, *filter(None, [earlier])]:
+            if not await context.may("view", run_id):
+                raise problems.forbidden("view")
 
 
 async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None]:
