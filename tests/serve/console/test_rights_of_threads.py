@@ -14,7 +14,7 @@ from continuations.serve.http.api import HttpApi
 from tests.serve.console.console_client import ConsoleClient, verify_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from continuations.serve.rights import Can
 
 SECRET = "my salary"
 EVENTS = "text/event-stream"
@@ -37,7 +37,7 @@ class Closed:
         assert isinstance(second, Replied)
         self.first, self.second = first.run_id, second.run_id
 
-    def api(self, can: Callable[..., bool]) -> ConsoleClient:
+    def api(self, can: Can) -> ConsoleClient:
         """Return a client of the HTTP API."""
         api = HttpApi(self.runner, verify=verify_header, can=can)
         return ConsoleClient(self.runner, app=asgi.app(api))
