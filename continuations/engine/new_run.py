@@ -156,14 +156,24 @@ def parse_user_message(text: object) -> Message:
 
 
 async def store_attachments(
-    objects: Objects, run: Callable[[], Awaitable[RunRow]], text: object
+    objects: Objects,
+    run: Callable[[], Awaitable[RunRow]],
+    text: object,
+    is_posted: Callable[[], Awaitable[bool]] | None,
 ) -> None:
     """Store the attachments of a message, before the message is posted.
 
-    `run` reads the row of the run, if there is an attachment. Raises `InvalidInput` if
-    the run would have too many bytes.
+    Args:
+        objects: The store.
+        run: Reads the row of the run, if there is an attachment.
+        text: The message.
+        is_posted: Returns whether the message of its id is posted. A repeat, or another
+            message with its id, stores nothing: it would stay until the run is erased.
+
+    Raises:
+        InvalidInput: The run would have too many bytes.
     """
-    if isinstance(text, str):
+    if isinstance(text, str) or (is_posted is not None and await is_posted()):
         return
     from continuations.engine import input_parts  # noqa: PLC0415 - rarely needed
     from continuations.ledger.run_files import RunFiles  # noqa: PLC0415

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
@@ -72,7 +73,12 @@ class RunRequests:
         )
         if not is_repeat:
             _check_accepts_message(run, 0)
-            await store_attachments(self.objects, self._newest_run, text)
+            posted_before = own_id and partial(
+                inbox.is_posted, self.objects, run.id, own_id
+            )
+            await store_attachments(
+                self.objects, self._newest_run, text, posted_before or None
+            )
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         message = InboxMessage(

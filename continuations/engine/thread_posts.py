@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from continuations.core.output_type import Output
@@ -134,8 +135,12 @@ class ThreadPosts(Generic[Output]):
             versions = Versions(objects, run_id)
             return (await versions.load(header.number)).state.run
 
-        await store_attachments(objects, run_row, text)
-        if message.id.startswith(_OWN_ID):
+        is_own = message.id.startswith(_OWN_ID)
+        posted_before = partial(inbox.is_posted, objects, run_id, message.id)
+        await store_attachments(
+            objects, run_row, text, posted_before if is_own else None
+        )
+        if is_own:
             nonce = self.parts.ports.ids.new_ulid(message.at)
             post = inbox.post_once(objects, run_id, message, header.inbox, nonce)
         else:

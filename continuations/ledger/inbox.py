@@ -95,6 +95,18 @@ async def has_id(objects: Objects, run_id: str, own_id: str) -> bool:
     return True
 
 
+async def is_posted(objects: Objects, run_id: str, own_id: str) -> bool:
+    """Return whether a message with an id of its caller is posted for certain."""
+    key = message_id_key(run_id, own_id)
+    try:
+        number = decode_first_number(await objects.read(key), key, run_id)
+        while (await read_inbox_message(objects, run_id, number)).id != own_id:
+            number += 1
+    except NotFound:
+        return False
+    return True
+
+
 async def _post_from(
     objects: Objects, run_id: str, message: InboxMessage, number: int, nonce: str
 ) -> InboxMessage:

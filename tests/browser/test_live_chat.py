@@ -213,6 +213,26 @@ if chromium.is_installed():
         """Fail a request, as a broken connection does."""
         route.abort()
 
+    def test_reload_that_failed_once_is_repeated(chat: ConsoleChat, tab: Any) -> None:
+        """No later event tells of the reply, so the page asks again by itself."""
+        failed: list[str] = []
+
+        def fail_once(route: Any) -> None:
+            is_reload = (
+                route.request.resource_type == "fetch" and route.request.method == "GET"
+            )
+            if is_reload and not failed:
+                failed.append(route.request.url)
+                route.fulfill(status=503, body="away")
+            else:
+                route.continue_()
+
+        tab.goto(chat.chat)
+        tab.route("**/threads/*", fail_once)
+        say(tab, "say All is well.")
+        stored(tab, "All is well.")
+        assert 1 == len(failed)
+
     def test_page_is_accessible_while_a_reply_is_written(
         chat: ConsoleChat, tab: Any
     ) -> None:

@@ -100,6 +100,10 @@ def test_a_repeated_request_adds_nothing() -> None:
             sent = await post(fixture, "/runs/jane-1/messages", message)
             assert 1 == json_body(sent)["number"]
         keys = await stored_keys(fixture)
+        other = {**message, "files": [{**PHOTO, "data": "QUJD"}]}
+        refused = await post(fixture, "/runs/jane-1/messages", other)
+        assert (400, "invalid-input") == (refused.status, problem_slug(refused))
+        assert keys == await stored_keys(fixture)
         await fixture.runner.resume("jane-1")
         await fixture.runner.cancel("jane-1")
 

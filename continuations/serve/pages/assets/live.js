@@ -21,16 +21,21 @@
     document.addEventListener("visibilitychange", soon);
     return () => { clearInterval(timer); document.removeEventListener("visibilitychange", soon); };
   };
-  // Runs a function once at a time; a call meanwhile runs it once more.
+  const isAnswered = reply => [200, 204, 401, 403, 404, 410].includes(reply.status);
+  // Runs a function once at a time; a call meanwhile runs it once more. A function that
+  // returns false, or fails, runs again after some seconds: no event tells of it again.
   const oneAtATime = act => {
     let isBusy = false, isAgain = false;
-    return async () => {
+    const run = async () => {
       if (isBusy) { isAgain = true; return; }
       isBusy = true;
+      let isDone = true;
       try {
-        do { isAgain = false; await act().catch(() => {}); } while (isAgain);
+        do { isAgain = false; isDone = await act().catch(() => false); } while (isAgain);
       } finally { isBusy = false; }
+      if (isDone === false && !pollSeconds) setTimeout(run, 3000);
     };
+    return run;
   };
 
   // The inbox ---------------------------------------------------------------------
@@ -40,7 +45,7 @@
       if (isFocused(rows)) { rows.dataset.stale = "1"; return; }
       const after = pollSeconds ? {"x-live-after": rows.dataset.cursor} : {};
       const reply = await fetch(rows.dataset.rows, {headers: {accept: "text/html", ...after}});
-      if (reply.status !== 200) return;
+      if (reply.status !== 200) return isAnswered(reply);
       const text = await reply.text();
       if (isFocused(rows)) { rows.dataset.stale = "1"; return; }
       rows.innerHTML = text;
@@ -131,6 +136,7 @@
     const reply = await fetch(location.href, {headers: {accept: "text/html", ...known}});
     if (reply.status === 200) apply(await parse(reply));
     if ([401, 403, 404, 410].includes(reply.status)) follow("");
+    return isAnswered(reply);
   });
   const follow = address => {
     const path = address && new URL(address, location.href).searchParams.get("run");
