@@ -65,9 +65,12 @@ def result_is_stored_without_its_attachments() -> Patches:
 )
 def message_is_posted_before_its_attachments() -> Patches:
     async def store_attachments(
-        objects: Objects, run: Callable[[], Awaitable[RunRow]], text: object
+        objects: Objects,
+        run: Callable[[], Awaitable[RunRow]],
+        text: object,
+        is_posted: Callable[[], Awaitable[bool]] | None,
     ) -> None:
-        del objects, run, text
+        del objects, run, text, is_posted
 
     yield patch(new_run.store_attachments, store_attachments)
 
