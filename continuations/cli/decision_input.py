@@ -95,7 +95,7 @@ def write_actor_note(actor: Actor) -> None:
     """Write a note if the recorded name is the user of this process."""
     if actor.is_default:
         write_note(
-            f"note: decided by {actor.name}, the user of this process; pass --by NAME "
+            f"note: recorded for {actor.name}, the user of this process; pass --by NAME "
             "to name another person"
         )
 

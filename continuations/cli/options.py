@@ -33,7 +33,7 @@ By = Annotated[
     typer.Option(
         metavar="NAME",
         envvar="CONTINUATIONS_BY",
-        help="The person who decides. Default: the user of this process.",
+        help="The name of the person. Default: the user of this process.",
     ),
 ]
 Reason = Annotated[

@@ -294,7 +294,7 @@ def test_output_names_the_decider(
 
     # Then the decision names the user of the process, and a note says so
     assert done.lines[0].startswith(f"approved by {user} at ")
-    assert f"decided by {user}, the user of this process" in done.err
+    assert f"recorded for {user}, the user of this process" in done.err
 
 
 def test_unnamed_user_must_pass_by_option(
