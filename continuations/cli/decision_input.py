@@ -95,8 +95,8 @@ def write_actor_note(actor: Actor) -> None:
     """Write a note if the recorded name is the user of this process."""
     if actor.is_default:
         write_note(
-            f"note: recorded for {actor.name}, the user of this process; pass --by NAME "
-            "to name another person"
+            f"note: recorded for {actor.name}, the user of this process; pass --by "
+            "NAME to name another person"
         )
 
 
