@@ -227,9 +227,12 @@ if chromium.is_installed():
             else:
                 route.continue_()
 
+        chat.hold()
         tab.goto(chat.chat)
-        tab.route("**/threads/*", fail_once)
         say(tab, "say All is well.")
+        tab.locator("#chat .user", has_text="say All is well.").wait_for()
+        tab.route("**/threads/*", fail_once)
+        chat.release()
         stored(tab, "All is well.")
         assert 1 == len(failed)
 

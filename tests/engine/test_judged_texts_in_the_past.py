@@ -70,7 +70,9 @@ def test_accepted_text_is_asked_about_again(stage: str, way: str) -> None:
     newest = accepted_run(stage)[3]
     counted = 0
     for version in range(1, newest):
-        runner, model, wait, _ = accepted_run(stage)
+        runner, model, wait, own_newest = accepted_run(stage)
+        if version >= own_newest:
+            break  # parallel calls may share a version
         row = runner.look("r", version=version)
         if way == "fork":
             run_id = runner.fork("r", version)
