@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.ports import free_port
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -67,9 +68,7 @@ class Replay:
         self.environment = {
             "PATH": path,
             "HOME": str(self.folder),
-            "PYTHONPATH": os.pathsep.join(
-                map(str, (self.folder, ROOT, ROOT / "storage"))
-            ),
+            "PYTHONPATH": python_path(self.folder, ROOT, ROOT / "storage"),
             "PYTHONDONTWRITEBYTECODE": "1",
             **self.environment,
         }
