@@ -196,6 +196,7 @@ class Console:
             rights=self.rights,
             dispatcher=self.dispatcher,
             live=self.live,
+            cursors=self.api.cursors(),
         )
         try:
             response = await route.handler(page)
