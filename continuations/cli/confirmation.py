@@ -14,7 +14,7 @@ def confirm(question: str, refused: str) -> None:
 
     Args:
         question: The question.
-        refused: What is told if the answer is no.
+        refused: The note that follows another answer than yes.
     """
     if not typer.confirm(escape_invisible(question), err=True):
         write_note(refused)

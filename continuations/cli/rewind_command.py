@@ -99,8 +99,8 @@ def _write_plan(
         run_id, why = escape_invisible(plan.run_id), escape_invisible(plan.refusal)
         write_lines([f"{run_id} cannot go back to version {plan.version}: {why}."])
         if runner.look(plan.run_id).run_state.run.status in ENDED_STATUSES:
-            words = ("fork", plan.run_id, "--version", str(plan.version), *options)
-            write_lines([_next_line(words)])
+            fork = ("fork", plan.run_id, "--version", str(plan.version), *options)
+            write_lines([_next_line(fork)])
     if plan.refusal is not None:
         raise typer.Exit(FAILED)
 

@@ -192,7 +192,7 @@ def test_plan_names_the_calls_and_waits_that_come_back(cli: CommandLine) -> None
     assert 0 == plan.exit_code
     assert f"  closed: Which? ({question.id})" in plan.lines
     assert f"  asked again: Run pay ({wait})" in plan.lines
-    assert '  not undone: pay {"what":"5"}' in plan.lines
+    assert '  not undone: payer/pay {"then":"","what":"5"}' in plan.lines
 
 
 def test_plan_for_an_ended_run_names_the_command_that_forks(
