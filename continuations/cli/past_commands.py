@@ -188,6 +188,7 @@ def rewind(
     version: Annotated[
         int, typer.Option(min=1, metavar="N", help="The version to go on from.")
     ],
+    by: By = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -200,7 +201,8 @@ def rewind(
     from continuations.present.past_forms import rewound_json  # noqa: PLC0415 - rarely used
 
     check_run_id(run, command="rewind")
-    rewound = past_runner(app, store, command="rewind").rewind(run, version)
+    runner, actor = past_runner(app, store, command="rewind"), resolve_actor(by)
+    rewound = runner.rewind(run, version, by=actor.name, door=actor.door)
     if json:
         write_json(rewound_json(rewound))
         return
