@@ -200,6 +200,7 @@ class Console:
             rights=self.rights,
             dispatcher=self.dispatcher,
             live=self.live,
+            cursors=self.api.cursors(),
         )
         try:
             response = await route.handler(page)

@@ -120,6 +120,14 @@ def malformed(detail: str) -> RequestRefused:
     return RequestRefused(Problem(type=_MALFORMED, detail=detail))
 
 
+def unknown_cursor() -> RequestRefused:
+    """Return the refusal of a sealed cursor that this process cannot read."""
+    return malformed(
+        "The place in the list is not known to this process. List again from the "
+        "beginning. If several processes serve the list, give each the same secret."
+    )
+
+
 def unsupported_media_type(expected: str) -> RequestRefused:
     """Return the refusal of a body with another media type."""
     detail = f"Send the body as {expected}."
