@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.serve.rights import Act
 
 _log = logging.getLogger("continuations")
-# Of one person, and of all of them: nobody puts out the pages of the others.
+# The limits of one person and of all persons: one does not evict the pages of others.
 MAX_OWN_VIEWS, MAX_VIEWS = 10, 100
 MAX_VIEW_CHARS = 200_000
 MAX_AGE = timedelta(minutes=15)
