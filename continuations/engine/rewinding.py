@@ -107,7 +107,7 @@ class Rewinder:
     async def finish(self, loaded: LoadedVersion) -> Rewound:
         """Finish the rewind that a worker began and did not finish.
 
-        Nothing tells who asked for it.
+        Nothing names the person who asked for the rewind.
         """
         versions = Versions(self.objects, loaded.state.run.id)
         return await self._rewind(

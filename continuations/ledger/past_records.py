@@ -29,13 +29,13 @@ _PARALLEL_READS = 50
 async def read_past_lines(
     objects: Objects, run_id: str, records: Sequence[AuditLine]
 ) -> list[AuditLine]:
-    """Return the lines of a fork and of rewinds; a damaged version has none.
+    """Return the lines of a fork and of rewinds; a damaged version has no line.
 
     Args:
         objects: The store.
         run_id: Id of the run.
-        records: The other lines of the run. The waits that a rewind closed tell who
-            asked for it.
+        records: The other lines of the run. The waits that a rewind closed name the
+            person.
 
     Raises:
         RunErased: The run was erased.
