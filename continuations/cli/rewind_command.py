@@ -10,10 +10,10 @@ import typer
 
 from continuations.cli import FAILED
 from continuations.cli.confirmation import confirm
-from continuations.cli.decision_input import check_run_id
+from continuations.cli.decision_input import check_run_id, resolve_actor
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
-from continuations.cli.options import App, Json, RunId, StoreUrl, given_options
+from continuations.cli.options import App, By, Json, RunId, StoreUrl, given_options
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.past_commands import past_runner
 from continuations.core.run import ENDED_STATUSES
@@ -55,6 +55,7 @@ def rewind(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not show the plan, and do not ask.")
     ] = False,
+    by: By = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -76,7 +77,8 @@ def rewind(
         return
     if shown is None and not yes and sys.stdin.isatty():
         shown = _ask(runner, runner.plan_rewind(run, version))
-    rewound = runner.rewind(run, version, shown=shown)
+    actor = resolve_actor(by)
+    rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
     if json:
         write_json(rewound_json(rewound))
         return

@@ -91,7 +91,7 @@ def test_fork_waits_with_its_decision(cli: CommandLine, runner: Runner) -> None:
     assert 0 == made.exit_code, made.err
     assert "j2: a fork of j1" in made.out
     assert {"run_id": "j2"} == json.loads(again.out)
-    (line,) = runner.audit("j2")
+    (line,) = runner.audit("j2", past=False)
     assert ("deny", "lee", "cli") == (line.verdict, line.by, line.door)
 
 
