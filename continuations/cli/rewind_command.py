@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MAX_TEXT_CHARS = 200
 
 
-def rewind(
+def rewind(  # noqa: PLR0913 - one parameter for each option
     run: RunId,
     *,
     version: Annotated[
