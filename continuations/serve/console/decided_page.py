@@ -106,7 +106,7 @@ _SHOWN = DECISION_WORDS.keys() | _OTHER_WORDS.keys()
 
 async def _audit(page: Page, run_id: str) -> list[AuditLine]:
     try:
-        return await page.runner.audit(run_id)
+        return await page.runner.audit(run_id, past=False)
     except (RunErased, RunNotFound):
         return []  # erased since it was listed
 
