@@ -39,6 +39,7 @@ async def read_page(
     max_read: int | None = None,
     cursor_of: Callable[[Row], str],
     is_shown: Callable[[Row], Awaitable[bool]],
+    seal: Callable[[str], str],
 ) -> ListPage[Row]:
     """Read one page of a list.
 
@@ -49,14 +50,17 @@ async def read_page(
             Default: `MAX_READ`.
         cursor_of: Returns the cursor of a row.
         is_shown: Returns whether the person may see a row.
+        seal: Returns the cursor of a hidden row as they may see it: `Cursors.seal`.
     """
     most = max(limit, MAX_READ if max_read is None else max_read)
     rows: list[Row] = []
-    cursor, read = "", 0
+    cursor, read, was_shown = "", 0, True
     async for item in items:
         if len(rows) == limit or read == most:
-            return ListPage(rows=tuple(rows), next=cursor)
+            following = cursor if was_shown else seal(cursor)
+            return ListPage(rows=tuple(rows), next=following)
         cursor, read = cursor_of(item), read + 1
-        if await is_shown(item):
+        was_shown = await is_shown(item)
+        if was_shown:
             rows.append(item)
     return ListPage(rows=tuple(rows), next=None)

@@ -97,6 +97,8 @@ def keep_pictures(tab: Any) -> None:
     if not folder:
         return
     words = re.sub(r"[^a-z0-9]+", "-", tab.title().lower()).strip("-")[:60]
+    # Pages of one run have the same title; their addresses differ.
+    words += f"-{crc32(tab.url.split('/', 3)[-1].encode()) & 0xFFFF:04x}"
     for scheme, size in product(("light", "dark"), (DESKTOP, PHONE, NARROWEST)):
         tab.emulate_media(color_scheme=scheme)
         tab.set_viewport_size(size)

@@ -180,10 +180,18 @@ PAST = Area(
         Case(
             "rewind-shown-stale",
             StaleRun,
-            'runner.rewind("jane-1", 1, shown="0")',
+            'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 2).digest)',
             'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
             setup='start("jane-1")',
             names=("jane-1", "plan"),
+        ),
+        Case(
+            "rewind-shown-unknown",
+            InvalidInput,
+            'runner.rewind("jane-1", 1, shown="0")',
+            'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
+            setup='start("jane-1")',
+            names=("jane-1", "shown", "'0'"),
         ),
         Case(
             "plan-rewind-newest-type",

@@ -139,6 +139,7 @@ def test_every_http_problem_has_a_case() -> None:
     declared = {f"{each.status} {each.slug}" for each in _problem_types()}
     provoked = {case.error_name.removeprefix("problem ") for case in CASES}
     shown_as_pages = {"403 link-forbids", "403 foreign-post", "404 link-invalid"}
+    shown_as_pages |= {"429 too-many-streams"}
     # Nothing erases runs yet; the other needs two workers at the same moment.
     unreachable = {"410 run-erased", "409 stale-run"}
 

@@ -36,6 +36,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/fork_page.py:_value": _CONSOLE_PAGE,
     "continuations/serve/console/drift_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/messages_page.py": _FORGED_ADDRESS,
+    "continuations/serve/console/open_streams.py": _CONSOLE_PAGE,
     "continuations/serve/console/rewind_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/run_acts_page.py": _FORGED_FORM,
     "continuations/serve/console/run_page.py": _FORGED_ADDRESS,

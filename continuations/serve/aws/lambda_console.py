@@ -10,6 +10,7 @@ It needs no web framework. Without `console=`, none of its modules is loaded.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from continuations.serve.rights import Can
 
 __all__ = ["LambdaConsole"]
+
+# The names that stages and base paths of API Gateway may have.
+_STAGE = re.compile(r"(?:/[A-Za-z0-9$_.+!*'()~-]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,4 +113,6 @@ def _stage_path(event: Mapping[str, Any], raw_path: str) -> str:
     # A REST API decodes one of both paths.
     whole = unquote(event.get("rawPath") or event["requestContext"].get("path") or "")
     path = unquote(raw_path)
-    return whole.rstrip("/") if path == "/" else whole.removesuffix(path)
+    stage = whole.rstrip("/") if path == "/" else whole.removesuffix(path)
+    # A browser reads `//host` and `/\host` as the address of another server.
+    return stage if _STAGE.fullmatch(stage) else ""

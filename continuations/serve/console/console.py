@@ -23,6 +23,7 @@ from continuations.core.identity import Identity
 from continuations.serve.console import error_pages, same_origin
 from continuations.serve.console.last_views import LastViews
 from continuations.serve.console.local_identity import LocalIdentity
+from continuations.serve.console.open_streams import OpenStreams
 from continuations.serve.console.page import Page
 from continuations.serve.console.page_table import PAGES
 from continuations.serve.console.security_headers import IMMUTABLE, security_headers
@@ -74,6 +75,7 @@ class Console:
         clock: The clock for deadlines.
         live: Tells open pages of changes.
         last_views: The last pages of each person, for a store that does not answer.
+        streams: The open streams of each person.
     """
 
     runner: AsyncRunner
@@ -86,6 +88,7 @@ class Console:
     clock: Clock
     live: LivePages
     last_views: LastViews = field(default_factory=LastViews)
+    streams: OpenStreams = field(default_factory=OpenStreams)
 
     async def handle(self, request: Request, root: str = "") -> Response:
         """Answer a request; an error is a page.
@@ -113,7 +116,8 @@ class Console:
 
     def _complete(self, request: Request, response: Response) -> Response:
         if request.method == "HEAD":
-            response = replace(response, body="")
+            data = None if response.data is None else b""
+            response = replace(response, body="", data=data)
         return replace(response, headers=self.headers(request, response.headers))
 
     def headers(self, request: Request, own: Mapping[str, str]) -> dict[str, str]:
@@ -196,6 +200,7 @@ class Console:
             rights=self.rights,
             dispatcher=self.dispatcher,
             live=self.live,
+            cursors=self.api.cursors(),
         )
         try:
             response = await route.handler(page)

@@ -47,6 +47,8 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
     _check_origin(origin)
     _check_secret(secret)
     _check_live(live)
+    if secret is not None:
+        api.cursor_secret = secret.encode()
     return Console(
         runner=runner,
         api=api,

@@ -39,7 +39,7 @@ async def show(page: Page) -> Response:
 async def _read(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:
     """Return whether the runner has agents, and the rows that the person may see."""
     try:
-        rows = page.runner.drift(after=after)
+        rows = page.runner.drift(after=page.cursors.open(after))
     except InvalidInput:
         return False, _NOTHING
     found = await read_page(
@@ -48,6 +48,7 @@ async def _read(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:
         max_read=ROWS_PER_PAGE,
         cursor_of=lambda row: row.run_id,
         is_shown=lambda row: page.can("view", row.run_id),
+        seal=page.cursors.seal,
     )
     return True, found
 

@@ -57,9 +57,10 @@ async def open_stream(
     """Return the events of one viewer.
 
     Raises:
-        RequestRefused: The person may not view the run.
+        RequestRefused: The person may not view the run, or has too many streams.
         InvalidId: The query names no run id.
     """
+    console.streams.check(person)
     run_id = request.query.get("run") or None
     if run_id is not None:
         layout.check_run_id(run_id)
@@ -101,6 +102,16 @@ class _Viewer:
 
 
 async def _events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
+    streams = viewer.console.streams
+    if streams.is_full(viewer.person):
+        return  # others were opened since
+    with streams.opened(viewer.person):
+        async with aclosing(_checked_events(viewer)) as events:
+            async for event in events:
+                yield event
+
+
+async def _checked_events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
     loop = asyncio.get_running_loop()
     checked = loop.time()
     async with aclosing(with_ticks(viewer.changes(), IDLE_SECONDS)) as changes:

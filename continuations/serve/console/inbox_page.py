@@ -172,7 +172,7 @@ async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
     """Return the next rows that a filter leaves, from a few pages at most."""
     words = chosen.q.split()
     rows: list[ListedWait] = []
-    cursor: str | None = after
+    cursor: str | None = page.cursors.open(after)
     for _ in range(_MAX_PAGES_READ):
         try:
             listed = await page.runner.worklist(
@@ -182,7 +182,7 @@ async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
                 approver=page.identity if chosen.whose == "me" else None,
             )
         except InvalidInput as error:
-            if cursor == after != "":
+            if after and cursor == page.cursors.open(after):
                 msg = "The address of this page is not complete. Open the inbox again."
                 raise problems.malformed(msg) from error
             raise
@@ -195,7 +195,8 @@ async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
         cursor = listed.next
         if cursor is None or len(rows) >= PAGE_ROWS:
             break
-    return FoundWaits(rows, cursor)
+    last_shown = rows[-1].wait.id if rows else None
+    return FoundWaits(rows, page.cursors.following(cursor, last_shown))
 
 
 def tabs(current: str) -> list[Tab]:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from continuations.serve.rights import Act
 
 _log = logging.getLogger("continuations")
-MAX_VIEWS = 100
+# The limits of one person and of all persons: one does not evict the pages of others.
+MAX_OWN_VIEWS, MAX_VIEWS = 10, 100
 MAX_VIEW_CHARS = 200_000
 MAX_AGE = timedelta(minutes=15)
 _OK, _AWAY = 200, 503
@@ -77,6 +78,9 @@ class LastViews:
         key, at = _key(page), page.clock.now()
         self.views[key] = _View(response=response, at=at, allowed=(*page.allowed,))
         self.views.move_to_end(key)
+        own = [each for each in self.views if each[0] == page.identity]
+        if len(own) > MAX_OWN_VIEWS:
+            del self.views[own[0]]
         while len(self.views) > MAX_VIEWS:
             self.views.popitem(last=False)
 

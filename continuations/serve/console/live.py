@@ -10,18 +10,21 @@ back with the cursor of its page learns at once whether it missed something.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from continuations.errors import StoreError
+from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from continuations.engine.async_runner import AsyncRunner
 
+_log = logging.getLogger("continuations")
 INTERVAL_SECONDS = 2.0
+# The pause after an unexpected error.
+PAUSE_SECONDS = 30.0
 _CURSOR_DIGITS = 16
 
 
@@ -98,13 +101,20 @@ class LiveWaits:
 
     async def _list_waits(self) -> None:
         while True:
+            seconds = self._interval
             # A viewer keeps the rows that it has while the store is away.
-            with suppress(StoreError):
+            try:
                 cursor = await self.read_cursor()
                 if cursor != self._cursor:
                     self._cursor = cursor
                     self._tell_viewers()
-            await asyncio.sleep(self._interval)
+            except ContinuationsError:
+                pass
+            except Exception:  # noqa: BLE001 - the viewers of all pages depend on it
+                # Such as a fault of a store of the application.
+                _log.exception("the console cannot list the open waits: it tries again")
+                seconds = max(PAUSE_SECONDS, seconds)
+            await asyncio.sleep(seconds)
 
     async def read_cursor(self) -> str:
         """List the open waits, and return their cursor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -46,6 +47,7 @@ async def show(page: Page) -> Response:
             run.run_state, frame, here, before=number_of(query.get("before"), "before")
         ),
         may_send=may_send,
+        message_id=secrets.token_hex(8),
     )
 
 

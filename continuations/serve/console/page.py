@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
     from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.request_response import Request
     from continuations.serve.pages.shell import Shell
     from continuations.serve.rights import Act, Rights
@@ -58,6 +59,7 @@ class Page:
         rights: The application's rights.
         dispatcher: Resumes runs, if the console has one.
         live: Tells open pages of changes.
+        cursors: Seals and reads the cursors of lists.
         allowed: The rights that were asked for this page, and that the person has.
     """
 
@@ -70,6 +72,7 @@ class Page:
     clock: Clock
     rights: Rights
     live: LivePages
+    cursors: Cursors
     dispatcher: Dispatcher | None = None
     allowed: list[tuple[Act, str | None]] = field(default_factory=_no_rights)
 

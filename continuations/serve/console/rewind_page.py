@@ -38,7 +38,9 @@ async def rewind(page: Page) -> Response:
             "The form does not name the version that it showed. Open the page of the "
             "rewind again, and send its form."
         )
-    rewound = await page.runner.rewind(run_id, version, shown=shown)
+    rewound = await page.runner.rewind(
+        run_id, version, shown=shown, by=page.identity, door=page.door
+    )
     return page.see_other(f"/runs/{run_id}/rewound?version={rewound.version}")
 
 

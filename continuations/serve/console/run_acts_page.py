@@ -1,7 +1,8 @@
 """The acts of a person on a run: plain forms, each by its right.
 
 Cancel and erase ask on a page of their own first. After a success, the browser is sent
-to the page of the run (303), so that a reload repeats nothing.
+to the page of the run (303), so that a reload repeats nothing. A person without the
+right to view the run reads its id only.
 """
 
 from __future__ import annotations
@@ -32,8 +33,23 @@ async def _run_id(page: Page, act: Act) -> str:
     return run_id
 
 
-def _back(page: Page, run_id: str) -> Response:
-    return page.see_other(f"/runs/{run_id}")
+async def _back(page: Page, run_id: str) -> Response:
+    if await page.can("view", run_id):
+        return page.see_other(f"/runs/{run_id}")
+    return page.see_other(f"/recorded?run={run_id}")
+
+
+async def recorded(page: Page) -> Response:
+    """Say to a person who may not view a run that the request is recorded."""
+    run_id = layout.check_run_id(page.query.get("run", ""))
+    return page.render(
+        "message.html",
+        title="Your request is recorded",
+        text=f"A worker carries it out. You have no right to view the run {run_id}.",
+        facts=(),
+        values={},
+        links={page.url("/inbox"): "Inbox"},
+    )
 
 
 async def actions(page: Page) -> Response:
@@ -63,7 +79,7 @@ async def pause(page: Page) -> Response:
     """Pause the run."""
     run_id = await _run_id(page, "cancel")
     await page.runner.pause(run_id, by=page.identity.name, door=page.door)
-    return _back(page, run_id)
+    return await _back(page, run_id)
 
 
 async def unpause(page: Page) -> Response:
@@ -72,7 +88,7 @@ async def unpause(page: Page) -> Response:
     run = await page.runner.unpause(run_id, by=page.identity.name, door=page.door)
     if run.status == "suspended":
         await page.wake(run_id)
-    return _back(page, run_id)
+    return await _back(page, run_id)
 
 
 async def resume(page: Page) -> Response:
@@ -82,7 +98,7 @@ async def resume(page: Page) -> Response:
         await page.runner.resume(run_id)
     else:
         await page.dispatcher.wake(run_id)
-    return _back(page, run_id)
+    return await _back(page, run_id)
 
 
 async def wake(page: Page) -> Response:
@@ -90,7 +106,7 @@ async def wake(page: Page) -> Response:
     run_id = await _run_id(page, "message")
     if await page.runner.wake(run_id, by=page.identity.name, door=page.door):
         await page.wake(run_id)
-    return _back(page, run_id)
+    return await _back(page, run_id)
 
 
 async def send(page: Page) -> Response:
@@ -99,8 +115,11 @@ async def send(page: Page) -> Response:
     text = page.form.get("text", "").strip()
     if not text:
         raise problems.malformed("The message is empty. Go back, and write a text.")
-    await page.runner.send(run_id, text, by=page.identity.name)
+    own_id = page.form.get("id") or None
+    await page.runner.send(run_id, text, by=page.identity.name, id=own_id)
     await page.wake(run_id)
+    if not await page.can("view", run_id):
+        return await _back(page, run_id)
     return page.see_other(f"/runs/{run_id}/messages")
 
 
@@ -115,7 +134,10 @@ async def ask_cancel(page: Page) -> Response:
             "The run has no open call with this id. Choose it on the page of the run."
         )
     effect = _effect(run, call)
-    form = cancel_form(run_title(run.run_state), call, row.tool if row else "", effect)
+    may_view = await page.can("view", run_id)
+    title = run_title(run.run_state) if may_view else run_id
+    tool = row.tool if row and may_view else ""
+    form = cancel_form(title, call, tool, effect if may_view else "")
     here = RunAddresses(root=page.shell.root, run_id=run_id)
     return page.render("confirm.html", form=form, here=here, error="")
 
@@ -144,14 +166,15 @@ async def cancel(page: Page) -> Response:
     )
     if run.status == "suspended":
         await page.wake(run_id)
-    return _back(page, run_id)
+    return await _back(page, run_id)
 
 
 async def ask_erase(page: Page, error: str = "") -> Response:
     """Ask whether to erase the run."""
     run_id = await _run_id(page, "erase")
     run = await page.runner.look(run_id)
-    form = erase_form(run_title(run.run_state), run_id)
+    may_view = await page.can("view", run_id)
+    form = erase_form(run_title(run.run_state) if may_view else run_id, run_id)
     here = RunAddresses(root=page.shell.root, run_id=run_id)
     status = 400 if error else 200
     return page.render("confirm.html", status=status, form=form, here=here, error=error)
@@ -168,6 +191,7 @@ async def erase(page: Page) -> Response:
 
 ROUTES = (
     PageRoute("/runs/{run}/actions", actions),
+    PageRoute("/recorded", recorded),
     PageRoute("/runs/{run}/pause", pause, ("POST",)),
     PageRoute("/runs/{run}/unpause", unpause, ("POST",)),
     PageRoute("/runs/{run}/resume", resume, ("POST",)),

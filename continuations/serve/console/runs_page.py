@@ -63,11 +63,12 @@ async def list_page(
         return is_wanted and await page.can("view", each.run_id)
 
     found = await read_page(
-        page.runner.runs(**chosen, after=after),
+        page.runner.runs(**chosen, after=page.cursors.open(after)),
         limit=ROWS_PER_PAGE,
         max_read=_MAX_READ,
         cursor_of=lambda each: each.cursor,
         is_shown=is_shown,
+        seal=page.cursors.seal,
     )
     now = page.clock.now()
     awaited = await gather(*(_awaited(page, each) for each in found.rows))

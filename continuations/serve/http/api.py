@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.route import Route
     from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations.serve.rights import Can
@@ -72,7 +73,8 @@ class HttpApi:
             other site sent the request.
         can: Returns whether an identity may do something with a run; see
             `continuations.serve.rights`. `None`: each identity may use every route.
-        links: Makes signed links work; the same secret as the notifier's.
+        links: Makes signed links work; the same secret as the notifier's. With `can`,
+            it also lets several processes read the cursors of one list.
         webhooks: Receivers of the webhooks of other systems, by the name in the path
             `/webhooks/{name}`.
         dispatcher: Resumes a run after a decision. Without one, the run goes on at the
@@ -115,6 +117,8 @@ class HttpApi:
             )
             raise InvalidInput(msg)
         self.max_body_bytes = max_body_bytes
+        # A console with a secret of its own sets it.
+        self.cursor_secret: bytes | None = None
         self._runner = runner
         self._verify = verify
         self._rights = None if can is None else Rights(can)
@@ -180,6 +184,16 @@ class HttpApi:
         """
         return _problem_response(problems.too_large(self.max_body_bytes), route)
 
+    def cursors(self) -> Cursors:
+        """Return what seals and reads the cursors of lists.
+
+        Returns:
+            The cursors of this API.
+        """
+        from continuations.serve.http.cursors import Cursors  # noqa: PLC0415 - not to decide
+
+        return Cursors.of(self.cursor_secret, self._links, self._rights)
+
     async def _call_handler(
         self, route: Route, path_params: Mapping[str, str], request: Request
     ) -> Response:
@@ -206,6 +220,7 @@ class HttpApi:
             dispatcher=self._dispatcher,
             clock=self._clock,
             rights=self._rights,
+            cursors=self.cursors,
         )
         if self._rights is not None and not route.is_public:
             from continuations.serve.http import route_rights  # noqa: PLC0415 - see there

@@ -21,11 +21,13 @@ async def drift(context: RequestContext) -> Response:
     query = context.request.query
     if not query.keys() <= {"limit", "after"}:
         raise problems.malformed("The query may have limit, after.")
+    cursors = context.cursors()
     page = await read_page(
-        context.runner.drift(after=query.get("after", "")),
+        context.runner.drift(after=cursors.open(query.get("after", ""))),
         limit=limit,
         cursor_of=lambda row: row.run_id,
         is_shown=lambda row: context.may("view", row.run_id),
+        seal=cursors.seal,
     )
     rows = [drift_row_json(row) for row in page.rows]
     return json_response({"runs": rows, "next": page.next})

@@ -134,6 +134,11 @@ class Links:
         self._valid_for = valid_for
         self._clock = clock or SystemClock()
 
+    @property
+    def cursor_secret(self) -> bytes:
+        """The secret from which the key of sealed cursors is derived."""
+        return self._signer.derive("sealing cursors")
+
     def __repr__(self) -> str:
         """Name the base URL and the ids of the keys, never a key."""
         return f"<Links to {self._base_url}, keys {self._signer.key_ids}>"

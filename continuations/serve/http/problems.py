@@ -104,6 +104,9 @@ _METHOD_NOT_ALLOWED = ProblemType(
     405, "method-not-allowed", "The path does not support this method"
 )
 _TOO_LARGE = ProblemType(413, "too-large", "The body is too large")
+_TOO_MANY_STREAMS = ProblemType(
+    429, "too-many-streams", "Too many streams of events are open"
+)
 _UNSUPPORTED_MEDIA_TYPE = ProblemType(
     415, "unsupported-media-type", "The body has the wrong media type"
 )
@@ -115,6 +118,14 @@ _CHALLENGE_HEADERS = {"www-authenticate": "Bearer"}
 def malformed(detail: str) -> RequestRefused:
     """Return the refusal of a malformed request."""
     return RequestRefused(Problem(type=_MALFORMED, detail=detail))
+
+
+def unknown_cursor() -> RequestRefused:
+    """Return the refusal of a sealed cursor that this process cannot read."""
+    return malformed(
+        "The place in the list is not known to this process. List again from the "
+        "beginning. If several processes serve the list, give each the same secret."
+    )
 
 
 def unsupported_media_type(expected: str) -> RequestRefused:
@@ -156,6 +167,15 @@ def foreign_post() -> RequestRefused:
         "from there."
     )
     return RequestRefused(Problem(type=_FOREIGN_POST, detail=detail))
+
+
+def too_many_streams(limit: int) -> RequestRefused:
+    """Return the refusal of one more stream for a person who has many."""
+    detail = (
+        f"A person has at most {limit} open streams in one process. Close a page. "
+        "Pages without a stream show everything when they are loaded again."
+    )
+    return RequestRefused(Problem(type=_TOO_MANY_STREAMS, detail=detail))
 
 
 def callback_too_late() -> RequestRefused:

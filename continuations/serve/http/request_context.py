@@ -11,12 +11,13 @@ from continuations.core.doors import Door
 from continuations.errors import RunBusy, StaleRun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request
     from continuations.serve.http.webhook_receiver import WebhookReceiver
@@ -43,6 +44,7 @@ class RequestContext:
         webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
+        cursors: Returns what seals and reads the cursors of lists.
         rights: The application's rights; `None`: every identity may do everything.
     """
 
@@ -54,6 +56,7 @@ class RequestContext:
     webhooks: Mapping[str, WebhookReceiver]
     dispatcher: Dispatcher | None
     clock: Clock
+    cursors: Callable[[], Cursors]
     rights: Rights | None = None
 
     async def may(self, act: Act, run_id: str | None) -> bool:

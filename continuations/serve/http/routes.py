@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
-    from continuations.serve.http.request_response import Request
 
 # The key of a thread is any text, so these paths are split before they are decoded.
 THREADS = "/threads/"
@@ -68,7 +67,8 @@ async def list_waits(context: RequestContext) -> Response:
             msg = '"approver" cannot be combined with "order=due". Send one of them.'
             raise problems.malformed(msg)
         return await _list_due_first(context, limit)
-    after = _parse_after(context.request)
+    cursors = context.cursors()
+    after = _parse_after(cursors.open(context.request.query.get("after", "")))
     from continuations.serve.list_page import read_page  # noqa: PLC0415 - not to decide
 
     page = await read_page(
@@ -76,20 +76,21 @@ async def list_waits(context: RequestContext) -> Response:
         limit=limit,
         cursor_of=lambda each: each.id,
         is_shown=lambda each: context.may("view", each.run_id),
+        seal=cursors.seal,
     )
     rows = [json_forms.wait_summary_json(each) for each in page.rows]
     return json_response({"waits": rows, "next": page.next})
 
 
 async def _list_due_first(context: RequestContext, limit: int) -> Response:
-    after = context.request.query.get("after", "")
+    cursors = context.cursors()
+    after = cursors.open(context.request.query.get("after", ""))
     page = await context.runner.worklist(after=after, limit=limit)
-    rows = [
-        json_forms.listed_wait_json(row)
-        for row in page.waits
-        if await context.may("view", row.wait.run_id)
-    ]
-    return json_response({"waits": rows, "next": page.next})
+    shown = [row for row in page.waits if await context.may("view", row.wait.run_id)]
+    last_shown = shown[-1].wait.id if shown else None
+    following = cursors.following(page.next, last_shown)
+    rows = [json_forms.listed_wait_json(row) for row in shown]
+    return json_response({"waits": rows, "next": following})
 
 
 async def show_wait(context: RequestContext) -> Response:
@@ -171,11 +172,15 @@ async def list_runs(context: RequestContext) -> Response:
         raise problems.malformed(f"The query may have limit, {names}.")
     from continuations.serve.list_page import read_page  # noqa: PLC0415 - not to decide
 
+    cursors = context.cursors()
+    if "after" in query:
+        query["after"] = cursors.open(query["after"])
     page = await read_page(
         context.runner.runs(**query),
         limit=limit,
         cursor_of=lambda each: each.cursor,
         is_shown=lambda each: context.may("view", each.run_id),
+        seal=cursors.seal,
     )
     rows = [json_forms.run_summary_json(each) for each in page.rows]
     return json_response({"runs": rows, "next": page.next})
@@ -274,8 +279,7 @@ def _parse_approver(context: RequestContext) -> str | Identity | None:
     return context.identity if name == context.identity_name else name
 
 
-def _parse_after(request: Request) -> str:
-    after = request.query.get("after", "")
+def _parse_after(after: str) -> str:
     try:
         if after:
             layout.parse_wait_id(after)

@@ -79,6 +79,11 @@ class Signer:
         """The ids of the keys, for people."""
         return ", ".join(key.id.hex() for key in self._keys)
 
+    def derive(self, purpose: str) -> bytes:
+        """Return a secret for another purpose, which signs nothing."""
+        text = f"continuations: {purpose}".encode()
+        return hmac.digest(self._key.secret, text, "sha256")
+
     def sign(self, body: bytes) -> str:
         """Return the token of a body."""
         claims = bytes((_FORMAT,)) + self._key.id + body

@@ -37,7 +37,7 @@ def cancel_form(title: str, call: str, tool: str, effect: str = "") -> ConfirmFo
     if call:
         return ConfirmForm(
             act="cancel",
-            title=f"Cancel the call of {tool}?",
+            title=f"Cancel the call of {tool}?" if tool else f"Cancel the call {call}?",
             text="A call that has begun is not stopped: it returns, and its result is "
             "kept. A call that has not begun never begins. The run goes on, and the "
             "model reads your reason.",

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Identity, Runner, tool
+from continuations import Agent, AsyncRunner, File, Identity, Runner, tool
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.lambda_console import LambdaConsole
@@ -110,6 +110,42 @@ def test_base_path_of_a_custom_domain_is_in_the_links(store: MemoryStore) -> Non
     page = handle(event("/agents/inbox"), Context())["body"]
     handle.close()
     assert 'href="/agents/runs"' in page
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "/\\evil.example", "/%2F/evil.example", "/%5Cevil"]
+)
+def test_links_lead_to_no_other_server(handle: Handler, path: str) -> None:
+    """A gateway may pass on the whole path, as a client sent it."""
+    for context in ({"path": path + "/inbox"}, {"path": path}):
+        rest = {
+            "path": "/inbox" if context["path"].endswith("inbox") else "/",
+            "httpMethod": "GET",
+            "headers": {"Accept": "text/html", "host": HOST},
+            "requestContext": context,
+        }
+        answer = handle(rest, Context())
+        assert answer["statusCode"] in {200, 303}
+        assert "evil" not in answer["body"]
+        assert answer["headers"].get("location", "/inbox") == "/inbox"
+
+
+@pytest.mark.parametrize("path", ["/inbox", "/runs/file-run/files/{digest}"])
+def test_head_has_no_body(path: str) -> None:
+    with_file = MemoryStore()
+    agent = Agent("looker", model=ScriptedModel(["seen"]))
+    bill = File(b"%PDF-1.7 secret", "application/pdf", name="bill.pdf")
+    runner = AsyncRunner(agent, store=with_file)
+    asyncio.run(runner.start(["Read it", bill], run_id="file-run"))
+    console = LambdaConsole()
+    handle = handler(store=with_file, verify=lambda _: "kim", console=console)
+    asked = event(path.format(digest=bill.digest))
+    shown = handle(asked, Context())
+    assert (200, True) == (shown["statusCode"], shown["body"] != "")
+    asked["requestContext"]["http"]["method"] = "HEAD"
+    answer = handle(asked, Context())
+    handle.close()
+    assert (200, "") == (answer["statusCode"], answer["body"])
 
 
 def test_form_decides_and_a_foreign_form_does_not(

@@ -93,13 +93,31 @@ def test_nobody_sees_the_page_of_another_person_or_of_other_rights() -> None:
 def test_old_pages_are_few_and_not_older_than_their_limit() -> None:
     scene = Scene()
     scene.get("/runs/r1")
-    for number in range(last_views.MAX_VIEWS):
+    for number in range(last_views.MAX_OWN_VIEWS):
         scene.get(f"/runs?agent=a{number}")
     scene.is_away = True
     assert BAR not in scene.get("/runs/r1").text
     assert BAR in scene.get("/runs?agent=a5").text
     scene.clock.seconds += last_views.MAX_AGE.total_seconds() + 1
     assert BAR not in scene.get("/runs?agent=a5").text
+
+
+def test_nobody_puts_out_the_pages_of_another_person() -> None:
+    scene = Scene()
+    scene.get("/runs/r1", person="lee")
+    for number in range(last_views.MAX_VIEWS):
+        scene.get(f"/runs?agent=a{number}")
+    scene.is_away = True
+    assert BAR in scene.get("/runs/r1", person="lee").text
+
+
+def test_pages_of_many_persons_are_bounded() -> None:
+    scene = Scene()
+    for number in range(last_views.MAX_VIEWS + 1):
+        scene.get("/runs/r1", person=f"p{number}")
+    scene.is_away = True
+    assert BAR not in scene.get("/runs/r1", person="p0").text
+    assert BAR in scene.get("/runs/r1", person="p1").text
 
 
 def test_erased_run_is_not_shown_again() -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations import AsyncRunner
+import pytest
+
+from continuations import AsyncRunner, Identity
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
+from continuations.serve.console import console_options, open_streams
+from continuations.serve.console import live as live_module
+from continuations.serve.console.event_streams import open_stream
 from continuations.serve.console.live import LiveWaits
+from continuations.serve.http.api import HttpApi
+from continuations.serve.http.problems import RequestRefused
+from continuations.serve.http.request_response import Request
 from continuations.serve.pages.asset_files import read_asset
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -106,6 +114,71 @@ def test_viewer_without_a_change_is_told_nothing() -> None:
         assert seen != await asyncio.wait_for(waiting, SOON)
         await first.aclose()
         await second.aclose()
+
+    asyncio.run(check())
+
+
+def test_lister_goes_on_after_an_unexpected_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check() -> None:
+        store = FaultyStore(MemoryStore())
+        live = LiveWaits(AsyncRunner([], store=store), interval=0)
+        read, calls = live.read_cursor, 0
+
+        async def fails_once() -> str:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                msg = "a fault of a store"
+                raise ZeroDivisionError(msg)
+            return await read()
+
+        monkeypatch.setattr(live, "read_cursor", fails_once)
+        monkeypatch.setattr(live_module, "PAUSE_SECONDS", 0)
+        changes = live.changes("")
+        assert await following(changes)
+        await changes.aclose()
+
+    asyncio.run(check())
+    assert "cannot list the open waits: it tries again" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_person_has_a_bounded_number_of_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One more is refused (429); a stream that ends makes room for another."""
+    monkeypatch.setattr(open_streams, "MAX_STREAMS", 2)
+
+    async def check() -> None:
+        client = ConsoleClient()
+        made = console_options.make_console(
+            client.runner,
+            HttpApi(client.runner),
+            verify=lambda request: request.headers["x-person"],
+            can=None,
+            dispatcher=None,
+            origin=None,
+            secret=None,
+            live="events",
+            clock=None,
+        )
+        request = Request(method="GET", path="/events", headers={"x-person": "kim"})
+        kim, lee = Identity("kim"), Identity("lee")
+        streams = [await open_stream(made, request, kim) for _ in range(3)]
+        tasks = [asyncio.ensure_future(anext(each, None)) for each in streams]
+        assert [None] == [t.result() for t in (await asyncio.wait(tasks[2:]))[0]]
+        with pytest.raises(RequestRefused) as refused:
+            await open_stream(made, request, kim)
+        assert 429 == refused.value.problem.type.status
+        assert "at most 2 open streams" in str(refused.value.problem.detail)
+        await (await open_stream(made, request, lee)).aclose()
+        await asyncio.wait(tasks)
+        await streams[0].aclose()
+        await (await open_stream(made, request, kim)).aclose()
+        await streams[1].aclose()
+        assert {} == made.streams.by_person
 
     asyncio.run(check())
 

@@ -197,8 +197,12 @@ def test_programs_get_the_same_plan() -> None:
         json = {"accept": "application/json"}
         plan = await client.get(f"{path}?version={version}", **json)
         body = {"version": version, "shown": plan.json()["digest"]}
-        runner_moves = {**body, "shown": "0" * 64}
-        stale = await client.send("POST", path, None, runner_moves, **json)
+        unknown = {**body, "shown": "0" * 64}
+        refused = await client.send("POST", path, None, unknown, **json)
+        assert 400 == refused.status_code
+        assert "the digest of no version of this run" in refused.json()["detail"]
+        other = {**body, "version": version + 1}
+        stale = await client.send("POST", path, None, other, **json)
         assert (409, "stale-run") == (stale.status_code, stale.json()["type"][-9:])
         return plan, await client.send("POST", path, None, body, **json)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started
+from continuations.core.doors import PYTHON
 from continuations.core.reducer import advance
 from continuations.engine import adoption, rewinding
 from continuations.engine.adoption import Relocation
@@ -109,10 +110,11 @@ def replaced_waits_stay_open() -> Patches:
         waits: Iterable[Wait],
         reason: str | None,
         *,
-        door: str | None = None,
+        by: str | None = None,
+        door: Door | None = None,
     ) -> None:
         if not (reason or "").startswith("The run was rewound"):
-            await original(self, state, waits, reason, door=door)
+            await original(self, state, waits, reason, by=by, door=door)
 
     yield patch(original, close_waits)
 
@@ -199,9 +201,16 @@ def a_rewind_tells_of_no_call() -> Patches:
     original = Rewinder.rewind
 
     async def rewind(
-        self: Rewinder, run_id: str, version: int, shown: str | None = None
+        self: Rewinder,
+        run_id: str,
+        version: int,
+        shown: str | None = None,
+        *,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Rewound:
-        return replace(await original(self, run_id, version, shown), calls=())
+        rewound = await original(self, run_id, version, shown, by=by, door=door)
+        return replace(rewound, calls=())
 
     yield patch(original, rewind)
 
