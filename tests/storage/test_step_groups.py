@@ -96,7 +96,9 @@ def test_creates_that_wait_flush_their_folder_once_and_start_no_thread(
     assert "continuations-file" not in started
 
 
-def test_creates_of_a_group_wake_their_event_loop_once(tmp_path: Path) -> None:
+def test_creates_of_a_group_wake_their_event_loop_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wake-up is a system call, in which another thread takes the interpreter."""
     wakes = 0
 
@@ -114,7 +116,7 @@ def test_creates_of_a_group_wake_their_event_loop_once(tmp_path: Path) -> None:
         async with busy(creates(store)):
             creating = [create(store, key) for key in _KEYS]
             await asyncio.sleep(0)
-            loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+            monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
         await asyncio.gather(*creating)
         return wakes
 
