@@ -84,7 +84,7 @@ class _Operation(AwaitedResult):
         self.flushes: Sequence[Flush] | None = ()
 
     def begins(self) -> bool:
-        """Return whether to make the operation: nobody has cancelled it."""
+        """Return whether to make the operation: it is not cancelled."""
         if self.future.cancelled():
             self._steps.close()
             return False
