@@ -147,12 +147,11 @@ def _places_of(original: object, function: Any) -> Iterator[Place]:
     yield Place(owner, name)
     if owner_names:
         return
-    for other_name, module in sorted(sys.modules.items()):
-        if not _is_searched(other_name) or module is owner:
-            continue
-        for attribute, value in sorted(vars(module).items()):
-            if value is original:
-                yield Place(module, attribute)
+    for other_name in sorted(filter(_is_searched, sys.modules)):
+        module = sys.modules[other_name]
+        if module is not owner:
+            copies = (key for key, value in vars(module).items() if value is original)
+            yield from (Place(module, attribute) for attribute in sorted(copies))
 
 
 def _own_attribute(owner: object, name: str) -> object:
@@ -193,6 +192,11 @@ class Mutant:
     patches: Callable[[], Patches]
     condition: Callable[[], Patches] = _no_patches
     family: Family = GENERAL
+
+    @property
+    def has_condition(self) -> bool:
+        """Whether its schedules have a situation that no others have."""
+        return self.condition is not _no_patches
 
     @property
     def law_names(self) -> tuple[str, ...]:
