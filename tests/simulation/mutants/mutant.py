@@ -147,10 +147,12 @@ def _places_of(original: object, function: Any) -> Iterator[Place]:
     yield Place(owner, name)
     if owner_names:
         return
-    for other_name in sorted(filter(_is_searched, sys.modules)):
+    for other_name in _searched_modules():
         module = sys.modules[other_name]
-        if module is not owner:
-            copies = (key for key, value in vars(module).items() if value is original)
+        contents = vars(module)
+        # Most modules have no copy; without this question the search takes a second.
+        if module is not owner and original in contents.values():
+            copies = (key for key, value in contents.items() if value is original)
             yield from (Place(module, attribute) for attribute in sorted(copies))
 
 
@@ -159,10 +161,9 @@ def _own_attribute(owner: object, name: str) -> object:
     return vars(owner).get(name)
 
 
-def _is_searched(module_name: str) -> bool:
-    return module_name.startswith(_SEARCHED_PACKAGES) and not module_name.startswith(
-        _MUTANTS_PACKAGE
-    )
+def _searched_modules() -> list[str]:
+    names = [name for name in sys.modules if name.startswith(_SEARCHED_PACKAGES)]
+    return sorted(name for name in names if not name.startswith(_MUTANTS_PACKAGE))
 
 
 # Mutants ----------------------------------------------------------------------------
