@@ -128,6 +128,11 @@ def batch_definitions(verdict: Json) -> Json:
                             "decision": ref("decision"),
                             "vote": ref("vote"),
                             "woken": BOOLEAN,
+                            "recorded": described(
+                                {"const": True},
+                                "Instead of the decision or vote, for a sender who may "
+                                "not view the run.",
+                            ),
                             "problem": ref("problem"),
                         },
                     )
