@@ -11,6 +11,7 @@ import typer
 
 from continuations.cli import FAILED
 from continuations.cli.application import runner_without_agents
+from continuations.cli.confirmation import confirm
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
@@ -100,9 +101,7 @@ def _confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         msg = f"{question} Nothing was erased. Pass --yes to answer."
         raise UsageError(msg)
-    if not typer.confirm(escape_invisible(question), err=True):
-        write_note("Nothing was erased.")
-        raise typer.Exit(FAILED)
+    confirm(question, "Nothing was erased.")
 
 
 def _parse_duration(text: str) -> timedelta:

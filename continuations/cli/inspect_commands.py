@@ -247,18 +247,15 @@ def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) 
     if json:
         write_json(wait_json(wait, now=datetime.now(UTC)))
         return
+    state = _agent_state(runner, wait)
     if sys.stdout.isatty():
         from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
         from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
 
-        state = _agent_state(runner, wait)
         print_folded(page_lines(wait, options, datetime.now(UTC), state))
         return
     write_lines([escape_invisible(wait.id), wait.rules.explanation])
-    write_lines(formatting.wait_lines(wait))
-    state = _agent_state(runner, wait)
-    if state:
-        write_lines(formatting.json_field_lines("state of the agent", state))
+    write_lines(formatting.wait_lines(wait, agent_state=state))
     schema = ("schema", wait.schema_json)
     if wait.answer_schema_json is not None:
         schema = ("schema of the answer", wait.answer_schema_json)
