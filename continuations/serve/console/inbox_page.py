@@ -116,13 +116,13 @@ async def home(page: Page) -> Response:
 
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
-    cursor = await page.live.waits_cursor()
+    cursor = await page.live.waits_cursor(page.sees)
     return page.html("inbox.html", await inbox_context(page, cursor))
 
 
 async def show_rows(page: Page) -> Response:
     """Show the rows alone, for a page that is open; 204 if it has them already."""
-    cursor = await page.live.waits_cursor()
+    cursor = await page.live.waits_cursor(page.sees)
     if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
         return page.unchanged()
     rows = page.html("inbox_rows.html", await inbox_context(page, cursor))
