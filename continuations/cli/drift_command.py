@@ -14,6 +14,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Context, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
+from continuations.present.counted import counted
 from continuations.present.drift_forms import drift_row_json
 from continuations.present.escaping import escape_invisible
 
@@ -58,7 +59,8 @@ def drift(
             "exist. Check the URL of the store."
         )
     found = ", ".join(f"{counts[name]} {name}" for name in counts) or "no run"
-    write_note(f"{counts.total()} runs that have not ended: {found}.")
+    has = "has" if counts.total() == 1 else "have"
+    write_note(f"{counted(counts.total(), 'run')} that {has} not ended: {found}.")
     if counts.keys() - {"accept"}:
         raise typer.Exit(FAILED)
 

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from tests.cli.command_line import ROOT
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ class TerminalProcess:
         self.pid, self._terminal = pty.fork()
         if not self.pid:  # the child
             os.chdir(folder)
-            variables = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+            variables = {**os.environ, "TERM": "xterm", "PYTHONPATH": python_path(ROOT)}
             variables |= {"COLUMNS": str(_COLUMNS), **environment}
             words = [sys.executable, "-m", "continuations", *arguments]
             os.execve(sys.executable, words, variables)  # noqa: S606 - this project
