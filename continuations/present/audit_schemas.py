@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from continuations.present.schema_parts import (
     BOOLEAN,
+    COUNT,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -115,6 +116,14 @@ def batch_definitions(verdict: Json) -> Json:
                     "maxItems": 100,
                     "items": {"oneOf": items},
                 }
+            },
+        ),
+        "recorded_request": object_form(
+            "The request is recorded. The sender may not view the run.",
+            {"recorded": {"const": True}},
+            {
+                "run_id": TEXT,
+                "number": described(COUNT, "The number of the message."),
             },
         ),
         "decision_results": object_form(

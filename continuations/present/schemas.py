@@ -202,14 +202,6 @@ def _request_definitions() -> Json:
         "pause_request": object_form("A run to pause.", {}, {"reason": REASON}),
         "revoke_request": object_form("A grant to revoke.", {}, {"reason": REASON}),
         "unpause_request": object_form("A run to unpause.", {}, {}),
-        "recorded_request": object_form(
-            "The request is recorded. The sender may not view the run.",
-            {"recorded": {"const": True}},
-            {
-                "run_id": TEXT,
-                "number": described(COUNT, "The number of the message."),
-            },
-        ),
         "wake_response": object_form(
             "The run was given to the dispatcher.",
             {"run_id": TEXT, "woken": {"const": True}},

@@ -15,6 +15,7 @@ from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, SECRETS, Scene
 
 if TYPE_CHECKING:
+    from continuations import Identity
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
 
@@ -77,9 +78,11 @@ def test_scenes_have_secrets_to_reveal(act: str) -> None:
 
     async def scenario() -> None:
         scene = Scene(act)
-        scene.fixture = ApiFixture(
-            note=SECRETS[1], options={"can": lambda _, each, __: each in ("view", act)}
-        )
+
+        def can(_: Identity, each: str, __: str | None) -> bool:
+            return each in ("view", act)
+
+        scene.fixture = ApiFixture(note=SECRETS[1], options={"can": can})
         await scene.open()
         route = {
             "cancel": ("POST", "/runs/{run_id}/pause"),
