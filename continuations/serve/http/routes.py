@@ -202,7 +202,12 @@ async def show_run(context: RequestContext) -> Response:
 
 async def erase(context: RequestContext) -> Response:
     """Delete everything that the store holds of a run, except a tombstone."""
-    receipt = await context.runner.erase(context.path_params["run_id"])
+    run_id = context.path_params["run_id"]
+    try:
+        receipt = await context.runner.erase(run_id)
+    finally:  # an erasure that failed may have deleted some objects
+        for tell in context.when_erased:
+            tell(run_id)
     return json_response(json_forms.erased_run_json(receipt))
 
 
@@ -222,7 +227,12 @@ async def resume(context: RequestContext) -> Response:
 
 async def sweep(context: RequestContext) -> Response:
     """Check every run that has a due marker."""
-    return json_response(sweep_response(await context.runner.sweep()))
+    form = sweep_response(await context.runner.sweep())
+    if context.rights is None:
+        return json_response(form)
+    from continuations.serve.http import visible_runs  # noqa: PLC0415 - only with rights
+
+    return json_response(await visible_runs.of_sweep(context, form))
 
 
 async def show_drift(context: RequestContext) -> Response:
