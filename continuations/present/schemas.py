@@ -22,6 +22,7 @@ from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
     DESCRIPTION,
     START_REQUEST,
+    UNREAD,
     USAGE,
     index_definitions,
 )
@@ -91,7 +92,11 @@ _ANY_JSON: Json = {}
 
 def _run_definitions() -> Json:
     return {
-        "run": object_form("A run.", {**_RUN, **_DECIDED}, {**_STACK, "state": STATE}),
+        "run": object_form(
+            "A run.",
+            {**_RUN, **_DECIDED},
+            {**_STACK, "state": STATE, "unread": UNREAD},
+        ),
         "outcome": object_form(
             "The run after a start or resume.",
             {
