@@ -244,10 +244,10 @@ def _agent_state(runner: Runner, wait: Wait) -> str:
 
 def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) -> None:
     wait = runner.wait(wait_id)
-    if json:
-        write_json(wait_json(wait, now=datetime.now(UTC)))
-        return
     state = _agent_state(runner, wait)
+    if json:
+        write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
+        return
     if sys.stdout.isatty():
         from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
         from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
