@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import shlex
 import sys
 from copy import copy
 from functools import cache
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+# Options that say where the runs are, and the commands that a text tells to type.
+_PLACES = ("--store", "--app")
+_COMMAND = re.compile(r"`(continuations (?:audit|history|runs|waiting)\b[^`]*)`")
+
+
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run one command and return its exit code."""
     _escape_unprintable()
@@ -30,10 +37,10 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except UsageError as error:
-        write_note(f"Error: {error}")
+        write_note(_with_store(f"Error: {error}", arguments))
         return USAGE_ERROR
     except ContinuationsError as error:
-        write_note(_error_text(error))
+        write_note(_with_store(_error_text(error), arguments))
         return BUSY if isinstance(error, RunBusy | StaleRun) else LIBRARY_ERROR
     return 0
 
@@ -63,6 +70,19 @@ def _error_text(error: ContinuationsError) -> str:
     text, run_id = str(error), error.run_id
     about = f" (run {run_id})" if run_id is not None and run_id not in text else ""
     return f"{type(error).__name__}: {text}{about}"
+
+
+def _with_store(text: str, arguments: Sequence[str] | None) -> str:
+    """Return a text whose commands have the `--store` and `--app` of this command."""
+    words = list(map(str, sys.argv[1:] if arguments is None else arguments))
+    options: list[str] = []
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        if word in _PLACES and following is not None:
+            options += [word, following]
+        elif word.startswith(tuple(f"{name}=" for name in _PLACES)):
+            options.append(word)
+    added = f" {shlex.join(options)}" if options else ""
+    return _COMMAND.sub(lambda found: f"`{found[1]}{added}`", text)
 
 
 def _escape_unprintable() -> None:

@@ -7,8 +7,8 @@ A cursor is a hash of the keys, so it is the same in each process. A viewer that
 back with the cursor of its page learns at once whether it missed something.
 
 A viewer who may see some runs only hears of changes of these runs alone. Such a viewer
-has no cursor: a hash of all keys would tell when the waits of hidden runs change. So it
-hears of something at once, and then of each change that it may see.
+has no cursor: a hash of all keys would tell when the waits of hidden runs change. Its
+first event comes at once, and one more after each change that it may see.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from continuations.serve.pages.run_view import StatePill, status_pill
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.authoring.manifest import ManifestChange
     from continuations.engine.drift_rows import DriftReason, DriftRow, DriftVerdict
 
 # The first one needs a person most.
@@ -21,6 +22,7 @@ _VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
     "accept": (StatePill("ok", "Goes on", "is-ok"), "accepted"),
 }
 _ORDER = tuple(_VERDICTS)
+_MAX_CHANGES = 10
 _CHANGES = {
     "removed": "An agent or a tool is missing",
     "schema": "The tool has other parameters",
@@ -63,7 +65,7 @@ class DriftRowView:
         state: Its status.
         verdict: The effect of the code on it.
         why: The reasons, if it would not just go on.
-        changes: How many differences of the code stop nothing, in words; or "".
+        changes: The differences of the code that stop nothing, in words.
     """
 
     run_id: str
@@ -72,7 +74,7 @@ class DriftRowView:
     state: StatePill
     verdict: StatePill
     why: tuple[ReasonView, ...]
-    changes: str
+    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +101,10 @@ def drift_view(rows: Sequence[DriftRow], root: str) -> DriftView:
 
 
 def _row(row: DriftRow, root: str) -> DriftRowView:
-    count = len(row.code_changes)
-    changes = ""
-    if row.verdict == "accept" and count:
-        changes = f"{count} difference{'s' if count > 1 else ''} of the code"
-        changes += ", which the run allows"
+    allowed = row.code_changes if row.verdict == "accept" else ()
+    changes = [_change(each) for each in allowed[:_MAX_CHANGES]]
+    if len(allowed) > _MAX_CHANGES:
+        changes.append(f"{len(allowed) - _MAX_CHANGES} more")
     return DriftRowView(
         run_id=row.run_id,
         here=RunAddresses(root=root, run_id=row.run_id),
@@ -111,8 +112,12 @@ def _row(row: DriftRow, root: str) -> DriftRowView:
         state=status_pill(row.status),
         verdict=_VERDICTS[row.verdict][0],
         why=tuple(map(_reason, row.why)),
-        changes=changes,
+        changes=tuple(changes),
     )
+
+
+def _change(change: ManifestChange) -> str:
+    return f"{change.where}: {change.what}" if change.where else change.what
 
 
 def _reason(reason: DriftReason) -> ReasonView:

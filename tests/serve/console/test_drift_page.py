@@ -102,6 +102,22 @@ def test_refused_and_reopened_runs_stand_first_with_their_reasons() -> None:
     assert 'href="/drift"' in asyncio.run(client.get("/runs")).text
 
 
+def test_allowed_differences_are_named() -> None:
+    store = MemoryStore()
+    old_runs(store)
+    stock = Agent(
+        "stock", instructions="Be quick.", tools=[ship, pay], model=ScriptedModel([])
+    )
+    client = ConsoleClient(AsyncRunner([stock], store=store))
+
+    text, _ = text_of(client)
+
+    accepted = text[text.index("a-accepted") :]
+    assert "The run allows these differences of the code" in accepted
+    assert "stock: the instructions changed" in accepted
+    assert "stock/pay: the tool was added" in accepted
+
+
 def test_person_sees_the_runs_that_they_may_view() -> None:
     store = MemoryStore()
     old_runs(store)
