@@ -61,7 +61,8 @@ class _Content:
         if not is_file_name(self.name) or (self.kind == "file" and self.name is None):
             msg = (
                 f"{self._class_name}: name must be 1 to {MAX_NAME_CHARS} printable "
-                "characters without / and \\. Pass the name of the file."
+                "characters without / and \\, and not only dots and spaces. Pass the "
+                "name of the file."
             )
             raise InvalidInput(msg)
         object.__setattr__(self, "digest", digest_of(self.data))
