@@ -1,4 +1,4 @@
-"""Who closed a wait without a decision, as far as the store tells."""
+"""The person who closed a wait without a decision, as far as the store tells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, str]:
-    """Return who closed a wait, when and why; the store may not tell all of it.
+    """Return who closed a wait, when and why, as far as the store tells.
 
     A request to cancel the run precedes all that it closes.
     """

@@ -87,7 +87,7 @@ class RewindView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedOn:
-    """What changed since the page of a rewind was shown.
+    """The change of a run since the page of a rewind was shown.
 
     Attributes:
         shown: Number of the newest version of that page.
