@@ -229,7 +229,7 @@ def _signal_definitions() -> Json:
             {
                 "data": described(_ANY_JSON, "The data of the event; by default null."),
                 "id": described(
-                    TEXT,
+                    {**TEXT, "minLength": 1},
                     "The client's id of the signal. A repeated request with the same "
                     "id, name and data sends one signal.",
                 ),
@@ -273,7 +273,7 @@ def _event_definitions() -> Json:
                 },
                 "data": described(_ANY_JSON, "The data of the event; by default null."),
                 "id": described(
-                    TEXT,
+                    {**TEXT, "minLength": 1},
                     "The client's id of the event. A repeated request with the same "
                     "id, name, key and data publishes one event.",
                 ),

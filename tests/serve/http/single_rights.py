@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +131,4 @@ class Scene:
 
 
 def _filled(body: Any, wait_id: str) -> Any:
-    if isinstance(body, dict):
-        return {key: _filled(each, wait_id) for key, each in body.items()}
-    if isinstance(body, list):
-        return [_filled(each, wait_id) for each in body]
-    return wait_id if body == "{wait_id}" else body
+    return json.loads(json.dumps(body).replace("{wait_id}", wait_id))
