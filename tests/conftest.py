@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.python_path import python_path
 from tests.sampling import examples
 
 if TYPE_CHECKING:
@@ -26,6 +28,17 @@ settings.load_profile("without_deadline")
 
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")
+
+
+def pytest_configure() -> None:
+    """Have the processes of the tests start quickly, and heed SIGINT.
+
+    A shell that starts the tests in the background makes them ignore SIGINT.
+    """
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ["PYTHONPATH"] = python_path(*given)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from continuations import ContinuationsError, Decision, Runner
 from tests import effect_log
 from tests.engine import run_command
+from tests.python_path import python_path
 from tests.sampling import RUNS_ALL_CASES
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class RunEnvironment:
         }
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
             effect_log.EFFECTS_VARIABLE: str(self.folder / "effects"),
             effect_log.TURNS_VARIABLE: str(self.folder / "turns"),
             "TEST_STORE": self.store,

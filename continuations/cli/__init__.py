@@ -7,6 +7,7 @@ A command exits with one of these codes:
     1    `start`, `resume` and others: the run failed
          `cancel`: the run had already ended in another way
          `doctor`: an object is damaged and was not repaired
+         `rewind --plan`: the run cannot go back to the version
     2    the command line is invalid, the application cannot be loaded, or the extra
          `cli` is not installed
     4    another process holds the claim on the run: try later, or pass `--wait-if-busy`

@@ -12,9 +12,17 @@ from continuations.core import jsontext
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.withheld_waits import withheld
 from continuations.engine.outcomes import Failed, Finished, Suspended
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
-from continuations.present.wait_text import DECISION_WORDS, votes_text, wait_facts
+from continuations.present.wait_text import (
+    DECISION_WORDS,
+    asked_facts,
+    consequence_facts,
+    origin_facts,
+    reason_facts,
+    votes_text,
+)
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Vote
     from continuations.core.wait_rules import WaitRules
     from continuations.ledger.worklist import ListedWait
-    from continuations.present.wait_parts import WaitParts
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100
@@ -103,24 +110,39 @@ def _state_word(wait: WaitSummary) -> str:
     return "due" if wait.kind in _ENDED_BY_THE_CLOCK else "expired"
 
 
-def wait_lines(wait: Wait, indent: str = "") -> Iterator[str]:
-    """Yield the fields of a wait that a person needs to decide, without the id."""
-    yield f"{indent}kind: {wait.kind}"
-    if wait.display is None:
-        yield from _fact_lines(wait_facts(wait), indent)
-        if wait.subject == "call":
-            yield from json_field_lines("arguments", wait.arguments_json, indent)
-        return
-    # Imported here: most waits have no display, and decisions need none.
-    from continuations.present.wait_parts import effect_text, wait_parts  # noqa: PLC0415
+def wait_lines(wait: Wait, indent: str = "", agent_state: str = "") -> Iterator[str]:
+    """Yield the fields of a wait that a person needs to decide, without the id.
 
-    parts = wait_parts(wait)
+    They have the order of the page of a wait: what is asked, the arguments, the
+    reasons, the deadline and the people, the origin.
+
+    Args:
+        wait: The wait.
+        indent: The beginning of each line.
+        agent_state: The stored state of the agent whose call waits, as JSON.
+    """
+    yield f"{indent}kind: {wait.kind}"
+    if wait.display is not None:
+        yield from _title_lines(wait, indent)
+    yield from _fact_lines(asked_facts(wait), indent)
+    if wait.subject == "call":
+        shown = withheld(wait).arguments_json
+        yield from json_field_lines("arguments", shown, indent)
+    if wait.display is not None:
+        yield from _display_lines(wait, indent)
+    if agent_state:
+        yield from json_field_lines("state of the agent", agent_state, indent)
+    yield from _fact_lines(reason_facts(wait), indent)
+    yield from _fact_lines(consequence_facts(wait), indent)
+    yield from _fact_lines(origin_facts(wait), indent)
+
+
+def _title_lines(wait: Wait, indent: str) -> Iterator[str]:
+    # Imported here: most waits have no display, and decisions need none.
+    from continuations.present.wait_parts import effect_text  # noqa: PLC0415
+
     first = {"Title": wait.title, "Effect": effect_text(wait)}
     yield from _fact_lines({k: v for k, v in first.items() if v}, indent)
-    yield from _fact_lines(parts.origin, indent)
-    yield from json_field_lines("arguments", withheld(wait).arguments_json, indent)
-    yield from _reading_lines(parts, indent)
-    yield from _fact_lines(parts.consequences, indent)
 
 
 def _fact_lines(facts: Mapping[str, str], indent: str) -> Iterator[str]:
@@ -129,10 +151,11 @@ def _fact_lines(facts: Mapping[str, str], indent: str) -> Iterator[str]:
             yield f"{indent}{label.lower()}: {escape_invisible(fact)}"
 
 
-def _reading_lines(parts: WaitParts, indent: str) -> Iterator[str]:
+def _display_lines(wait: Wait, indent: str) -> Iterator[str]:
     """Yield the readings of the arguments, the evidence and the agent's words."""
-    from continuations.present import wait_parts  # noqa: PLC0415 - see wait_lines
+    from continuations.present import wait_parts  # noqa: PLC0415 - see _title_lines
 
+    parts = wait_parts.wait_parts(wait)
     readings = {
         place: text
         for argument in parts.arguments
@@ -280,8 +303,8 @@ def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def usage_text(usage: Usage) -> str:
     """Return the model usage of a run as text."""
-    requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
-    text = f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    tokens = f"{counted(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
+    text = f"{counted(usage.requests, 'request')}, {tokens}"
     if not usage.currency:
         return text
     cost = usage.cost

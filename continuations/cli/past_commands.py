@@ -1,4 +1,4 @@
-"""The commands about the past of a run: history, diff, fork, rewind."""
+"""The commands about the past of a run: history, diff, fork."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
-from continuations.core.visible_text import shorten
-from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -180,39 +178,6 @@ def fork(  # noqa: PLR0913 - one parameter for each option
         write_json({"run_id": forked})
     else:
         write_lines([f"{forked}: a fork of {run}. Continue it with `resume {forked}`."])
-
-
-def rewind(
-    run: RunId,
-    *,
-    version: Annotated[
-        int, typer.Option(min=1, metavar="N", help="The version to go on from.")
-    ],
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
-) -> None:
-    """Let a live run go on from an earlier version. Nothing runs.
-
-    The output lists what is not undone: the calls that were started since, and the
-    messages that were read. Fork a run that has ended.
-    """
-    from continuations.present.past_forms import rewound_json  # noqa: PLC0415 - rarely used
-
-    check_run_id(run, command="rewind")
-    rewound = past_runner(app, store, command="rewind").rewind(run, version)
-    if json:
-        write_json(rewound_json(rewound))
-        return
-    goes_on = f"it goes on from version {version} as version {rewound.version}"
-    write_lines([f"{run}: {goes_on}. Continue it with `resume {run}`."])
-    for call in rewound.calls:
-        path = escape_invisible("/".join(call.path))
-        arguments = escape_invisible(shorten(call.arguments_json or "", 200))
-        write_lines([f"  not undone: {path} {arguments}"])
-    for message in rewound.messages:
-        text = escape_invisible(shorten(message.text, 200))
-        write_lines([f"  not read again: message {message.number} {text}"])
 
 
 def past_runner(app: str | None, store: str | None, *, command: str) -> Runner:

@@ -18,7 +18,7 @@ from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inbox_command import inbox
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.past_commands import diff, fork, history, rewind
+from continuations.cli.past_commands import diff, fork, history
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
@@ -28,6 +28,7 @@ from continuations.cli.request_commands import (
     unpause,
     wake,
 )
+from continuations.cli.rewind_command import rewind
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
 from continuations.cli.ui_command import ui
@@ -49,8 +50,8 @@ Example:
 Exit codes:
   0    the run finished or is suspended, or the decision, message, signal, event
        or cancel request is recorded
-  1    the run failed, the doctor found damage, or `drift` found a run that the code
-       does not accept
+  1    the run failed, the doctor found damage, `drift` found a run that the code
+       does not accept, or `rewind --plan` that the run cannot go back
   2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
   5    any other error

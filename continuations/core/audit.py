@@ -26,18 +26,21 @@ class AuditLine:
         run: Id of the run.
         wait: Id of the wait that ended, or `None`.
         kind: Kind of the wait. `"signal"` for a signal to the run. `"run"` for a
-            request to cancel, pause or unpause it. `"call"` for a request to cancel a
-            call, and `"grant"` for the revocation of a grant.
+            request to cancel, pause or unpause it, for a rewind, and for the fork that
+            made it. `"call"` for a request to cancel a call, and `"grant"` for the
+            revocation of a grant.
         verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal`,
-            `revoke`, `pause` or `unpause`. A vote that did not end its wait: `vote
-            approve` or `vote answer`. A moved deadline: `extend` or `escalate`.
+            `revoke`, `pause`, `unpause`, `rewind` or `fork`. A vote that did not end
+            its wait: `vote approve` or `vote answer`. A moved deadline: `extend` or
+            `escalate`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
         authentication: How the door established the name, or `None` if it did not.
         door: Door through which it came.
         digest: Digest of the wait that was decided: of the call and its arguments.
         shown: Digest that the decider saw, if the door passed it.
-        reason: Reason that was given. For a signal: its name.
+        reason: Reason that was given. For a signal: its name. For a rewind or fork: the
+            version to go on from.
         rule: Name of the rule that decided instead of a person. For an approval that
             gave a grant, and for a revocation: the grant.
     """
@@ -88,3 +91,15 @@ class AuditLine:
 
 def _given_grant(decision: Decision) -> str | None:
     return None if decision.grant_json is None else f"grant {decision.id}"
+
+
+def rewind_reason(version: int) -> str:
+    """Return the reason of a wait that a rewind closed.
+
+    Args:
+        version: The earlier version.
+
+    Returns:
+        The text of the record.
+    """
+    return f"The run was rewound to version {version}."

@@ -21,3 +21,5 @@ class Door:
 
 
 PYTHON = Door("python")
+# A wait that ended because an operator cancelled its call.
+OPERATOR = Door("operator")

@@ -100,9 +100,13 @@ class RewindPlan:
         run_id: Id of the run.
         version: Number of the earlier version.
         newest: Number of the version that would be rewound.
-        digest: Names the newest version and its content; pass it as `shown=`.
-        waits: The waits that would be closed, the oldest first, with secret values
-            masked. Those of the earlier version come back under new ids.
+        digest: Names everything that the plan depends on: both versions, and what was
+            decided since the newest one. Pass it as `shown=`.
+        waits: The waits that would be closed, the oldest first, with their votes and
+            with secret values masked. Those of the earlier version come back under new
+            ids.
+        decided: Ids of those waits that have a decision that the run has not taken in.
+            After a rewind, the decision has no effect.
         calls: The calls that were started since; they are not undone.
         messages: The messages that were read since; they are not read again.
         refusal: Why `rewind` refuses, or `None`.
@@ -115,6 +119,7 @@ class RewindPlan:
     waits: tuple[Wait, ...]
     calls: tuple[BegunCall, ...]
     messages: tuple[TakenMessage, ...]
+    decided: tuple[str, ...] = ()
     refusal: str | None = None
 
 

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 class AsyncApprovals(AsyncDecider):
     """Shows what was decided about a run, and its grants; needs no agents."""
 
-    async def audit(self, run_id: str) -> list[AuditLine]:
+    async def audit(self, run_id: str, *, past: bool = True) -> list[AuditLine]:
         """Return what was decided about a run, also after its end.
 
         Decisions of people, programs and rules are lines, and so are expiries, signals,
-        votes and the request to cancel the run. One listing and one read for each line.
+        votes, the request to cancel the run, forks and rewinds. One listing, and one
+        read for each line and for each version of the run.
 
         Args:
             run_id: Id of the run.
+            past: Whether the fork that made the run, and its rewinds, are lines. If
+                not, no version is read but the newest one.
 
         Returns:
             The lines, in the order of their times.
@@ -45,7 +48,8 @@ class AsyncApprovals(AsyncDecider):
         """
         from continuations.ledger.audit_records import read_audit
 
-        return await read_audit(self._objects, layout.check_run_id(run_id))
+        checked = layout.check_run_id(run_id)
+        return await read_audit(self._objects, checked, past=past)
 
     async def decide_all(
         self,

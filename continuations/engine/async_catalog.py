@@ -316,7 +316,13 @@ class AsyncCatalog(RunnerParts):
         return await self._worker_factory.make_rewinder().plan(run_id, number, last)
 
     async def rewind(
-        self, run: str, version: int, *, shown: str | None = None
+        self,
+        run: str,
+        version: int,
+        *,
+        shown: str | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
     ) -> Rewound:
         """Let a live run go on from one of its earlier versions.
 
@@ -337,7 +343,10 @@ class AsyncCatalog(RunnerParts):
             run: Id of the run.
             version: Number of the version to go on from.
             shown: The `digest` of the plan that was shown to a person, from
-                `plan_rewind`. Default: the newest version is not compared.
+                `plan_rewind`. Default: nothing is compared.
+            by: The person who rewinds: a name or an `Identity`. The audit has it if an
+                open wait ends.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The number of the new version, and what is not undone.
@@ -347,12 +356,16 @@ class AsyncCatalog(RunnerParts):
                 cannot go on from this version. Nothing was written.
             RunNotFound, RunErased: The store has no such run or version.
             RunBusy: A worker holds the run. Call again after `until`.
-            StaleRun: Another process advanced the run at the same time, or since the
-                plan that was shown. Nothing was written.
+            StaleRun: Another process advanced the run at the same time. Or the run
+                moved on, or something was decided for it, since the plan that was
+                shown. Nothing was written.
             ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
         """
         from continuations.engine.past_reading import check_version
+        from continuations.engine.run_description import check_requester
         from continuations.ledger import layout
 
         number, run_id = check_version(version, "version"), layout.check_run_id(run)
-        return await self._worker_factory.make_rewinder().rewind(run_id, number, shown)
+        name = check_requester(by)
+        rewinder = self._worker_factory.make_rewinder()
+        return await rewinder.rewind(run_id, number, shown, by=name, door=door)

@@ -11,6 +11,7 @@ import asyncio
 import os
 import threading
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations.engine.batches import Flattened, in_batches
@@ -89,8 +90,13 @@ def iterate(items: AsyncIterator[T]) -> Iterator[T]:
     """Iterate over an asynchronous iterator from synchronous code."""
     # A round trip to the other thread costs more than many items.
     batches = items.batches if isinstance(items, Flattened) else in_batches(items)
+    # Not in a generator, which would be entered once more for each item.
+    return chain.from_iterable(_iterate_batches(batches))
+
+
+def _iterate_batches(batches: AsyncIterator[list[T]]) -> Iterator[list[T]]:
     while (batch := run_until_complete(_next_or_none(batches))) is not None:
-        yield from batch
+        yield batch
 
 
 async def _next_or_none(batches: AsyncIterator[list[T]]) -> list[T] | None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from continuations.core.audit import rewind_reason
+from continuations.core.doors import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
 from continuations.core.waits import Wait
 from continuations.core.withheld_waits import withheld
+from continuations.engine import rewind_digest
 from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -22,8 +25,8 @@ from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import InvalidInput, StaleRun
-from continuations.ledger import layout
+from continuations.errors import InvalidInput
+from continuations.ledger import layout, wait_slots
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.versions import Versions
@@ -59,46 +62,65 @@ class Rewinder:
         else:
             loaded = await versions.load(newest)
         target = await versions.load(version)
-        run, state = loaded.state.run, loaded.state
+        run = loaded.state.run
         numbers = (target.number, loaded.number)
         later = await read_later_calls(self.objects, run_id, target.state, numbers)
+        keys = await rewind_digest.list_decided(self.objects, loaded)
+        state = await wait_slots.with_followed_waits(self.objects, loaded.state)
         waits = (wait for wait in state.waits.values() if wait.subject != "run")
         return RewindPlan(
             run_id=run_id,
             version=target.number,
             newest=loaded.number,
-            digest=_digest(loaded),
+            digest=rewind_digest.plan_digest(loaded, target, keys),
             waits=tuple(map(withheld, sorted(waits, key=Wait.sort_key))),
+            decided=rewind_digest.decided_ids(keys, state),
             calls=later.begun,
             messages=await self._taken_messages(run, target.state.run),
             refusal=_refusal(loaded, target) or None,
         )
 
     async def rewind(
-        self, run_id: str, version: int, shown: str | None = None
+        self,
+        run_id: str,
+        version: int,
+        shown: str | None = None,
+        *,
+        by: str | None = None,
+        door: Door = PYTHON,
     ) -> Rewound:
         """Let a run go on from an earlier version.
 
-        Raises `InvalidInput` if that is not possible, `RunBusy`, `StaleRun` if the
-        newest version is not the shown one, and what a resume raises.
+        Raises `InvalidInput` if that is not possible, `RunBusy`, `StaleRun` if the plan
+        is not the shown one any more, and what a resume raises.
         """
         versions = Versions(self.objects, run_id)
         loaded = await versions.load_newest()
         loaded.state.read_messages()
         target = await versions.load(version)
-        _check_shown(loaded, shown)
+        if shown is not None:
+            await rewind_digest.check_shown(self.objects, loaded, target, shown)
         _check_can_rewind(loaded, target)
         check_free(loaded.state.run, self.ports.clock.now())
-        return await self._rewind(loaded, target)
+        return await self._rewind(loaded, target, by, door)
 
     async def finish(self, loaded: LoadedVersion) -> Rewound:
-        """Finish the rewind that a worker began and did not finish."""
+        """Finish the rewind that a worker began and did not finish.
+
+        Nothing names the person who asked for the rewind.
+        """
         versions = Versions(self.objects, loaded.state.run.id)
         return await self._rewind(
             loaded, await versions.load(loaded.state.run.rewind_to)
         )
 
-    async def _rewind(self, loaded: LoadedVersion, target: LoadedVersion) -> Rewound:
+    async def _rewind(
+        self,
+        loaded: LoadedVersion,
+        target: LoadedVersion,
+        by: str | None = None,
+        door: Door = OPERATOR,
+    ) -> Rewound:
         target.state.read_messages()
         run = loaded.state.run
         versions = Versions(self.objects, run.id)
@@ -113,9 +135,14 @@ class Rewinder:
         before = journal.loaded.state
         state = self._rewound_state(before, target.state, later)
         gone = [wait for key, wait in before.waits.items() if key not in state.waits]
-        reason = f"The run was rewound to version {target.number}."
         ender = RunEnder(self.objects, self.ports)
-        await ender.close_waits(before, gone, reason, door="operator")
+        await ender.close_waits(
+            before,
+            gone,
+            rewind_reason(target.number),
+            by=by,
+            door=door,
+        )
         if is_runnable(state):
             await journal.make_release_marker()
         publisher = Publisher(self.objects, self.ports)
@@ -172,28 +199,6 @@ class Rewinder:
             TakenMessage(number=each.number, text=each.message.content, by=each.by)
             for each in messages
         )
-
-
-def _digest(newest: LoadedVersion) -> str:
-    """Return the digest of the stored bytes of a version."""
-    return newest.chain[-1].digest.hex()
-
-
-def _check_shown(newest: LoadedVersion, shown: object) -> None:
-    if shown is None or shown == _digest(newest):
-        return
-    run_id = newest.state.run.id
-    if not isinstance(shown, str):
-        msg = (
-            f"run {run_id} was not rewound: shown must be a text or None, got "
-            f"{type(shown).__name__}. Pass plan_rewind(...).digest."
-        )
-        raise InvalidInput(msg, run_id=run_id)
-    msg = (
-        f"run {run_id} was not rewound: it moved on since the plan that was shown, and "
-        f"has version {newest.number} now. Make a new plan, and look at it."
-    )
-    raise StaleRun(msg, run_id=run_id)
 
 
 def _check_can_rewind(newest: LoadedVersion, target: LoadedVersion) -> None:

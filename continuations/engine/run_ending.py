@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from continuations.core.doors import OPERATOR
 from continuations.core.events import RunStopped
 from continuations.core.operator_waits import CANCELLED, cancel_reasons
 from continuations.core.reducer import advance
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
+    from continuations.core.doors import Door
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -104,7 +106,7 @@ class RunEnder:
             reason = reasons.get(wait.call_id, CANCELLED)
             by_reason.setdefault(reason, []).append(wait)
         for reason, group in by_reason.items():
-            await self.close_waits(state, group, reason, door="operator")
+            await self.close_waits(state, group, reason, door=OPERATOR)
 
     async def close_waits(
         self,
@@ -112,7 +114,8 @@ class RunEnder:
         waits: Iterable[Wait],
         reason: str | None,
         *,
-        door: str | None = None,
+        by: str | None = None,
+        door: Door | None = None,
     ) -> None:
         """Record "cancel" for waits, and tell the jobs that have no result.
 
@@ -133,6 +136,7 @@ class RunEnder:
                 now=now,
                 decision_id=self.ports.ids.new_ulid(now),
                 reason=reason,
+                by=by,
                 door=door,
             )
             for wait in waits

@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 class Approvals(Decider):
     """Shows what was decided about a run, and its grants; needs no agents."""
 
-    def audit(self, run_id: str) -> list[AuditLine]:
+    def audit(self, run_id: str, *, past: bool = True) -> list[AuditLine]:
         """Return what was decided about a run, also after its end.
 
         Decisions of people, programs and rules are lines, and so are expiries, signals,
-        votes and the request to cancel the run. One listing and one read for each line.
+        votes, the request to cancel the run, forks and rewinds. One listing, and one
+        read for each line and for each version of the run.
 
         Args:
             run_id: Id of the run.
+            past: Whether the fork that made the run, and its rewinds, are lines. If
+                not, no version is read but the newest one.
 
         Returns:
             The lines, in the order of their times.
@@ -40,7 +43,7 @@ class Approvals(Decider):
             FormatError: A recorded decision has a newer format.
             StoreError: The store failed.
         """
-        return portal.run_until_complete(self.async_runner.audit(run_id))
+        return portal.run_until_complete(self.async_runner.audit(run_id, past=past))
 
     def decide_all(
         self,

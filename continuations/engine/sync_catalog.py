@@ -276,7 +276,15 @@ class Catalog:
         planned = self.async_runner.plan_rewind(run, version, newest=newest)
         return portal.run_until_complete(planned)
 
-    def rewind(self, run: str, version: int, *, shown: str | None = None) -> Rewound:
+    def rewind(
+        self,
+        run: str,
+        version: int,
+        *,
+        shown: str | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> Rewound:
         """Let a live run go on from one of its earlier versions.
 
         The run keeps its id. Its agents, calls, messages and waits are those of the
@@ -296,7 +304,10 @@ class Catalog:
             run: Id of the run.
             version: Number of the version to go on from.
             shown: The `digest` of the plan that was shown to a person, from
-                `plan_rewind`. Default: the newest version is not compared.
+                `plan_rewind`. Default: nothing is compared.
+            by: The person who rewinds: a name or an `Identity`. The audit has it if an
+                open wait ends.
+            door: The way by which the request came, for the audit.
 
         Returns:
             The number of the new version, and what is not undone.
@@ -306,11 +317,12 @@ class Catalog:
                 cannot go on from this version. Nothing was written.
             RunNotFound, RunErased: The store has no such run or version.
             RunBusy: A worker holds the run. Call again after `until`.
-            StaleRun: Another process advanced the run at the same time, or since the
-                plan that was shown. Nothing was written.
+            StaleRun: Another process advanced the run at the same time. Or the run
+                moved on, or something was decided for it, since the plan that was
+                shown. Nothing was written.
             ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
         """
-        rewound = self.async_runner.rewind(run, version, shown=shown)
+        rewound = self.async_runner.rewind(run, version, shown=shown, by=by, door=door)
         return portal.run_until_complete(rewound)
 
     def erase(self, run_id: str) -> ErasedRun:

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 _PARALLEL_READS = 50
 
 
-async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
+async def read_audit(
+    objects: Objects, run_id: str, *, past: bool = True
+) -> list[AuditLine]:
     """Return the lines of a run, in the order of their times.
+
+    With `past`, each version is read too, and forks and rewinds are lines.
 
     Raises:
         RunNotFound: The store has no such run.
@@ -42,6 +46,10 @@ async def read_audit(objects: Objects, run_id: str) -> list[AuditLine]:
     """
     try:
         lines = await _read_lines(objects, run_id)
+        if past:
+            from continuations.ledger.past_records import read_past_lines  # noqa: PLC0415 - not for all
+
+            lines += await read_past_lines(objects, run_id, lines)
     except FormatError:
         await _check_exists(objects, run_id)  # an erasure deletes the records first
         raise

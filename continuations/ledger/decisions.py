@@ -262,7 +262,8 @@ async def close_wait(
     now: datetime,
     decision_id: str,
     reason: str | None = None,
-    door: str | None = None,
+    by: str | None = None,
+    door: Door | None = None,
 ) -> Decision:
     """Close a wait by its deadline or with its run; return the first decision.
 
@@ -273,7 +274,9 @@ async def close_wait(
         now: The time of the decision.
         decision_id: The id of the decision, a new ULID.
         reason: The reason of a cancellation.
-        door: "operator" if an operator cancelled its call.
+        by: The person whose request closed it, if it is known.
+        door: `OPERATOR` if an operator cancelled its call. For a rewind, the door of
+            its request.
     """
     proposed = Decision(
         id=decision_id,
@@ -281,8 +284,10 @@ async def close_wait(
         kind=kind,
         at=now,
         digest=wait.digest,
+        by=by,
         reason=reason,
-        door=door,
+        door=None if door is None else door.name,
+        authentication=door.authentication if door and by is not None else None,
     )
     return await record_decision(objects, proposed)
 

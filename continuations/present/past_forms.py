@@ -71,6 +71,7 @@ def rewind_plan_json(plan: RewindPlan) -> dict[str, Any]:
         "newest": plan.newest,
         "digest": plan.digest,
         "waits": [wait_json(each) for each in plan.waits],
+        "decided": list(plan.decided),
         "calls": [_fields(each) for each in plan.calls],
         "messages": [_fields(each) for each in plan.messages],
         "refusal": plan.refusal,

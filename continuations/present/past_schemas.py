@@ -127,7 +127,7 @@ def _rewind_definitions() -> Json:
                 "shown": described(
                     TEXT,
                     "The `digest` of the plan that a person saw: a run that moved on "
-                    "since then is not rewound.",
+                    "since then, or for which something was decided, is not rewound.",
                 )
             },
         ),
@@ -139,6 +139,10 @@ def _rewind_definitions() -> Json:
                 "newest": described(COUNT, "The version that would be rewound."),
                 "digest": described(TEXT, "Send it as `shown`."),
                 "waits": described(array(ref("wait")), "The waits that would end."),
+                "decided": described(
+                    array(TEXT),
+                    "Ids of those waits whose decision would have no effect.",
+                ),
                 **_NOT_UNDONE,
                 "refusal": described(
                     TEXT_OR_NULL, "Why a rewind is refused; null if it is not."

@@ -1,10 +1,11 @@
 """The parts of a wait in the order in which people read them, for every door.
 
 1. The effect, in one sentence, and whether it can be undone.
-2. The requester, and where the call comes from.
-3. Every argument, with its reading beside the value.
-4. Evidence: the results of earlier calls, and the agent's words.
-5. The deadline and the consequences of each end.
+2. Every argument, with its reading beside the value.
+3. Evidence: the results of earlier calls, and the agent's words.
+
+The facts of `wait_text` stand around them: the requester above the arguments; the
+deadline, its consequence and the origin below.
 
 Texts of models and tools are returned as they are: escape them where they are shown.
 """
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.withheld_waits import withheld
-from continuations.present.wait_text import consequence_facts, origin_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,22 +61,18 @@ class WaitParts:
             question.
         explanation: Why the wait exists.
         effect: Whether the effect can be undone, or `None`.
-        origin: The requester, and where the call comes from.
         arguments: All arguments.
         evidence: Results of earlier calls.
         agent_words: The text of the agent's turn that made the call.
-        consequences: The deadline and the consequences of each end.
     """
 
     heading: str
     sentence: str | None
     explanation: str
     effect: str | None
-    origin: Mapping[str, str]
     arguments: tuple[ArgumentPart, ...]
     evidence: tuple[Finding, ...]
     agent_words: str | None
-    consequences: Mapping[str, str]
 
 
 def wait_parts(wait: Wait) -> WaitParts:
@@ -90,11 +86,9 @@ def wait_parts(wait: Wait) -> WaitParts:
         sentence=(None if heads else wait.title) or wait.question,
         explanation=wait.rules.explanation,
         effect=effect_text(wait),
-        origin=origin_facts(wait),
         arguments=_arguments(wait),
         evidence=wait.evidence,
         agent_words=wait.agent_words,
-        consequences=consequence_facts(wait),
     )
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.deadline_actions import Escalate
-from continuations.core.decisions import Answer, Deny, Fail
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -32,25 +30,38 @@ DECISION_WORDS: Mapping[str, str] = {
 def wait_facts(wait: Wait) -> dict[str, str]:
     """Return what a person needs to know about a wait, except its arguments.
 
-    The keys are labels in reading order. A fact that does not apply is left out.
+    The keys are labels in the order of the page of a wait. A fact that does not apply
+    is left out.
     """
-    return {**origin_facts(wait), **consequence_facts(wait)}
+    parts = (asked_facts, reason_facts, consequence_facts, origin_facts)
+    return {label: fact for part in parts for label, fact in part(wait).items()}
 
 
-def origin_facts(wait: Wait) -> dict[str, str]:
-    """Return who asked, where the call comes from, and why it waits."""
+def asked_facts(wait: Wait) -> dict[str, str]:
+    """Return the question, or the event that the wait is for, and who asked."""
     return _known(
         {
             wait.rules.question_label: wait.question,
             "Event": wait.event,
             "Key": wait.event_key,
             "Requested by": wait.requester,
+        }
+    )
+
+
+def reason_facts(wait: Wait) -> dict[str, str]:
+    """Return why the call waits, beside the results of earlier calls."""
+    return _known({wait.rules.policy_label: wait.policy, "Note": wait.note})
+
+
+def origin_facts(wait: Wait) -> dict[str, str]:
+    """Return where the call comes from."""
+    return _known(
+        {
             "Tool" if wait.subject == "call" else "Agent": wait.tool,
             "Path": " > ".join(wait.path),
             "Run": wait.run_id,
             "Wait": wait.id,
-            "Note": wait.note,
-            wait.rules.policy_label: wait.policy,
             "Opened": readable_time(wait.created_at),
         }
     )
@@ -63,6 +74,7 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             wait.rules.deadline_label: None
             if wait.deadline is None
             else readable_time(wait.deadline),
+            "Then": _then(wait),
             "Approve after": None
             if wait.approve_after is None
             else readable_time(wait.approve_after),
@@ -70,7 +82,6 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             if wait.valid_for is None
             else f"{wait.valid_for} s",
             "If denied": "the run stops" if wait.denial_stops else None,
-            "If expired": "the run stops" if wait.expiry_stops else _on_deadline(wait),
             "Editable": _editable(wait),
             "Form": _form(wait),
             "Approvers": ", ".join(wait.approvers) or None,
@@ -81,23 +92,18 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
     )
 
 
+def _then(wait: Wait) -> str | None:
+    """Return the consequence of the deadline; `None` without one."""
+    if wait.deadline is None:
+        return None
+    # Imported here: a decision prints its words, and no deadline.
+    from continuations.present.deadline_words import at_deadline  # noqa: PLC0415
+
+    return at_deadline(wait)
+
+
 def _known(facts: Mapping[str, str | None]) -> dict[str, str]:
     return {label: fact for label, fact in facts.items() if fact is not None}
-
-
-def _on_deadline(wait: Wait) -> str | None:
-    """Return what the deadline of a wait of a tool does."""
-    match wait.on_deadline:
-        case Answer(value=value):
-            return f"the answer is {jsontext.canonical(value)}"
-        case Fail(error=error):
-            return f"the call fails: {error}"
-        case Deny():
-            return "the call is refused"
-        case Escalate(to=to):
-            return f"other people are asked: {', '.join(to)}"
-        case None:
-            return None
 
 
 def _editable(wait: Wait) -> str | None:

@@ -17,10 +17,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from continuations_storage.fork_safety import PerProcess
-from continuations_storage.thread_pool import AwaitedResult, DaemonThreadPool
+from continuations_storage.thread_pool import (
+    AwaitedResult,
+    DaemonThreadPool,
+    deliver_together,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     # A function and the descriptor to flush; two that are equal are made once.
@@ -68,34 +72,36 @@ class StepGroups:
 
 
 class _Operation(AwaitedResult):
-    """An operation whose result an event loop awaits."""
+    """An operation whose result an event loop awaits.
+
+    Attributes:
+        flushes: The flushes that must end before the next step; None after the last.
+    """
 
     def __init__(self, steps: Generator[Sequence[Flush], None, Any]) -> None:
         super().__init__()
         self._steps = steps
+        self.flushes: Sequence[Flush] | None = ()
 
-    def begin(self) -> Sequence[Flush] | None:
-        """Return the first flushes to make, or None if the operation has ended."""
+    def begins(self) -> bool:
+        """Return whether to make the operation: it is not cancelled."""
         if self.future.cancelled():
             self._steps.close()
-            return None
-        return self._advance(lambda: next(self._steps))
+            return False
+        return True
 
-    def go_on(self, error: BaseException | None) -> Sequence[Flush] | None:
-        """Return the next flushes, after the last ones were made or raised an error."""
-        if error is None:
-            return self._advance(lambda: next(self._steps))
-        return self._advance(lambda: self._steps.throw(error))
-
-    def _advance(self, step: Callable[[], Sequence[Flush]]) -> Sequence[Flush] | None:
+    def advance(self, errors: Mapping[Flush, BaseException]) -> None:
+        """Make the next step, after the flushes were made or raised an error."""
+        failed = [errors[flush] for flush in self.flushes or () if flush in errors]
         try:
-            return step()
+            if failed:
+                self.flushes = self._steps.throw(failed[0])
+            else:
+                self.flushes = next(self._steps)
         except StopIteration as end:
-            self.result = end.value
+            self.result, self.flushes = end.value, None
         except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            self.error = error
-        self.deliver()
-        return None
+            self.error, self.flushes = error, None
 
 
 class _Waiting:
@@ -153,15 +159,17 @@ class _GroupWork:
 
 
 def _make_group(group: Sequence[_Operation]) -> None:
-    stopped = [(each, each.begin()) for each in group]
-    while pending := [
-        (each, flushes) for each, flushes in stopped if flushes is not None
-    ]:
-        errors = _make_flushes(chain.from_iterable(flushes for _, flushes in pending))
-        stopped = [
-            (each, each.go_on(next((errors[f] for f in flushes if f in errors), None)))
-            for each, flushes in pending
-        ]
+    """Make the steps of a group; results of the same step are delivered together."""
+    going = [each for each in group if each.begins()]
+    errors: Mapping[Flush, BaseException] = {}
+    while going:
+        for each in going:
+            each.advance(errors)
+        deliver_together([each for each in going if each.flushes is None])
+        going = [each for each in going if each.flushes is not None]
+        errors = _make_flushes(
+            chain.from_iterable(each.flushes or () for each in going)
+        )
 
 
 def flush_together(flushes: Iterable[Flush]) -> None:

@@ -19,9 +19,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["AwaitedResult", "DaemonThreadPool", "PoolCall"]
+__all__ = ["AwaitedResult", "DaemonThreadPool", "PoolCall", "deliver_together"]
 
 T = TypeVar("T")
 
@@ -102,29 +102,48 @@ class AwaitedResult:
     """A result or an error that comes from a thread, and that an event loop awaits.
 
     Attributes:
+        loop: The event loop.
         future: The future that the event loop awaits.
         result: The result, set by the thread.
         error: The error, set by the thread.
     """
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
 
     def deliver(self) -> None:
         """Give the result or the error to the event loop."""
-        with suppress(RuntimeError):  # the loop is closed: no caller waits
-            self._loop.call_soon_threadsafe(self._settle)
+        deliver_together([self])
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """End the future; called by the event loop."""
         if self.future.done():
             return  # cancelled meanwhile
         if self.error is None:
             self.future.set_result(self.result)
         else:
             self.future.set_exception(self.error)
+
+
+def deliver_together(results: Iterable[AwaitedResult]) -> None:
+    """Give results to their event loops. Each loop is woken once.
+
+    To wake a loop is a system call, in which another thread takes the interpreter.
+    """
+    by_loop: dict[asyncio.AbstractEventLoop, list[AwaitedResult]] = {}
+    for each in results:
+        by_loop.setdefault(each.loop, []).append(each)
+    for loop, ended in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
+            loop.call_soon_threadsafe(_settle_all, ended)
+
+
+def _settle_all(results: Iterable[AwaitedResult]) -> None:
+    for each in results:
+        each.settle()
 
 
 class _AwaitedCall(AwaitedResult):

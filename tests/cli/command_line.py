@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from continuations.cli import main
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     import pytest
@@ -75,7 +76,11 @@ class CommandLine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)},
+            env={
+                **os.environ,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": python_path(ROOT),
+            },
         )
 
     def write_file(self, name: str, text: str) -> None:

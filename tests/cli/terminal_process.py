@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from tests.cli.command_line import ROOT
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ class TerminalProcess:
         self.pid, self._terminal = pty.fork()
         if not self.pid:  # the child
             os.chdir(folder)
-            variables = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+            variables = {**os.environ, "TERM": "xterm", "PYTHONPATH": python_path(ROOT)}
             variables |= {"COLUMNS": str(_COLUMNS), **environment}
             words = [sys.executable, "-m", "continuations", *arguments]
             os.execve(sys.executable, words, variables)  # noqa: S606 - this project
@@ -119,7 +120,10 @@ class TerminalProcess:
 
     def _read(self, seconds: float) -> bool:
         """Read what the terminal shows now; return False at its end or in the end."""
-        ready, _, _ = select.select([self._terminal], [], [], max(seconds, 0))
+        # Not `select.select`, which fails above 1,024 open files.
+        poll = select.poll()
+        poll.register(self._terminal, select.POLLIN)
+        ready = poll.poll(max(seconds, 0) * 1000)
         try:
             data = os.read(self._terminal, 65536) if ready else b""
         except OSError:  # Linux: the other side is closed

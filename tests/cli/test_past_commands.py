@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from continuations import Agent, Approve, Runner, ask_person
+from tests.cli.terminal_process import TerminalProcess
 from tests.cli.test_watch_command import finish_run
 from tests.present.schema_check import assert_matches_schema
+from tests.sample_app import make_pay
+from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
-    from continuations import Runner
     from tests.cli.command_line import CommandLine
 
 
@@ -88,7 +91,7 @@ def test_fork_waits_with_its_decision(cli: CommandLine, runner: Runner) -> None:
     assert 0 == made.exit_code, made.err
     assert "j2: a fork of j1" in made.out
     assert {"run_id": "j2"} == json.loads(again.out)
-    (line,) = runner.audit("j2")
+    (line,) = runner.audit("j2", past=False)
     assert ("deny", "lee", "cli") == (line.verdict, line.by, line.door)
 
 
@@ -136,3 +139,99 @@ def test_rewind_lists_what_is_not_undone(cli: CommandLine, runner: Runner) -> No
     assert () == runner.look("j1").waits
     finished = cli("rewind", "j9", "--version", "1")
     assert 5 == finished.exit_code
+
+
+def start_waiting(runner: Runner) -> tuple[int, str]:
+    """Start `j1`; return the number of the version that waits, and its wait."""
+    runner.start("go", run_id="j1")
+    look = runner.look("j1")
+    (wait,) = look.waits
+    return look.version, wait.id
+
+
+def test_plan_of_a_rewind_tells_all_and_changes_nothing(
+    cli: CommandLine, runner: Runner
+) -> None:
+    waiting, wait = start_waiting(runner)
+    runner.send("j1", "hurry", by="ann")
+    before = runner.look("j1").version
+
+    text = cli("rewind", "j1", "--version", "1", "--plan")
+    form = json.loads(cli("rewind", "j1", "--version", "1", "--plan", "--json").out)
+
+    assert 0 == text.exit_code, text.err
+    assert f"closed: Run pay ({wait})" in text.out
+    assert f"version 1 instead of version {before}" in text.lines[0]
+    assert_matches_schema("rewind_plan", form)
+    assert before == runner.look("j1").version
+    next_step = text.lines[-1].removeprefix("next: continuations ")
+    assert form["digest"] in next_step
+    assert 0 == cli(*next_step.split()).exit_code
+    assert () == runner.look("j1").waits
+    # The digest of the old plan: the run moved on.
+    stale = cli(*next_step.split())
+    assert 4 == stale.exit_code
+    assert "moved on since the plan" in stale.err
+    assert waiting == before
+
+
+def test_plan_names_the_calls_and_waits_that_come_back(cli: CommandLine) -> None:
+    script = {
+        "go": [[call("pay", what="5")], [call("ask_person", question="Which?")], "done"]
+    }
+    tools = [make_pay(lambda _effect: None), ask_person]
+    agent = Agent("payer", tools=tools, model=scripted_model(script))
+    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    version, wait = start_waiting(runner)
+    runner.decide(wait, Approve(by="kim"))
+    runner.resume("j1")
+    (question,) = runner.look("j1").waits
+
+    plan = cli("rewind", "j1", "--version", str(version), "--plan")
+
+    assert 0 == plan.exit_code
+    assert f"  closed: Which? ({question.id})" in plan.lines
+    assert f"  asked again: Run pay ({wait})" in plan.lines
+    assert '  not undone: payer/pay {"then":"","what":"5"}' in plan.lines
+
+
+def test_plan_for_an_ended_run_names_the_command_that_forks(
+    cli: CommandLine, runner: Runner
+) -> None:
+    finish_run(runner)
+
+    ended = cli("rewind", "j1", "--version", "1", "--plan")
+
+    assert 1 == ended.exit_code
+    assert "j1 cannot go back to version 1: it is finished." in ended.out
+    command = ended.lines[-1].removeprefix("next: continuations ")
+    assert 0 == cli(*command.split()).exit_code
+    assert 2 == cli("rewind", "j1", "--version", "1", "--plan", "--yes").exit_code
+
+
+def test_rewind_in_a_terminal_shows_the_plan_and_asks(
+    cli: CommandLine, runner: Runner
+) -> None:
+    version, wait = start_waiting(runner)
+    words = ("rewind", "j1", "--version", "1")
+
+    with TerminalProcess(cli.folder, *words) as terminal:
+        plan = terminal.expect("Let run j1 go back to version 1?")
+        terminal.enter("n")
+        assert 1 == terminal.wait()
+    assert f"closed: Run pay ({wait})" in plan
+    assert "Nothing was changed." in terminal.text
+    assert version == runner.look("j1").version
+    with TerminalProcess(cli.folder, *words) as terminal:
+        terminal.expect("Let run j1 go back to version 1?")
+        terminal.enter("y")
+        assert 0 == terminal.wait()
+    assert () == runner.look("j1").waits
+    with TerminalProcess(cli.folder, *words) as terminal:
+        terminal.expect("Let run j1 go back to version 1?")
+        assert 130 == terminal.interrupt()
+    assert "Nothing was changed." in terminal.text
+    assert "Aborted" not in terminal.text
+    with TerminalProcess(cli.folder, *words, "--yes") as terminal:
+        assert 0 == terminal.wait()
+    assert "go back" not in terminal.text

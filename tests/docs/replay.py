@@ -3,6 +3,7 @@
 - A ``python`` block that begins with ``# name.py`` is written to that file.
 - A ``python`` block that includes a file of docs/snippets is that file.
 - Any other ``python`` block runs as a program of its own, with warnings as errors.
+  Such blocks in a row run one after another in one interpreter.
 - A ``console`` block is replayed command by command. "…" in its output stands for any
   text. `export` changes the environment, `pip install` is skipped, `uvicorn` runs in
   the background until the page ends, and WAIT_ID is the first open wait.
@@ -10,6 +11,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.ports import free_port
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,6 +36,14 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"(\w+)=(\S+)")
 _INCLUDE = re.compile(r'--8<-- "docs/snippets/(\w+\.py)"')
 _TIMEOUT = 60
+# Runs each program of a list as the module __main__, without the names of the others.
+_RUN_PROGRAMS = """
+import json, sys, types
+for number, program in enumerate(json.load(sys.stdin), 1):
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(compile(program, f"<program {number}>", "exec"), vars(module))
+    sys.stdout.write(f"\\nprogram {number} has ended\\n")
+"""
 
 
 def matches(printed: str, expected: str) -> bool:
@@ -67,9 +78,7 @@ class Replay:
         self.environment = {
             "PATH": path,
             "HOME": str(self.folder),
-            "PYTHONPATH": os.pathsep.join(
-                map(str, (self.folder, ROOT, ROOT / "storage"))
-            ),
+            "PYTHONPATH": python_path(self.folder, ROOT, ROOT / "storage"),
             "PYTHONDONTWRITEBYTECODE": "1",
             **self.environment,
         }
@@ -90,19 +99,28 @@ class Replay:
 
     def run_page(self, page: Path) -> None:
         """Run every block of a page, in the order of the page."""
+        programs: list[str] = []
         for language, block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+            named = re.match(r"# (\w+\.py)\n", block)
+            if language == "python" and not named and not _INCLUDE.search(block):
+                programs.append(block)
+                continue
+            self._run_programs(programs)
+            programs = []
             if language == "console":
                 self._run_console(block)
-            elif language == "python":
-                self._run_python(block)
+            elif language == "python" and named:
+                (self.folder / named[1]).write_text(block, encoding="utf-8")
+        self._run_programs(programs)
 
-    def _run_python(self, block: str) -> None:
-        named = re.match(r"# (\w+\.py)\n", block)
-        if named:
-            (self.folder / named[1]).write_text(block, encoding="utf-8")
-        elif not _INCLUDE.search(block):
-            self._run([sys.executable, "-W", "error", "-c", block])
-            self.ran += 1
+    def _run_programs(self, programs: list[str]) -> None:
+        if not programs:
+            return
+        command = [sys.executable, "-W", "error", "-c", _RUN_PROGRAMS]
+        printed = self._run(command, given=json.dumps(programs))
+        # A program that ends the interpreter hides those that follow it.
+        assert f"program {len(programs)} has ended" in printed, printed
+        self.ran += len(programs)
 
     def _run_console(self, block: str) -> None:
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -151,9 +169,10 @@ class Replay:
         message = f"{command}: no server on port {self._port}"
         raise AssertionError(message)
 
-    def _run(self, command: list[str]) -> str:
+    def _run(self, command: list[str], *, given: str | None = None) -> str:
         done = subprocess.run(
             command,
+            input=given,
             cwd=self.folder,
             env=self.environment,
             capture_output=True,

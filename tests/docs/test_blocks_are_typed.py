@@ -7,6 +7,7 @@ one folder and checked together.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -61,10 +62,11 @@ def test_blocks_are_found(folder: Path) -> None:
     assert 20 <= len(names)
 
 
-def _run(folder: Path, *command: str) -> str:
+def _run(*command: str, **variables: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command],
-        cwd=folder,
+        cwd=ROOT,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -73,13 +75,9 @@ def _run(folder: Path, *command: str) -> str:
 
 
 def test_blocks_pass_mypy_strict(folder: Path) -> None:
-    paths = [ROOT, ROOT / "storage", ROOT / "typings", ROOT / "docs" / "snippets"]
-    config = folder / "mypy.ini"
-    config.write_text(f"[mypy]\nmypy_path = {':'.join(map(str, paths))}\n")
-
-    cache = str(ROOT / ".mypy_cache" / "blocks")
-    assert "" == _run(folder, "mypy", "--strict", "--cache-dir", cache, ".")
+    """The settings are those of `make check`, so its cache saves 15 seconds."""
+    assert "" == _run("mypy", str(folder), MYPYPATH=str(folder))
 
 
 def test_blocks_pass_pyright_strict(folder: Path) -> None:
-    assert "" == _run(folder, "pyright", "--project", str(folder))
+    assert "" == _run("pyright", "--project", str(folder))

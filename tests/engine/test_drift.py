@@ -36,6 +36,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation, on, refused
 from tests import effect_log, scripts
 from tests.engine.drift_agents import CHANGES, CLERK
+from tests.python_path import python_path
 from tests.run_environment import ROOT, TIMEOUT_SECONDS
 from tests.sampling import RUNS_ALL_CASES, sample
 from tests.scripts import call
@@ -73,7 +74,7 @@ def process_of_codes(folders: dict[str, Path], commands: str) -> list[dict[str, 
     stores = {code: f"file:{each / 'store'}" for code, each in folders.items()}
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(ROOT),
         "TEST_STORES": json.dumps(stores),
         effect_log.EFFECTS_VARIABLE: str(folder / "effects"),
         effect_log.TURNS_VARIABLE: str(folder / "turns"),

@@ -106,7 +106,7 @@ def test_ended_run_goes_on_from_a_wait_with_another_decision(
     assert before == runner.look(RUN_ID)
     assert PAID == sorted(environment.effect_names())
     # The decision is recorded for a new wait of the fork
-    (line,) = runner.audit("fork")
+    (line,) = runner.audit("fork", past=False)
     assert ("deny", "lee", "python") == (line.verdict, line.by, line.door)
     assert line.wait != wait.id
     assert line.digest != wait.digest
@@ -488,7 +488,7 @@ def test_repeat_is_the_same_fork_and_other_arguments_are_refused() -> None:
     waits = runner.look("fork").waits
     assert first == runner.fork(RUN_ID, version, run_id="fork", decisions=deny)
     assert waits == runner.look("fork").waits
-    assert 1 == len(runner.audit("fork"))
+    assert 1 == len(runner.audit("fork", past=False))
     others: tuple[dict[str, Any], ...] = (
         {"decisions": {wait.id: Approve(by="lee")}},
         {},
@@ -550,7 +550,7 @@ def test_crash_at_each_operation_of_a_fork_is_completed_by_a_repeat(
 
         runner.fork(RUN_ID, version, run_id="fork", decisions=deny)
 
-        (line,) = runner.audit("fork")
+        (line,) = runner.audit("fork", past=False)
         assert ("deny", "lee") == (line.verdict, line.by)
         outcome = runner.resume("fork")
         assert isinstance(outcome, Suspended)

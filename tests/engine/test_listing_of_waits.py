@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -261,6 +262,22 @@ def test_long_listing_on_files_reads_the_folder_once(
     assert 1 == len(scanned)  # the folder of markers does not exist
 
 
+def test_long_listing_calls_few_functions_where_it_is_iterated(
+    many_waits: Path,
+) -> None:
+    """No function is called for each wait, and ten thousand names need six calls."""
+    events: list[tuple[str, str]] = []
+    sys.setprofile(lambda frame, event, _: events.append((event, frame.f_code.co_name)))
+    try:
+        waits = list(Runner([], store=FileStore(many_waits)).waiting())
+    finally:
+        sys.setprofile(None)
+
+    assert 5000 == len(waits)
+    assert 6 == events.count(("call", "run_until_complete"))
+    assert len(events) < 5000
+
+
 def test_long_listing_on_files_does_not_hold_the_event_loop(
     many_waits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,7 +335,7 @@ def test_junk_among_the_markers_is_read_once(
 
 def test_long_page_is_processed_in_pieces() -> None:
     """Other tasks run between two pieces of a page."""
-    page = [str(number) for number in range(2 * PAGE_SIZE + 1)]
+    page = [str(number) for number in range(4 * PAGE_SIZE + 1)]
     order: list[int] = []
 
     async def other() -> None:
@@ -333,7 +350,7 @@ def test_long_page_is_processed_in_pieces() -> None:
         await task
 
     asyncio.run(scenario())
-    assert [PAGE_SIZE, 0, PAGE_SIZE, 0, 1, 0] == order
+    assert [2 * PAGE_SIZE, 0, 2 * PAGE_SIZE, 0, 1, 0] == order
 
 
 def test_waits_with_arguments_on_files_are_read_in_few_threads(

@@ -234,6 +234,13 @@ REQUESTS = Area(
             names=("approver", "order=due"),
         ),
         Case(
+            "http-cursor",
+            _MALFORMED,
+            'http("GET", "/waits", query={"after": "~x"})',
+            'http("GET", "/waits")',
+            names=("list", "beginning"),
+        ),
+        Case(
             "http-drift-query",
             _MALFORMED,
             'http("GET", "/drift", query={"agent": "clerk"})',

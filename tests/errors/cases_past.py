@@ -180,10 +180,18 @@ PAST = Area(
         Case(
             "rewind-shown-stale",
             StaleRun,
-            'runner.rewind("jane-1", 1, shown="0")',
+            'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 2).digest)',
             'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
             setup='start("jane-1")',
             names=("jane-1", "plan"),
+        ),
+        Case(
+            "rewind-shown-unknown",
+            InvalidInput,
+            'runner.rewind("jane-1", 1, shown="0")',
+            'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
+            setup='start("jane-1")',
+            names=("jane-1", "shown", "'0'"),
         ),
         Case(
             "plan-rewind-newest-type",
@@ -240,6 +248,14 @@ PAST = Area(
                 only_forks = lambda identity, act, run: act == "fork"
             """,
             names=("decide",),
+        ),
+        Case(
+            "cli-rewind-plan",
+            "exit 2",
+            'cli("rewind", "jane-1", "--version", "1", "--plan", "--yes")',
+            'cli("rewind", "jane-1", "--version", "1", "--plan")',
+            setup=STARTED,
+            names=("--plan", "--yes"),
         ),
         Case(
             "cli-fork-decide",

@@ -136,10 +136,19 @@ class Recorder:
             frame = frame.f_back
 
     def _note(self, filename: str, line: int) -> None:
-        path = Path(filename)
-        for folder in _FOLDERS:
-            if path.is_relative_to(folder):
-                self._lines.add((str(path.relative_to(folder.parent)), line))
+        path = _path_of(filename)
+        if path is not None:
+            self._lines.add((path, line))
+
+
+@cache
+def _path_of(filename: str) -> str | None:
+    """Return the path of a file of the project as `RaiseSite` has it."""
+    path = Path(filename)
+    for folder in _FOLDERS:
+        if path.is_relative_to(folder):
+            return str(path.relative_to(folder.parent))
+    return None
 
 
 @contextlib.contextmanager

@@ -502,7 +502,13 @@ def _restore_environment(before: dict[str, str]) -> None:
 def _restore_modules(before: dict[str, ModuleType], folder: str) -> None:
     # Modules of the project stay: loaded twice, their classes would be two.
     modules: dict[str, Any] = sys.modules
-    for name, module in list(modules.items()):
+    absent = object()
+    changed = {
+        name: module
+        for name, module in list(modules.items())
+        if before.get(name, absent) is not module
+    }
+    for name, module in changed.items():
         path = getattr(module, "__file__", None) or ""
         if module is None or path.startswith(folder):
             del sys.modules[name]

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.python_path import python_path
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def environment(folder: Path) -> dict[str, str]:
     """Return an environment without an API key; temporary files go to the folder."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return {**kept, "TMPDIR": str(folder)}
+    return {**kept, "PYTHONPATH": python_path(), "TMPDIR": str(folder)}
 
 
 def command_line(example: str, *arguments: str) -> list[str]:

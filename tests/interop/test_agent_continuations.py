@@ -21,6 +21,7 @@ from continuations.interop.agent_continuations import (
 )
 from tests.interop.travel_application import with_other_imports
 from tests.model_server import ModelServer
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ class Application:
         done = subprocess.run(
             [sys.executable, "travel.py", *words],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TRAVEL_LOG": log},
+            env={**os.environ, "PYTHONPATH": python_path(ROOT), "TRAVEL_LOG": log},
             capture_output=True,
             check=False,
             text=True,

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations.cli.formatting import title_lines, wait_lines
+from continuations.cli.shown_wait import page_lines
+from continuations.core import deadline_actions
 from continuations.core.call_display import CallDisplay
-from continuations.core.decisions import Decision
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Answer, Decision, Deny, Fail
 from continuations.core.evidence import Finding
 from continuations.core.jsontext import dump
 from continuations.core.quorum import Quorum, Vote
@@ -93,7 +96,13 @@ def cli_text(wait: Wait) -> str:
     return "\n".join(wait_lines(wait))
 
 
-DOORS = [page_text, mail_text, cli_text]
+def terminal_text(wait: Wait) -> str:
+    """Return a wait as the command line shows it on a terminal."""
+    lines = page_lines(wait, (), MOMENT)
+    return "\n".join(f"{line.prefix}{line.text}" for line in lines)
+
+
+DOORS = [page_text, mail_text, cli_text, terminal_text]
 PARTS = (
     "Send €12,400.00",
     "cannot be undone",
@@ -106,7 +115,7 @@ PARTS = (
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_shows_all_parts_in_one_order(door: Any) -> None:
-    """First the title, then the requester, arguments, evidence and the deadline."""
+    """First the title, then the arguments, evidence, the deadline and the origin."""
     text = door(full_wait())
 
     # A page names the requester beside its kind, above the title.
@@ -114,16 +123,45 @@ def test_every_door_shows_all_parts_in_one_order(door: Any) -> None:
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert text.lower().rindex("decide by") > places[-1]
+    deadline = text.index("expired, nothing runs")
+    assert deadline > places[-1]
+    origin = " > " if door in (mail_text, cli_text) else "Where it comes from"
+    assert text.rindex(origin) > deadline
     for part in (
         "€12,400.00",
         "Tuesday, 24 November 2026",
         "(5,210 characters)",
-        "hr (an agent)",
+        "Results of other agents" if door is terminal_text else "hr (an agent)",
         "[secret]",
         "not checked",
     ):
         assert part in text
     assert "9876" not in text
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_has_the_same_words_for_a_deadline(door: Any) -> None:
+    for action, words in (
+        (None, "expired, nothing runs"),
+        (Deny(), "denied, nothing runs"),
+        (Fail("no reply"), "the call fails: no reply"),
+        (Answer({"size": 3}), "the answer is size: 3"),
+        (
+            Escalate(to=("cfo",), within=60),
+            "nothing runs, and other people are asked: cfo",
+        ),
+    ):
+        stored = None if action is None else deadline_actions.dump(action)
+        wait = replace(make_wait(deadline=MOMENT), on_deadline_json=stored)
+
+        assert words in door(wait), action
+
+
+def test_mail_without_arguments_has_no_answer_of_the_deadline() -> None:
+    stored = deadline_actions.dump(Answer("0042"))
+    wait = replace(make_wait(deadline=MOMENT), on_deadline_json=stored)
+
+    assert "0042" not in mail.body_text(wait, None, with_arguments=False)
 
 
 def test_page_shows_readings_beside_values_and_marks_them() -> None:
@@ -155,9 +193,8 @@ def test_wait_without_display_is_shown_as_before() -> None:
 
     assert f"Approve {wait.tool}?" == parts.heading
     assert (None, None, ()) == (parts.effect, parts.agent_words, parts.evidence)
-    assert wait_facts(wait) == {**parts.origin, **parts.consequences}
     lines = list(wait_lines(wait))
-    assert f"arguments: {wait.arguments_json}" == lines[-1]
+    assert f"arguments: {wait.arguments_json}" == lines[1]
     form = wait_json(wait)
     assert (None, None, None, {}, [], []) == (
         form["title"],

@@ -15,6 +15,7 @@ import pytest
 from continuations import AsyncRunner, Finished, InvalidInput, Runner
 from continuations.serve.lifespan import worker_lifespan, worker_loop
 from tests import effect_log, sample_app
+from tests.python_path import python_path
 from tests.run_environment import ROOT, RunEnvironment, wait_until
 from tests.scripts import call, scripted_model
 
@@ -47,7 +48,7 @@ def serve(
         ],
         env={
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
             "TEST_STORE": environment.store,
             "TEST_SCRIPT": json.dumps(SCRIPT),
             **variables,

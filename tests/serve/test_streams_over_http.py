@@ -14,6 +14,7 @@ import pytest
 
 from continuations import Runner
 from continuations.events import LiveTranscript, ReplyGiven, TextDelta
+from tests.python_path import python_path
 from tests.run_environment import ROOT
 from tests.serve.http.sse_client import Reader
 
@@ -49,7 +50,7 @@ class Server:
             ],
             env={
                 **os.environ,
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": python_path(ROOT),
                 "TEST_STORE": self.store,
                 "TEST_STEPS": str(self.folder / "steps"),
             },

@@ -96,6 +96,59 @@ def test_creates_that_wait_flush_their_folder_once_and_start_no_thread(
     assert "continuations-file" not in started
 
 
+def test_creates_of_a_group_wake_their_event_loop_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wake-up is a system call, in which another thread takes the interpreter."""
+    wakes = 0
+
+    async def scenario() -> int:
+        loop = asyncio.get_running_loop()
+        wake = loop.call_soon_threadsafe
+
+        def counted(*args: Any, **options: Any) -> asyncio.Handle:
+            nonlocal wakes
+            wakes += 1
+            return wake(*args, **options)
+
+        store = FileStore(tmp_path)
+        await store.create("folder/first", b"first")
+        async with busy(creates(store)):
+            creating = [create(store, key) for key in _KEYS]
+            await asyncio.sleep(0)
+            monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        await asyncio.gather(*creating)
+        return wakes
+
+    # One for the operation that kept the thread busy, and one for the group.
+    assert 2 == asyncio.run(scenario())
+
+
+def test_creates_of_two_event_loops_in_one_group_are_both_delivered(
+    tmp_path: Path,
+) -> None:
+    """Also if the loop of one of them is closed meanwhile."""
+    store = FileStore(tmp_path)
+    closed = asyncio.new_event_loop()
+
+    async def scenario() -> None:
+        async with busy(creates(store)):
+            abandoned = store.create("abandoned", b"x")
+
+            def begin() -> None:
+                closed.call_soon(abandoned.send, None)
+                closed.run_until_complete(asyncio.sleep(0))
+                closed.close()
+
+            await asyncio.to_thread(begin)
+            created = create(store, "mine")
+        await created
+        assert ["abandoned", "mine"] == await store.keys("")
+        abandoned.close()
+
+    asyncio.run(scenario())
+
+
 def test_error_of_a_create_does_not_reach_its_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.console.inbox_page import tabs
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
+from continuations.serve.list_page import read_page
 from continuations.serve.pages.wait_words import KIND_WORDS
 from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from continuations.core.audit import AuditLine
     from continuations.serve.http.request_response import Response
 
-_RUNS_READ = 20
+# A page reads at most so many runs, also if it shows few of them.
+_RUNS_SHOWN, _MAX_READ = 20, 500
 _ICONS = {
     "approve": ("ok", "is-ok"),
     "deny": ("warn", "is-danger"),
@@ -73,20 +75,20 @@ class DecidedLine:
 
 async def show(page: Page) -> Response:
     """Show the decisions of some runs, the newest first."""
-    run_ids: list[str] = []
-    cursor, more = page.query.get("after", ""), ""
+    after = page.cursors.open(page.query.get("after", ""))
     try:
-        async for summary in page.runner.runs(after=cursor):
-            if len(run_ids) == _RUNS_READ:
-                more = cursor
-                break
-            cursor = summary.cursor
-            if await page.can("view", summary.run_id):
-                run_ids.append(summary.run_id)
+        runs = await read_page(
+            page.runner.runs(after=after),
+            limit=_RUNS_SHOWN,
+            max_read=_MAX_READ,
+            cursor_of=lambda each: each.cursor,
+            is_shown=lambda each: page.can("view", each.run_id),
+            seal=page.cursors.seal,
+        )
     except InvalidInput as error:
         msg = "The address of this page is not complete. Open the inbox again."
         raise problems.malformed(msg) from error
-    audits = await gather(*(_audit(page, run_id) for run_id in run_ids))
+    audits = await gather(*(_audit(page, each.run_id) for each in runs.rows))
     lines = [line for audit in audits for line in audit if line.verdict in _SHOWN]
     lines.sort(key=lambda line: line.at, reverse=True)
     return page.render(
@@ -95,7 +97,7 @@ async def show(page: Page) -> Response:
         tabs=tabs("decided"),
         lines=[_view(line) for line in lines],
         empty="Nothing was decided in these runs.",
-        more=f"/inbox/decided?{urlencode({'after': more})}" if more else None,
+        more=f"/inbox/decided?{urlencode({'after': runs.next})}" if runs.next else None,
     )
 
 
@@ -104,7 +106,7 @@ _SHOWN = DECISION_WORDS.keys() | _OTHER_WORDS.keys()
 
 async def _audit(page: Page, run_id: str) -> list[AuditLine]:
     try:
-        return await page.runner.audit(run_id)
+        return await page.runner.audit(run_id, past=False)
     except (RunErased, RunNotFound):
         return []  # erased since it was listed
 

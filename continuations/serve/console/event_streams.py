@@ -87,9 +87,15 @@ class _Viewer:
     def changes(self) -> AsyncGenerator[str | RunNews]:
         """Return the changes, for as long as the viewer stays."""
         live = self.console.live
+        if self.run_id is None and self.console.rights.are_limited:
+            return live.waits.changes_of(self.sees)
         if self.run_id is None:
             return live.waits.changes(self.after)
         return live.runs.changes(self.run_id, self.after)
+
+    async def sees(self, run_id: str) -> bool:
+        """Return whether the viewer may see a run."""
+        return await self.console.rights.allow(self.person, "view", run_id)
 
     async def may_view(self) -> bool:
         """Return whether the request still has its identity and its right."""

@@ -9,29 +9,31 @@ from urllib.parse import urlencode
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.list_page import read_page
 from continuations.serve.pages.grants_view import GrantRow, grant_row
 
 if TYPE_CHECKING:
     from continuations.ledger.run_listing import RunSummary
     from continuations.serve.http.request_response import Response
 
-# The grants of a run are in the run: one page reads so many live runs.
-_RUNS_PER_PAGE = 50
+# The grants of a run are in the run: one page shows those of so many live runs. It
+# reads more rows if some are hidden.
+_RUNS_PER_PAGE, _MAX_READ = 50, 500
 
 
 async def show(page: Page) -> Response:
     """Show the grants of some live runs."""
-    runs: list[RunSummary] = []
-    following = ""
-    after = page.query.get("after", "")
-    async for summary in page.runner.runs(status="live", after=after):
-        if len(runs) == _RUNS_PER_PAGE:
-            following = runs[-1].cursor
-            break
-        if await page.can("view", summary.run_id):
-            runs.append(summary)
-    found = await gather(*(_grants(page, each) for each in runs))
-    following = urlencode({"after": following}) if following else ""
+    after = page.cursors.open(page.query.get("after", ""))
+    runs = await read_page(
+        page.runner.runs(status="live", after=after),
+        limit=_RUNS_PER_PAGE,
+        max_read=_MAX_READ,
+        cursor_of=lambda each: each.cursor,
+        is_shown=lambda each: page.can("view", each.run_id),
+        seal=page.cursors.seal,
+    )
+    found = await gather(*(_grants(page, each) for each in runs.rows))
+    following = urlencode({"after": runs.next}) if runs.next else ""
     return page.render(
         "grants.html",
         rows=[row for rows in found for row in rows],

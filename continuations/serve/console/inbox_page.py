@@ -116,13 +116,13 @@ async def home(page: Page) -> Response:
 
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
-    cursor = await page.live.waits_cursor()
+    cursor = await page.live.waits_cursor(page.sees)
     return page.html("inbox.html", await inbox_context(page, cursor))
 
 
 async def show_rows(page: Page) -> Response:
     """Show the rows alone, for a page that is open; 204 if it has them already."""
-    cursor = await page.live.waits_cursor()
+    cursor = await page.live.waits_cursor(page.sees)
     if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
         return page.unchanged()
     rows = page.html("inbox_rows.html", await inbox_context(page, cursor))
@@ -168,12 +168,14 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
     }
 
 
-async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
+async def find_waits(
+    page: Page, chosen: Filter, after: str, *, max_pages: int | None = None
+) -> FoundWaits:
     """Return the next rows that a filter leaves, from a few pages at most."""
     words = chosen.q.split()
     rows: list[ListedWait] = []
-    cursor: str | None = after
-    for _ in range(_MAX_PAGES_READ):
+    cursor: str | None = page.cursors.open(after)
+    for _ in range(max_pages or _MAX_PAGES_READ):
         try:
             listed = await page.runner.worklist(
                 after=cursor or "",
@@ -182,7 +184,7 @@ async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
                 approver=page.identity if chosen.whose == "me" else None,
             )
         except InvalidInput as error:
-            if cursor == after != "":
+            if after and cursor == page.cursors.open(after):
                 msg = "The address of this page is not complete. Open the inbox again."
                 raise problems.malformed(msg) from error
             raise
@@ -195,7 +197,8 @@ async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
         cursor = listed.next
         if cursor is None or len(rows) >= PAGE_ROWS:
             break
-    return FoundWaits(rows, cursor)
+    last_shown = rows[-1].wait.id if rows else None
+    return FoundWaits(rows, page.cursors.following(cursor, last_shown))
 
 
 def tabs(current: str) -> list[Tab]:
@@ -215,7 +218,7 @@ def _title(chosen: Filter, count: int, *, is_all: bool) -> str:
         return "Nothing waits for you" if chosen.whose == "me" else "Nothing waits"
     if count == 1:
         return f"1 decision waits for {person}"
-    return f"{count} decisions wait for {person}"
+    return f"{count:,} decisions wait for {person}"
 
 
 def _empty(chosen: Filter, has_others: bool) -> str:

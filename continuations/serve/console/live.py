@@ -5,19 +5,24 @@ tells each viewer when the keys are others than before. No viewer, no request.
 
 A cursor is a hash of the keys, so it is the same in each process. A viewer that comes
 back with the cursor of its page learns at once whether it missed something.
+
+A viewer who may see some runs only hears of changes of these runs alone. Such a viewer
+has no cursor: a hash of all keys would tell when the waits of hidden runs change. Its
+first event comes at once, and one more after each change that it may see.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from continuations.engine.async_runner import AsyncRunner
 
@@ -26,6 +31,17 @@ INTERVAL_SECONDS = 2.0
 # The pause after an unexpected error.
 PAUSE_SECONDS = 30.0
 _CURSOR_DIGITS = 16
+
+Sees: TypeAlias = "Callable[[str], Awaitable[bool]]"
+"""Returns whether a viewer may see a run."""
+
+
+@dataclass(slots=True, eq=False)
+class _LimitedViewer:
+    """A viewer who may see some runs only, and the runs that changed."""
+
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    runs: set[str] = field(default_factory=set[str])
 
 
 class LiveWaits:
@@ -42,6 +58,9 @@ class LiveWaits:
         self._runner = runner
         self._interval = interval
         self._viewers: set[asyncio.Event] = set()
+        self._limited: set[_LimitedViewer] = set()
+        # The listed waits and their runs, for limited viewers; `None` without one.
+        self._listed: frozenset[tuple[str, str]] | None = None
         self._cursor = ""
         self._lister: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -74,6 +93,32 @@ class LiveWaits:
         finally:
             self.leave(changed)
 
+    async def changes_of(self, sees: Sees) -> AsyncGenerator[str]:
+        """Yield an empty text first, and after each change that a viewer may see.
+
+        Args:
+            sees: Whether the viewer may see a run.
+        """
+        viewer = _LimitedViewer()
+        self._limited.add(viewer)
+        self.join(viewer.changed)
+        is_new = True
+        try:
+            while not self._is_closed:
+                await viewer.changed.wait()
+                viewer.changed.clear()
+                if self._listed is None or self._is_closed:
+                    continue  # no listing yet that later ones are compared with
+                runs, viewer.runs = viewer.runs, set()
+                if is_new or await _sees_any(sees, runs):
+                    is_new = False
+                    yield ""
+        finally:
+            self._limited.discard(viewer)
+            if not self._limited:
+                self._listed = None
+            self.leave(viewer.changed)
+
     def join(self, changed: asyncio.Event) -> None:
         """Set an event whenever the waits change, until `leave`."""
         if changed in self._viewers:
@@ -104,10 +149,7 @@ class LiveWaits:
             seconds = self._interval
             # A viewer keeps the rows that it has while the store is away.
             try:
-                cursor = await self.read_cursor()
-                if cursor != self._cursor:
-                    self._cursor = cursor
-                    self._tell_viewers()
+                await self._list_once()
             except ContinuationsError:
                 pass
             except Exception:  # noqa: BLE001 - the viewers of all pages depend on it
@@ -116,13 +158,47 @@ class LiveWaits:
                 seconds = max(PAUSE_SECONDS, seconds)
             await asyncio.sleep(seconds)
 
-    async def read_cursor(self) -> str:
-        """List the open waits, and return their cursor."""
+    async def _list_once(self) -> None:
+        before = self._listed
+        listed: set[tuple[str, str]] | None = set() if self._limited else None
+        cursor = await self.read_cursor(listed=listed)
+        self._listed = None if listed is None else frozenset(listed)
+        is_first = before is None and listed is not None
+        if cursor == self._cursor and not is_first:
+            return
+        self._cursor = cursor
+        if before is not None and listed is not None:
+            runs = {run_id for _, run_id in before ^ listed}
+            for viewer in self._limited:
+                viewer.runs |= runs
+        self._tell_viewers()
+
+    async def read_cursor(
+        self, sees: Sees | None = None, *, listed: set[tuple[str, str]] | None = None
+    ) -> str:
+        """List the open waits, and return their cursor.
+
+        Args:
+            sees: Whether the viewer may see a run; `None`: each of them.
+            listed: Gets each wait and its run.
+        """
         digest = sha256()
         async for summary in self._runner.waiting():
-            digest.update(f"{summary.id} {summary.expired}\n".encode())
+            if sees is not None and not await sees(summary.run_id):
+                continue
+            row = f"{summary.id} {summary.expired}"
+            digest.update(f"{row}\n".encode())
+            if listed is not None:
+                listed.add((row, summary.run_id))
         return digest.hexdigest()[:_CURSOR_DIGITS]
 
     def _tell_viewers(self) -> None:
         for changed in self._viewers:
             changed.set()
+
+
+async def _sees_any(sees: Sees, run_ids: set[str]) -> bool:
+    for run_id in run_ids:
+        if await sees(run_id):
+            return True
+    return False

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.engine.async_runner import AsyncRunner
+    from continuations.serve.console.live import Sees
     from continuations.serve.console.run_snapshot import RunSnapshot
 
 LiveMode: TypeAlias = Literal["events", "poll"]
@@ -68,11 +69,15 @@ class LivePages:
         fields = {"run": run_id} if run_id else {}
         return f"{EVENTS_PATH}?{urlencode({**fields, 'after': cursor})}"
 
-    async def waits_cursor(self) -> str:
-        """Return the cursor of the open waits, before a page reads them."""
+    async def waits_cursor(self, sees: Sees | None) -> str:
+        """Return the cursor of the open waits, before a page reads them.
+
+        Args:
+            sees: Whether the viewer may see a run; `None`: each of them.
+        """
         if self.mode == "poll":
-            return await self.waits.read_cursor()
-        return self.waits.cursor
+            return await self.waits.read_cursor(sees)
+        return self.waits.cursor if sees is None else ""
 
     async def run_snapshot(
         self, run_id: str, headers: Mapping[str, str]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
+    from continuations.serve.console.live import Sees
     from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
@@ -97,6 +98,13 @@ class Page:
         """Refuse the request with status 403 unless the person may do something."""
         if not await self.can(act, run_id):
             raise problems.forbidden(act)
+
+    @property
+    def sees(self) -> Sees | None:
+        """Whether the person may see a run; `None` if everybody sees each of them."""
+        if not self.rights.are_limited:
+            return None
+        return lambda run_id: self.rights.allow(self.identity, "view", run_id)
 
     async def wake(self, run_id: str) -> bool:
         """Give a run to the dispatcher; return whether that worked."""

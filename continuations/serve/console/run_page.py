@@ -93,7 +93,7 @@ async def show(page: Page) -> Response:
             opened=query.get("open", ""),
             offset=number_of(query.get("rows"), "rows") or 0,
         ),
-        log=run_log(window, before=query.get("before", "")),
+        log=run_log(window, before=query.get("before", ""), unread=snapshot.unread),
         call=chosen and call_view(chosen, states[chosen.key], window.state, now),
     )
 

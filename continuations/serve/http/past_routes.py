@@ -114,7 +114,9 @@ async def rewind(context: RequestContext) -> Response:
     if type(version) is not int:
         raise problems.malformed('The body needs "version", the number of a version.')
     shown = decision_bodies.optional_text(fields, "shown")
-    rewound = await context.runner.rewind(run_id, version, shown=shown)
+    rewound = await context.runner.rewind(
+        run_id, version, shown=shown, by=context.identity, door=HTTP
+    )
     return json_response(rewound_json(rewound))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import Answer, Fail
 from continuations.core.withheld_waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present.escaping import escape_invisible
@@ -24,7 +25,7 @@ from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from continuations.core.waits import Wait
     from continuations.serve.notify.delivery import DeliveryAttempt
@@ -39,19 +40,21 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,25
 _MAX_ARGUMENTS = 20_000
 _MAX_SUBJECT = 150
 _MAX_PORT = 65_535
+# In the order of the page of a wait; the arguments stand after what is asked.
+_ASKED = ("Question", "Requested by")
 _MAIL_FACTS = (
-    "Question",
-    "Requested by",
+    *_ASKED,
+    "Decide by",
+    "Then",
+    "Form",
+    "Approvers",
+    "May not decide",
+    "Votes",
     "Tool",
     "Path",
     "Run",
     "Wait",
     "Opened",
-    "Decide by",
-    "Form",
-    "Approvers",
-    "May not decide",
-    "Votes",
 )
 # How the subject of a later notice begins.
 _PREFIXES = {"wait.escalated": "Escalated: ", "wait.reminder": "Reminder: "}
@@ -183,17 +186,17 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     """Return the text of the mail; foreign text is one line, visible and labelled."""
     facts = wait_facts(wait)
     facts.setdefault("Decide by", "no deadline")
-    rows: list[tuple[str, str]] = [
+    if not with_arguments and isinstance(wait.on_deadline, Answer | Fail):
+        # A tool makes this text from its arguments.
+        facts.pop("Then", None)
+    found = [
         (label, escape_invisible(facts[label]))
         for label in _MAIL_FACTS
         if label in facts
     ]
-    if wait.display is not None:
-        rows = _display_rows(wait, rows, with_arguments=with_arguments)
-    elif with_arguments:
-        rows.append(
-            ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
-        )
+    asked = [row for row in found if row[0] in _ASKED]
+    rows = [*_call_rows(wait, asked, with_arguments=with_arguments)]
+    rows += [row for row in found if row[0] not in _ASKED]
     lines = [f"{label + ':':<11} {value}" for label, value in rows]
     if link is not None:
         lines += ["", "Open this link to see the call and decide. Opening it does not"]
@@ -201,39 +204,45 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     return "\n".join([wait.rules.explanation, "", *lines, ""])
 
 
-def _display_rows(
-    wait: Wait, facts: list[tuple[str, str]], *, with_arguments: bool
-) -> list[tuple[str, str]]:
-    """Return the rows about a wait whose tool or run declares more for people.
+def _call_rows(
+    wait: Wait, asked: list[tuple[str, str]], *, with_arguments: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield what is asked, the arguments, and what declares more for people.
 
     The title, the readings and the evidence contain arguments, or results.
     """
+    if wait.display is not None:
+        from continuations.present import wait_parts  # noqa: PLC0415 - few waits have one
+
+        if with_arguments and wait.title is not None:
+            yield "Title", escape_invisible(wait.title)
+        effect = wait_parts.effect_text(wait)
+        if effect is not None:
+            yield "Effect", effect
+    yield from asked
+    if not with_arguments:
+        return
+    arguments = escape_invisible(withheld(wait).arguments_json)
+    yield "Arguments", _shorten(arguments)
+    if wait.display is not None:
+        yield from _display_rows(wait)
+
+
+def _display_rows(wait: Wait) -> Iterator[tuple[str, str]]:
+    """Yield the readings, the evidence and the agent's words."""
     from continuations.present import wait_parts  # noqa: PLC0415 - few waits have one
 
     parts = wait_parts.wait_parts(wait)
-    texts = [("Title", wait.title)] if with_arguments else []
-    rows = [
-        (label, escape_invisible(text))
-        for label, text in (*texts, ("Effect", parts.effect))
-        if text is not None
-    ]
-    # The arguments stand between the origin of the call and what follows.
-    rows += [row for row in facts if row[0] in parts.origin]
-    if with_arguments:
-        rows.append(
-            ("Arguments", _shorten(escape_invisible(withheld(wait).arguments_json)))
-        )
-        for argument in parts.arguments:
-            for place, text in argument.readings.items():
-                rows.append(("Reading", escape_invisible(f"{place}: {text}")))
-        for finding in parts.evidence:
-            source = wait_parts.finding_source(finding)
-            text = f"{source}: {wait_parts.finding_text(finding)}"
-            rows.append(("Evidence", escape_invisible(text)))
-        if parts.agent_words is not None:
-            words = f"{parts.agent_words} (not checked)"
-            rows.append(("Agent wrote", escape_invisible(words)))
-    return [*rows, *(row for row in facts if row[0] not in parts.origin)]
+    for argument in parts.arguments:
+        for place, text in argument.readings.items():
+            yield "Reading", escape_invisible(f"{place}: {text}")
+    for finding in parts.evidence:
+        source = wait_parts.finding_source(finding)
+        text = f"{source}: {wait_parts.finding_text(finding)}"
+        yield "Evidence", escape_invisible(text)
+    if parts.agent_words is not None:
+        words = f"{parts.agent_words} (not checked)"
+        yield "Agent wrote", escape_invisible(words)
 
 
 def _shorten(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.slots import ENDING_ALONE
 from continuations.core.waits import TEXT_SCHEMA
+from continuations.present.deadline_words import at_deadline
 from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
 from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.pages import wait_words
@@ -196,7 +197,7 @@ def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
         label=wait.rules.deadline_label,
         deadline=None if deadline is None else time_view(deadline),
         left=left,
-        at_deadline="" if deadline is None else wait_words.at_deadline(wait),
+        at_deadline="" if deadline is None else at_deadline(wait),
         waits_for=_waits_for(wait, decider),
         votes=tuple(vote_view(wait, vote) for vote in wait.votes),
         objection=decider.objection,

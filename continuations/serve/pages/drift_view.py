@@ -10,8 +10,9 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from continuations.authoring.manifest import ManifestChange
     from continuations.engine.drift_rows import DriftReason, DriftRow, DriftVerdict
 
 # The first one needs a person most.
@@ -21,6 +22,7 @@ _VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
     "accept": (StatePill("ok", "Goes on", "is-ok"), "accepted"),
 }
 _ORDER = tuple(_VERDICTS)
+_MAX_CHANGES = 10
 _CHANGES = {
     "removed": "An agent or a tool is missing",
     "schema": "The tool has other parameters",
@@ -59,20 +61,22 @@ class DriftRowView:
     Attributes:
         run_id: Its id.
         here: Makes the addresses of its pages.
+        thread: Its key, if it is a thread; or "".
         agent: Its root agent; "" if the run cannot be read.
         state: Its status.
         verdict: The effect of the code on it.
         why: The reasons, if it would not just go on.
-        changes: How many differences of the code stop nothing, in words; or "".
+        changes: The differences of the code that stop nothing, in words.
     """
 
     run_id: str
     here: RunAddresses
+    thread: str
     agent: str
     state: StatePill
     verdict: StatePill
     why: tuple[ReasonView, ...]
-    changes: str
+    changes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,31 +92,44 @@ class DriftView:
     counts: str
 
 
-def drift_view(rows: Sequence[DriftRow], root: str) -> DriftView:
-    """Return the view of a page of runs, for a console below a mount point."""
+def drift_view(
+    rows: Sequence[DriftRow], threads: Mapping[str, str], root: str
+) -> DriftView:
+    """Return the view of a page of runs.
+
+    Args:
+        rows: The runs.
+        threads: The keys of those that are threads, by run id.
+        root: The mount point of the console.
+    """
     counts = Counter(row.verdict for row in rows)
     in_order = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
     parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
     return DriftView(
-        rows=tuple(_row(row, root) for row in in_order), counts=", ".join(parts)
+        rows=tuple(_row(row, threads.get(row.run_id, ""), root) for row in in_order),
+        counts=", ".join(parts),
     )
 
 
-def _row(row: DriftRow, root: str) -> DriftRowView:
-    count = len(row.code_changes)
-    changes = ""
-    if row.verdict == "accept" and count:
-        changes = f"{count} difference{'s' if count > 1 else ''} of the code"
-        changes += ", which the run allows"
+def _row(row: DriftRow, thread: str, root: str) -> DriftRowView:
+    allowed = row.code_changes if row.verdict == "accept" else ()
+    changes = [_change(each) for each in allowed[:_MAX_CHANGES]]
+    if len(allowed) > _MAX_CHANGES:
+        changes.append(f"{len(allowed) - _MAX_CHANGES} more")
     return DriftRowView(
         run_id=row.run_id,
         here=RunAddresses(root=root, run_id=row.run_id),
+        thread=thread,
         agent=row.agent,
         state=status_pill(row.status),
         verdict=_VERDICTS[row.verdict][0],
         why=tuple(map(_reason, row.why)),
-        changes=changes,
+        changes=tuple(changes),
     )
+
+
+def _change(change: ManifestChange) -> str:
+    return f"{change.where}: {change.what}" if change.where else change.what
 
 
 def _reason(reason: DriftReason) -> ReasonView:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from continuations.present.deadline_words import at_deadline
 from continuations.serve.pages import wait_words
 from continuations.serve.pages.times import left_text
 from continuations.serve.pages.wait_words import KIND_WORDS, KindWords
@@ -95,4 +96,4 @@ def _then(wait: Wait) -> str:
     """Return the consequence of the deadline; the page of the wait has it whole."""
     if wait.deadline is None:
         return "run stands still" if wait.rules.may_have_run else ""
-    return _short(f"then: {wait_words.at_deadline(wait)}")
+    return _short(f"then: {at_deadline(wait)}")

@@ -10,14 +10,17 @@ from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
+from continuations.present.counted import counted
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.time_words import clock_text, day_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from continuations.core.run import Claim
     from continuations.core.version_window import VersionEvents, VersionWindow
+    from continuations.wire.records import InboxMessage
 
 LINES_PER_PAGE = 40
 _TEXT_CHARS = 200
@@ -86,12 +89,18 @@ class _Said:
     wait: str = ""
 
 
-def run_log(window: VersionWindow, *, before: str = "") -> RunLog:
+def run_log(
+    window: VersionWindow,
+    *,
+    before: str = "",
+    unread: Iterable[InboxMessage] = (),
+) -> RunLog:
     """Return one page of the log.
 
     Args:
         window: The versions.
         before: Only lines before this cursor. Default: all.
+        unread: Messages that the run has not read yet: the first page begins with them.
     """
     numbers: dict[str, int] = {}
     agents = _agent_calls(window)
@@ -109,12 +118,16 @@ def run_log(window: VersionWindow, *, before: str = "") -> RunLog:
             found.append((cursor, version.at, _released(version, claim)))
         claim = version.run.claim
     found.reverse()
+    waiting: list[tuple[str, datetime, _Said]] = []
     if before:
         place = _place(before)
         found = [each for each in found if _place(each[0]) < place]
+    else:
+        waiting = [("", each.at, _unread(each)) for each in unread if not each.closes]
+        waiting.reverse()
     shown = found[:LINES_PER_PAGE]
     return RunLog(
-        lines=_lines(shown),
+        lines=_lines(waiting + shown),
         older=shown[-1][0] if len(found) > len(shown) else "",
         earlier=window.first_number - 1,
     )
@@ -159,7 +172,7 @@ def _lines(found: list[tuple[str, datetime, _Said]]) -> tuple[LogLine, ...]:
                 before=said.before,
                 name=said.name,
                 after=said.after,
-                quote=shorten(said.quote, _TEXT_CHARS),
+                quote=shorten(said.quote.replace("\n", " "), _TEXT_CHARS),
                 call=said.call or "",
                 wait=said.wait,
             )
@@ -213,7 +226,8 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             quote = event.changes_json
             return _Said("agent", "id", "State of", name, "changed", quote)
         case run_stream.Compacted():
-            text = f"shortened: {event.tokens_before} to {event.tokens_after} tokens"
+            tokens = counted(event.tokens_after, "token")
+            text = f"shortened: {event.tokens_before:,} to {tokens}"
             return _Said("agent", "id", "History of", name, text)
         case run_stream.CallProposed():
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
@@ -237,6 +251,13 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             )
         case run_stream.ReplyGiven() | run_stream.RunEnded():
             return _end(event)
+
+
+def _unread(message: InboxMessage) -> _Said:
+    who = message.by or "Somebody"
+    text = "sent a message, which the run has not read yet"
+    quote = message_text(message.message.data.get("content"), "user")
+    return _Said("person", "wt", "", who, text, quote)
 
 
 def _message(event: run_stream.MessageAdded, name: str) -> _Said | None:

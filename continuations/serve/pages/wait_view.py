@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING
 from continuations.core.withheld_waits import withheld
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_parts import finding_text
-from continuations.present.wait_text import consequence_facts, origin_facts
+from continuations.present.wait_text import (
+    asked_facts,
+    consequence_facts,
+    origin_facts,
+)
 from continuations.serve.pages import wait_words
 from continuations.serve.pages.argument_view import ArgumentView, argument_views
 from continuations.serve.pages.decision_view import DecisionView, decision_view
@@ -166,21 +170,20 @@ def _facts(findings: tuple[Finding, ...], *, by_agent: bool) -> tuple[FactView, 
 
 def _count_text(count: int) -> str:
     words = {0: "no arguments", 1: "its only argument"}
-    return words.get(count, f"all {count} arguments")
+    return words.get(count, f"all {count:,} arguments")
 
 
 # Facts that the page shows in other places.
 _SHOWN_ELSEWHERE = frozenset(
-    {"Question", "Tool", "Agent", "Path", "Wait", "Note", "Policy", "Opened", "Reason"}
-    | {"Guardrail"}
+    {"Question", "Tool", "Agent", "Path", "Wait", "Opened"}
     | {"Decide by", "At the latest", "Until", "Next attempt", "Votes", "Answer", "Form"}
-    | {"If denied", "If expired", "Approvers", "May not decide", "Approve after"}
+    | {"If denied", "Then", "Approvers", "May not decide", "Approve after"}
 )
 
 
 def _origin(wait: Wait, decider: Decider) -> dict[str, str]:
     """Return the facts about the origin, and what a denial does."""
-    facts = {**origin_facts(wait), **consequence_facts(wait)}
+    facts = {**asked_facts(wait), **origin_facts(wait), **consequence_facts(wait)}
     shown = {k: text for k, text in facts.items() if k not in _SHOWN_ELSEWHERE}
     denial = wait_words.at_denial(wait)
     if not denial or "deny" in decider.verdicts:

@@ -7,7 +7,6 @@ event has a new process, unless a test keeps one.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import urllib.request
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from urllib.parse import unquote
 
 from examples import local_cloud
 from tests import effect_log
+from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -55,7 +55,7 @@ class LambdaTestCloud:
     def environment(self) -> dict[str, str]:
         """The environment variables of a function."""
         return {
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'storage'}",
+            "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
             "AWS_ENDPOINT_URL": self.url,
             "STORE": self.store,
             "TEST_FOLDER": str(self.folder),

@@ -26,6 +26,7 @@ from continuations import Approve, Runner
 from continuations_storage.s3 import S3Store
 from examples import local_cloud
 from tests import effect_log
+from tests.python_path import python_path
 from tests.serve.aws import expand_sam
 from tests.serve.aws.lambda_cloud import ROOT
 
@@ -220,7 +221,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedStack
     pytest.importorskip("ministack")
     folder = tmp_path_factory.mktemp("deployed")
     settings = {
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'storage'}",
+        "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
         "AUTH": "true",  # IAM is enforced
         "TEST_SCRIPT": json.dumps(SCRIPT),
         "TEST_FOLDER": str(folder),

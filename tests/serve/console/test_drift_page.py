@@ -102,6 +102,22 @@ def test_refused_and_reopened_runs_stand_first_with_their_reasons() -> None:
     assert 'href="/drift"' in asyncio.run(client.get("/runs")).text
 
 
+def test_allowed_differences_are_named() -> None:
+    store = MemoryStore()
+    old_runs(store)
+    stock = Agent(
+        "stock", instructions="Be quick.", tools=[ship, pay], model=ScriptedModel([])
+    )
+    client = ConsoleClient(AsyncRunner([stock], store=store))
+
+    text, _ = text_of(client)
+
+    accepted = text[text.index("a-accepted") :]
+    assert "The run allows these differences of the code" in accepted
+    assert "stock: the instructions changed" in accepted
+    assert "stock/pay: the tool was added" in accepted
+
+
 def test_person_sees_the_runs_that_they_may_view() -> None:
     store = MemoryStore()
     old_runs(store)
@@ -183,3 +199,16 @@ def test_lists_end_after_a_number_of_read_runs(monkeypatch: Any) -> None:
                 break
         assert {"run-000", "run-034"} == set(found)
         assert 4 == pages
+
+
+def test_thread_is_named_by_its_key() -> None:
+    store = MemoryStore()
+    chat = agent("chat", [ship], ToolCall("ship", {"order": "o1"}))
+    thread = Runner(chat, store=store).thread("chat", key="customer 42")
+    run_id = thread.send("hello").run_id
+    client = ConsoleClient(AsyncRunner(chat, store=store))
+
+    text = asyncio.run(client.get("/drift")).text
+
+    assert f'<h2><a href="/runs/{run_id}">customer 42</a></h2>' in text
+    assert f'<span class="mono">{run_id}</span>' in text

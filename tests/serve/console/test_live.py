@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,6 +33,11 @@ async def add_wait(store: FaultyStore, number: int) -> None:
     """Open a wait, as a worker does."""
     wait = make_wait(number, run_id=f"r{number}")
     await waits.create(Objects(store), [wait])
+
+
+def may_nothing(*_: object) -> bool:
+    """Allow nothing."""
+    return False
 
 
 async def following(changes: AsyncGenerator[str]) -> str:
@@ -126,13 +131,13 @@ def test_lister_goes_on_after_an_unexpected_error(
         live = LiveWaits(AsyncRunner([], store=store), interval=0)
         read, calls = live.read_cursor, 0
 
-        async def fails_once() -> str:
+        async def fails_once(**options: Any) -> str:
             nonlocal calls
             calls += 1
             if calls == 1:
                 msg = "a fault of a store"
                 raise ZeroDivisionError(msg)
-            return await read()
+            return await read(**options)
 
         monkeypatch.setattr(live, "read_cursor", fails_once)
         monkeypatch.setattr(live_module, "PAUSE_SECONDS", 0)
@@ -179,6 +184,51 @@ def test_person_has_a_bounded_number_of_streams(
         await (await open_stream(made, request, kim)).aclose()
         await streams[1].aclose()
         assert {} == made.streams.by_person
+
+    asyncio.run(check())
+
+
+def test_viewer_of_some_runs_hears_of_their_changes_only() -> None:
+    async def check() -> None:
+        store = FaultyStore(MemoryStore())
+        live = LiveWaits(AsyncRunner([], store=store), interval=0)
+        asked: list[str] = []
+        is_asked = asyncio.Event()
+
+        async def sees(run_id: str) -> bool:
+            asked.append(run_id)
+            is_asked.set()
+            return run_id == "r2"
+
+        await add_wait(store, 7)
+        changes = live.changes_of(sees)
+        assert "" == await following(changes)  # it may have missed something
+        waiting = asyncio.ensure_future(anext(changes))
+        await add_wait(store, 1)
+        await asyncio.wait_for(is_asked.wait(), SOON)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        await add_wait(store, 2)
+        assert "" == await asyncio.wait_for(waiting, SOON)
+        assert {"r1", "r2"} == {*asked}  # never of a wait that has not changed
+        await changes.aclose()
+        assert 0 == live.viewers
+
+    asyncio.run(check())
+
+
+def test_page_and_stream_of_limited_rights_have_no_cursor() -> None:
+    async def check() -> None:
+        store = FaultyStore(MemoryStore())
+        await add_wait(store, 1)
+        client = ConsoleClient(AsyncRunner([], store=store), {"can": may_nothing})
+        every = client.app.state.live.waits.changes("")
+        await following(every)  # the lister has a cursor of all waits
+        page = await client.get("/inbox?for=all")
+        assert 'data-cursor=""' in page.text
+        assert 'data-events="/events?after="' in page.text
+        await every.aclose()
 
     asyncio.run(check())
 

@@ -77,6 +77,25 @@ def test_page_of_a_run_asks_until_something_has_changed() -> None:
     asyncio.run(check())
 
 
+def test_inbox_of_limited_rights_hears_nothing_of_hidden_waits() -> None:
+    async def check() -> None:
+        polled = Polled()
+
+        def can(_person: Identity, _act: str, run: str | None) -> bool:
+            return run != "hidden"
+
+        options: dict[str, Any] = {"live": "poll", "can": can}
+        limited = ConsoleClient(polled.client.runner, options)
+        cursor = cursor_of((await limited.get("/inbox")).text)
+        for run_id, status in (("hidden", 204), ("r1", 200)):
+            runner = polled.runner(ToolCall("pay", {"what": "rent"}))
+            await runner.start("go", run_id=run_id)
+            rows = await limited.get("/inbox/rows", x_live_after=cursor)
+            assert status == rows.status_code
+
+    asyncio.run(check())
+
+
 def test_chat_asks_until_a_message_has_come() -> None:
     async def check() -> None:
         polled = Polled()

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Approve, AsyncRunner, Grant, Identity, Runner, tool
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    File,
+    Grant,
+    Identity,
+    Runner,
+    tool,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
@@ -221,6 +230,24 @@ def test_message_reaches_the_run() -> None:
     empty = post(client, f"/runs/{RUN}/messages", text="  ")
 
     assert (303, 400) == (sent.status_code, empty.status_code)
+
+
+def test_messages_that_the_run_has_not_read_are_in_its_log() -> None:
+    """With their files, above the events; they are no part of an older version."""
+    run, client = invoices()
+    bill = File(b"%PDF-1.7", "application/pdf", name="bill.pdf")
+    run.runner.send(RUN, "Wait for Ines.", by="lee")
+    run.runner.send(RUN, ["Here is the bill.", bill], by="kim")
+
+    newest, old = show(client, f"/runs/{RUN}", f"/runs/{RUN}?version=3")
+
+    words = "sent a message, which the run has not read yet"
+    first, second = newest.find(f"kim {words}"), newest.find(f"lee {words}")
+    assert 0 < first < second < newest.find("waits for a decision")
+    assert "Here is the bill." in newest[first:second]
+    assert "bill.pdf" in newest[first:second]
+    assert "Wait for Ines." in newest[second:]
+    assert words not in old
 
 
 def test_erase_needs_the_typed_id() -> None:

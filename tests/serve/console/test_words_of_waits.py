@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from continuations.present.deadline_words import at_deadline
 from continuations.serve.pages import wait_words
 from tests.serve.console.test_wait_pages import Desk, open_wait, path_of
 from tests.serve.pages.html_forms import main_of
@@ -51,7 +52,7 @@ def test_denial_is_told_once_with_the_word_of_its_button(kind: str, words: str) 
 def test_inbox_and_page_tell_the_same_consequence_of_a_deadline() -> None:
     desk = Desk()
     wait = open_wait(desk, "approval")
-    words = wait_words.at_deadline(asyncio.run(desk.runner.wait(wait.id)))
+    words = at_deadline(asyncio.run(desk.runner.wait(wait.id)))
 
     assert f"then: {words}" in desk.get("/inbox")
     assert f"then: <b>{words}</b>" in desk.get(path_of(wait))

@@ -265,7 +265,7 @@ def _check_page(window: VersionWindow, found: RunRows, clock: ManualClock) -> No
 
 
 @pytest.fixture(scope="module")
-def deep() -> tuple[MemoryStore, ManualClock]:
+def deep() -> tuple[VersionWindow, ManualClock]:
     """Return a run of 1,000 agents below each other; the deepest one waits."""
     store, clock = MemoryStore(), ManualClock()
     agent = Agent(
@@ -275,15 +275,15 @@ def deep() -> tuple[MemoryStore, ManualClock]:
         call = ToolCall(agent.name, {"input": f"level {level + 1}"})
         agent = Agent(f"level{level}", tools=[agent], model=ScriptedModel([call]))
     Runner(agent, store=store, clock=clock).start("go", run_id="deep")
-    return store, clock
+    return read(store, "deep"), clock
 
 
 def test_thousand_levels_are_folded_below_three(
-    deep: tuple[MemoryStore, ManualClock],
+    deep: tuple[VersionWindow, ManualClock],
 ) -> None:
-    store, clock = deep
+    window, clock = deep
 
-    found = table(read(store, "deep"), clock)
+    found = table(window, clock)
 
     assert ["level1", "level2", "level3"] == [row.name for row in found.rows]
     assert (1001, {"waits"}) == (found.total, {row.state.words for row in found.rows})
@@ -293,10 +293,9 @@ def test_thousand_levels_are_folded_below_three(
 
 
 def test_row_of_any_level_can_be_opened(
-    deep: tuple[MemoryStore, ManualClock],
+    deep: tuple[VersionWindow, ManualClock],
 ) -> None:
-    store, clock = deep
-    window = read(store, "deep")
+    window, clock = deep
     rows = RunRows.of_window(window, clock.now())
     names = {row.name: row.key for row in rows.rows}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core import call_cancellation
 from continuations.core.calls import Nested
+from continuations.core.doors import OPERATOR
 from continuations.core.events import AgentCancelled
 from continuations.core.reducer import advance
 from continuations.core.state import RunState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
+    from continuations.core.doors import Door
     from continuations.core.waits import Wait
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -90,10 +92,11 @@ def waits_of_a_cancelled_call_stay_undecided() -> Patches:
         waits: Iterable[Wait],
         reason: str | None,
         *,
-        door: str | None = None,
+        by: str | None = None,
+        door: Door | None = None,
     ) -> None:
-        if door != "operator":
-            await original(self, state, waits, reason, door=door)
+        if door != OPERATOR:
+            await original(self, state, waits, reason, by=by, door=door)
 
     yield patch(RunEnder.close_waits, close_waits)
 
