@@ -44,7 +44,7 @@ class TurnInfo:
             answers none. Several messages are joined with blank lines.
         usage: The model usage of the whole run.
         context: The object that the application passed as `context=`.
-        make_messages: A function that returns `messages`.
+        make_messages: Set by the engine, for `messages`: read that.
     """
 
     run_id: str

@@ -61,7 +61,7 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
 
     Args:
         agent: The root agent.
-        input: The first user message as text, or a list of chat messages.
+        input: A text, or a list: texts and attachments, or chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with the run.
@@ -175,7 +175,7 @@ async def run_async(  # noqa: PLR0913 - as for `run`
 
     Args:
         agent: The root agent.
-        input: The first user message as text, or a list of chat messages.
+        input: A text, or a list: texts and attachments, or chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with the run.
