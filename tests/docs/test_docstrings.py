@@ -162,8 +162,8 @@ def test_docstring_names_errors_that_exist(path: str) -> None:
     """Each name is that of a public error, an error of Python, or of its package."""
     function, documented = FUNCTIONS[path]
     named = [each.type_name or "" for each in parsed(documented).raises]
-    modules = (builtins, errors, authoring_errors, storage_errors)
-    modules += (importlib.import_module(function.__module__),)
+    own = importlib.import_module(function.__module__)
+    modules = (builtins, errors, authoring_errors, storage_errors, own)
 
     lost = [
         name
