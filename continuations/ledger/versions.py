@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from continuations.core.delta import diff
 from continuations.core.run import ENDED_STATUSES
-from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
+from continuations.errors import (
+    ContinuationsError,
+    Corrupt,
+    RunNotFound,
+    StaleRun,
+    VersionNotFound,
+)
 from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
@@ -300,12 +306,12 @@ class Versions:
         )
         return RunNotFound(msg, run_id=self.run_id)
 
-    def _not_found_error(self, number: int) -> RunNotFound:
+    def _not_found_error(self, number: int) -> VersionNotFound:
         msg = (
             f"run {self.run_id} has no version {number} in this store. List its "
             f"versions with `continuations history {self.run_id}` or Runner.history()."
         )
-        return RunNotFound(msg, run_id=self.run_id)
+        return VersionNotFound(msg, run_id=self.run_id)
 
     def stale_error(self, number: int) -> StaleRun:
         """Return the error of a process whose version is no longer the newest."""
