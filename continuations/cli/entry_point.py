@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import re
 import shlex
 import sys
 from copy import copy
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer.main import get_command
@@ -24,14 +27,19 @@ if TYPE_CHECKING:
 
 # Options that say where the runs are, and the commands that a text tells to type.
 _PLACES = ("--store", "--app")
+# A disk without room, or above a quota.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _COMMAND = re.compile(r"`(continuations (?:audit|history|runs|waiting)\b[^`]*)`")
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run one command and return its exit code."""
+    _open_closed_streams()
     _escape_unprintable()
     words = None if arguments is None else list(arguments)
     try:
+        if arguments is None:
+            _check_encoding(sys.argv[1:])
         # Not program(): that installs typer's hook for every exception.
         _command(_only_command(words))(words, prog_name="continuations")
     except SystemExit as end:
@@ -42,7 +50,37 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except ContinuationsError as error:
         write_note(_with_store(_error_text(error), arguments))
         return BUSY if isinstance(error, RunBusy | StaleRun) else LIBRARY_ERROR
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        write_note(f"Error: the output was not written: {error.strerror}. Make room.")
+        return LIBRARY_ERROR
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Replace the standard streams that the parent process closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - it stays
+            setattr(sys, name, stream)
+
+
+def _check_encoding(words: Sequence[str]) -> None:
+    """Raise `UsageError` for a word with bytes that the encoding does not have.
+
+    Python keeps such bytes as lone surrogates, and no other process could read them.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            msg = (
+                f"{word[:60]!r} is not text in the encoding {encoding}. Nothing was "
+                "done. Use a UTF-8 locale or set PYTHONUTF8=1."
+            )
+            raise UsageError(msg) from None
 
 
 def _only_command(words: Sequence[str] | None) -> str | None:

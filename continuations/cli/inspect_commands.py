@@ -180,7 +180,13 @@ def runs(  # noqa: PLR0913 - one parameter for each option
     elif rows:
         write_lines(formatting.run_table_lines(rows))
     else:
-        write_note(f"No such runs in {store_name(runner.store)}.")
+        folder = missing_folder(runner.store)
+        end = (
+            "."
+            if folder is None
+            else f": the folder {folder} does not exist. Check the URL of the store."
+        )
+        write_note(f"No such runs in {store_name(runner.store)}{end}")
 
 
 def show(

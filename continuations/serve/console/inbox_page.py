@@ -218,7 +218,7 @@ def _title(chosen: Filter, count: int, *, is_all: bool) -> str:
         return "Nothing waits for you" if chosen.whose == "me" else "Nothing waits"
     if count == 1:
         return f"1 decision waits for {person}"
-    return f"{count} decisions wait for {person}"
+    return f"{count:,} decisions wait for {person}"
 
 
 def _empty(chosen: Filter, has_others: bool) -> str:
