@@ -913,7 +913,7 @@ SENDING = Area(
         ),
         Case(
             "look-at-version-zero",
-            RunNotFound,
+            VersionNotFound,
             'runner.look("jane-1", version=0)',
             'runner.look("jane-1", version=1)',
             setup="start()",
