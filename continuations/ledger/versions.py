@@ -16,7 +16,6 @@ from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
-from continuations.ledger.not_found import version_not_found_error
 from continuations.ledger.other_runs import check_wait_ids, decode_own_header
 from continuations.value_class import replace
 from continuations.wire.envelope import object_digest
@@ -305,6 +304,8 @@ class Versions:
     def _not_found_error(self, number: int, newest: int = 1) -> RunNotFound:
         if newest == 0:
             return self.run_not_found_error()
+        from continuations.ledger.not_found import version_not_found_error  # noqa: PLC0415 - rarely needed
+
         return version_not_found_error(self.run_id, number)
 
     def stale_error(self, number: int) -> StaleRun:
