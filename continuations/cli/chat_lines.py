@@ -13,6 +13,7 @@ from continuations.cli.written_text import WrittenText
 from continuations.core import jsontext, run_stream
 from continuations.core.attachment_parts import labelled_text
 from continuations.core.visible_text import shorten
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 from continuations.present.wait_text import DECISION_WORDS
 
@@ -41,7 +42,9 @@ def history_lines(
     shown = [each for each in messages if each.get("role") in ("user", "assistant")]
     earlier = len(shown) - limit
     if earlier > 0:
-        yield Line("", f"({earlier} earlier messages; /history {len(shown)})")
+        yield Line(
+            "", f"({counted(earlier, 'earlier message')}; /history {len(shown)})"
+        )
     for message in shown[-limit:] if limit else ():
         yield from _message_lines(message, agent)
 

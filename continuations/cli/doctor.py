@@ -9,6 +9,7 @@ from continuations.engine import portal
 from continuations.engine.ports import Ports
 from continuations.ledger import doctor, file_checks
 from continuations.ledger.objects import Objects
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def report_lines(
     if unreferenced:
         total = sum(each.size for each in unreferenced)
         yield (
-            f"attachments without a message: {len(unreferenced)}, {total} bytes. A "
-            "process died before its message, or is about to send it. They are kept "
-            "until the run is erased."
+            f"attachments without a message: {len(unreferenced):,}, "
+            f"{counted(total, 'byte')}. A process died before its message, or is about "
+            "to send it. They are kept until the run is erased."
         )
     if new_root is not None:
         yield f"repaired: version {new_root} is a new root"

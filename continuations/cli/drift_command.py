@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,13 +15,19 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Context, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
+from continuations.errors import ContinuationsError
+from continuations.ledger.thread_keys import is_thread_id
+from continuations.present.counted import counted
 from continuations.present.drift_forms import drift_row_json
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations import DriftRow
+    from continuations import DriftRow, Runner
+    from continuations.authoring.manifest import ManifestChange
+
+_MAX_CHANGES = 10
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
@@ -49,7 +56,7 @@ def drift(
         if json:
             write_json(drift_row_json(row))
         else:
-            write_lines(_row_lines(row))
+            write_lines(_row_lines(row, _thread_key(runner, row)))
         sys.stdout.flush()
     folder = missing_folder(runner.store)
     if folder is not None:
@@ -58,16 +65,41 @@ def drift(
             "exist. Check the URL of the store."
         )
     found = ", ".join(f"{counts[name]} {name}" for name in counts) or "no run"
-    write_note(f"{counts.total()} runs that have not ended: {found}.")
+    has = "has" if counts.total() == 1 else "have"
+    write_note(f"{counted(counts.total(), 'run')} that {has} not ended: {found}.")
     if counts.keys() - {"accept"}:
         raise typer.Exit(FAILED)
 
 
-def _row_lines(row: DriftRow) -> Iterator[str]:
-    yield f"{row.verdict}  {escape_invisible(row.run_id)}"
+def _thread_key(runner: Runner, row: DriftRow) -> str:
+    """Return the key of a conversation; empty for another run.
+
+    The id of a conversation has a digest in place of its key.
+    """
+    if row.status == "unreadable" or not is_thread_id(row.run_id):
+        return ""
+    with suppress(ContinuationsError):
+        return runner.look(row.run_id).run_state.run.thread_key or ""
+    return ""
+
+
+def _change_text(change: ManifestChange) -> str:
+    return f"{change.where}: {change.what}" if change.where else change.what
+
+
+def _row_lines(row: DriftRow, key: str) -> Iterator[str]:
+    about = f"  (conversation {key} with {row.agent})" if key else ""
+    yield escape_invisible(f"{row.verdict}  {row.run_id}{about}")
     for reason in row.why:
         where = " > ".join(reason.path) or row.agent or "run"
         yield f"  {reason.verdict}: {escape_invisible(where)} ({reason.change})"
         yield f"    {escape_invisible(reason.text)}"
         if reason.wait_id is not None:
             yield f"    wait {escape_invisible(reason.wait_id)}"
+    if row.verdict == "accept":
+        changes = row.code_changes
+        for change in changes[:_MAX_CHANGES]:
+            yield f"  allowed: {escape_invisible(_change_text(change))}"
+        if len(changes) > _MAX_CHANGES:
+            more = counted(len(changes) - _MAX_CHANGES, "more change")
+            yield f"  allowed: {more}, see --json"

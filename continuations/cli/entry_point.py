@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+import re
+import shlex
 import sys
 from copy import copy
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer.main import get_command
@@ -20,22 +25,62 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+# Options that say where the runs are, and the commands that a text tells to type.
+_PLACES = ("--store", "--app")
+# A disk without room, or above a quota.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_COMMAND = re.compile(r"`(continuations (?:audit|history|runs|waiting)\b[^`]*)`")
+
+
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run one command and return its exit code."""
+    _open_closed_streams()
     _escape_unprintable()
     words = None if arguments is None else list(arguments)
     try:
+        if arguments is None:
+            _check_encoding(sys.argv[1:])
         # Not program(): that installs typer's hook for every exception.
         _command(_only_command(words))(words, prog_name="continuations")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except UsageError as error:
-        write_note(f"Error: {error}")
+        write_note(_with_store(f"Error: {error}", arguments))
         return USAGE_ERROR
     except ContinuationsError as error:
-        write_note(_error_text(error))
+        write_note(_with_store(_error_text(error), arguments))
         return BUSY if isinstance(error, RunBusy | StaleRun) else LIBRARY_ERROR
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        write_note(f"Error: the output was not written: {error.strerror}. Make room.")
+        return LIBRARY_ERROR
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Replace the standard streams that the parent process closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - it stays
+            setattr(sys, name, stream)
+
+
+def _check_encoding(words: Sequence[str]) -> None:
+    """Raise `UsageError` for a word with bytes that the encoding does not have.
+
+    Python keeps such bytes as lone surrogates, and no other process could read them.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            msg = (
+                f"{word[:60]!r} is not text in the encoding {encoding}. Nothing was "
+                "done. Use a UTF-8 locale or set PYTHONUTF8=1."
+            )
+            raise UsageError(msg) from None
 
 
 def _only_command(words: Sequence[str] | None) -> str | None:
@@ -63,6 +108,19 @@ def _error_text(error: ContinuationsError) -> str:
     text, run_id = str(error), error.run_id
     about = f" (run {run_id})" if run_id is not None and run_id not in text else ""
     return f"{type(error).__name__}: {text}{about}"
+
+
+def _with_store(text: str, arguments: Sequence[str] | None) -> str:
+    """Return a text whose commands have the `--store` and `--app` of this command."""
+    words = list(map(str, sys.argv[1:] if arguments is None else arguments))
+    options: list[str] = []
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        if word in _PLACES and following is not None:
+            options += [word, following]
+        elif word.startswith(tuple(f"{name}=" for name in _PLACES)):
+            options.append(word)
+    added = f" {shlex.join(options)}" if options else ""
+    return _COMMAND.sub(lambda found: f"`{found[1]}{added}`", text)
 
 
 def _escape_unprintable() -> None:

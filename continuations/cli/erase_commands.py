@@ -18,6 +18,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import store_name
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import erased_run_json, prune_result_json
 
@@ -47,11 +48,9 @@ def erase(
     if json:
         write_json(erased_run_json(receipt))
         return
-    counts = (
-        f"{receipt.versions} versions, {receipt.arrivals} arrivals"
-        f"{f', {receipt.files} files' if receipt.files else ''} and {receipt.keys} "
-        "other keys"
-    )
+    parts = [counted(receipt.versions, "version"), counted(receipt.arrivals, "arrival")]
+    parts += [counted(receipt.files, "file")] if receipt.files else []
+    counts = f"{', '.join(parts)} and {counted(receipt.keys, 'other key')}"
     write_lines([f"{escape_invisible(run)} is erased: {counts}"])
 
 
@@ -80,7 +79,9 @@ def prune(
     runner = runner_without_agents(app, store)
     if not yes and not dry_run:
         count = len(runner.prune(older_than=age, dry_run=True).run_ids)
-        question = f"Erase {count} runs that ended {older_than} ago or earlier in "
+        question = (
+            f"Erase {counted(count, 'run')} that ended {older_than} ago or earlier in "
+        )
         _confirm(f"{question}{store_name(runner.store)}?", yes=count == 0)
     result = runner.prune(older_than=age, dry_run=dry_run)
     if json:
@@ -88,7 +89,8 @@ def prune(
     elif dry_run:
         write_lines(map(escape_invisible, result.run_ids))
     else:
-        write_lines([f"{len(result.erased)} runs are erased"])
+        verb = "is" if len(result.erased) == 1 else "are"
+        write_lines([f"{counted(len(result.erased), 'run')} {verb} erased"])
     for run_id, error in result.errors.items():
         write_note(f"Error: run {run_id} was not erased: {error}")
     if result.errors:

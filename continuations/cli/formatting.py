@@ -12,6 +12,7 @@ from continuations.core import jsontext
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.withheld_waits import withheld
 from continuations.engine.outcomes import Failed, Finished, Suspended
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_text import (
@@ -302,8 +303,8 @@ def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 def usage_text(usage: Usage) -> str:
     """Return the model usage of a run as text."""
-    requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
-    text = f"{requests}, {usage.input_tokens} tokens in, {usage.output_tokens} out"
+    tokens = f"{counted(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
+    text = f"{counted(usage.requests, 'request')}, {tokens}"
     if not usage.currency:
         return text
     cost = usage.cost

@@ -16,6 +16,7 @@ from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.ledger.worklist import MAX_PAGE
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import listed_wait_json
 from continuations.serve.pages import inbox_view
@@ -116,7 +117,9 @@ def title(count: int, person: str | None) -> str:
     name = "everybody" if person is None else person
     if not count:
         return "Nothing waits" if person is None else f"Nothing waits for {name}"
-    return f"{count} {'decision waits' if count == 1 else 'decisions wait'} for {name}"
+    return (
+        f"{counted(count, 'decision')} {'waits' if count == 1 else 'wait'} for {name}"
+    )
 
 
 def _find(
@@ -144,11 +147,11 @@ def _others(runner: Runner) -> str:
         count = 0
         for _ in runner.waiting(kinds=[kind]):
             count += 1
-            if count == _MAX_COUNTED:
+            if count > _MAX_COUNTED:
                 break
         if count:
-            many = f"{count}+" if count == _MAX_COUNTED else str(count)
-            parts.append(f"{many} {noun}{'' if count == 1 else 's'}")
+            more = "more than " if count > _MAX_COUNTED else ""
+            parts.append(more + counted(min(count, _MAX_COUNTED), noun))
     return f"Waits that need no person: {', '.join(parts)}" if parts else ""
 
 

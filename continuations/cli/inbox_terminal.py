@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
+from continuations.cli.terminal import folding_console
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.console import Console
+
     from continuations.serve.pages.inbox_view import InboxRow
 
 _TONES = {"is-wait": "yellow", "is-odd": "bold red"}
 _INDENT = "  "
-# Nothing is readable in less.
-_MIN_WIDTH = 20
 
 
 def print_inbox(title: str, rows: Iterable[InboxRow], others: str) -> None:
@@ -26,8 +26,7 @@ def print_inbox(title: str, rows: Iterable[InboxRow], others: str) -> None:
     Texts of models and people are escaped, and never read as markup. The second line of
     a text is indented, so that it cannot pass for a row. An id is never folded.
     """
-    console = Console(markup=False, highlight=False, emoji=False)
-    console.width = max(console.width, _MIN_WIDTH)
+    console = folding_console()
     console.print(_text(title, "bold"))
     for row in rows:
         console.print()

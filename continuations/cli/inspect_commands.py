@@ -180,7 +180,13 @@ def runs(  # noqa: PLR0913 - one parameter for each option
     elif rows:
         write_lines(formatting.run_table_lines(rows))
     else:
-        write_note(f"No such runs in {store_name(runner.store)}.")
+        folder = missing_folder(runner.store)
+        end = (
+            "."
+            if folder is None
+            else f": the folder {folder} does not exist. Check the URL of the store."
+        )
+        write_note(f"No such runs in {store_name(runner.store)}{end}")
 
 
 def show(
@@ -244,10 +250,10 @@ def _agent_state(runner: Runner, wait: Wait) -> str:
 
 def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) -> None:
     wait = runner.wait(wait_id)
-    if json:
-        write_json(wait_json(wait, now=datetime.now(UTC)))
-        return
     state = _agent_state(runner, wait)
+    if json:
+        write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
+        return
     if sys.stdout.isatty():
         from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
         from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
@@ -272,14 +278,23 @@ def _show_run(
     # Imported here: only this command needs the tree and rich, deciding does not.
     from continuations.cli import stack_tree  # noqa: PLC0415
     from continuations.cli.terminal import print_folded  # noqa: PLC0415
+    from continuations.cli.unread_messages import (  # noqa: PLC0415
+        unread_json,
+        unread_lines,
+        unread_messages,
+    )
     from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
 
     run = runner.look(run_id, version=version)
+    # An earlier version does not say which messages had arrived by then.
+    unread = unread_messages(runner.store, run) if version is None else ()
     if json:
-        write_json(run_form(runner.store, run, with_stack=True))
+        form = run_form(runner.store, run, with_stack=True)
+        write_json(form | {"unread": unread_json(unread)} if unread else form)
         return
     decisions = recorded_decisions(runner.store, run)
     print_folded(stack_tree.header_lines(run))
+    print_folded(unread_lines(run, unread))
     if version is None:
         print_folded(stack_tree.next_step_lines(run))
     is_whole = everything or not sys.stdout.isatty()

@@ -8,6 +8,7 @@ from continuations.cli.event_lines import event_path, event_style
 from continuations.cli.stack_tree import Line
 from continuations.core.event_words import event_words, message_words
 from continuations.core.visible_text import shorten
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 from continuations.wire.fields import readable_time
 
@@ -30,9 +31,8 @@ def version_lines(version: RunVersion) -> Iterator[Line]:
     for event in version.events:
         text = f"{event_path(event)}  {event_words(event)}"
         yield Line("  ", text, event_style(event))
-    count = len(version.waits)
-    if count:
-        yield Line("  ", f"{count} open wait{'s' if count > 1 else ''}", "wait")
+    if version.waits:
+        yield Line("  ", counted(len(version.waits), "open wait"), "wait")
 
 
 def difference_lines(found: RunDifference) -> Iterator[Line]:

@@ -16,6 +16,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines
 from continuations.present import json_forms
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 
 # typer reads the annotations when it runs.
@@ -62,7 +63,7 @@ def publish(
         write_json(json_forms.publication_json(publication))
         return
     count = len(publication.run_ids)
-    runs = "1 run" if count == 1 else f"{count} runs"
+    runs = counted(count, "run")
     write_lines([f"event {publication.id} is published; it ended waits of {runs}"])
     write_lines(escape_invisible(f"  {run_id}") for run_id in publication.run_ids)
     if count:

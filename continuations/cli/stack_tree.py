@@ -15,6 +15,7 @@ from continuations.core import jsontext
 from continuations.core.attachments import attachments_of_run
 from continuations.core.operator_waits import operator_waits
 from continuations.engine.readiness import is_runnable
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.wait_text import wait_facts
 from continuations.wire.fields import readable_time
@@ -63,7 +64,9 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
     started = f"started {readable_time(run.created_at)}{by}"
     yield Line("", f"{started}; {usage_text(continuation.usage)}")
     if run.thread_key is not None:
-        count = f"{run.last_inbox_number} messages, {run.answered} answered"
+        count = (
+            f"{counted(run.last_inbox_number, 'message')}, {run.answered:,} answered"
+        )
         thread = f"conversation {run.thread_key} with {run.agent}: {count}"
         yield Line("", escape_invisible(thread))
     if run.title:
@@ -156,9 +159,8 @@ def _folded_lines(
         return
     found = (c.wait if c.frame is None else c.frame.wait for c in calls)
     open_ids = [wait.id for wait in found if wait and wait.id not in decisions]
-    count = f"{len(calls)} call{'' if len(calls) == 1 else 's'} below"
-    waits = f"{len(open_ids)} open wait{'' if len(open_ids) == 1 else 's'}"
-    text = f"… {count}, {waits} (show them with --all)"
+    count, waits = counted(len(calls), "call"), counted(len(open_ids), "open wait")
+    text = f"… {count} below, {waits} (show them with --all)"
     yield Line(f"{indent}└─ ", text, "wait" if open_ids else "thought")
     for wait_id in open_ids[:_MAX_FOLDED_IDS]:
         yield Line(f"{indent}     ", escape_invisible(wait_id), "copy")

@@ -6,6 +6,7 @@ narrow terminal wraps them by itself.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -67,10 +68,17 @@ def print_folded(lines: Iterable[Line]) -> None:
     if not sys.stdout.isatty():
         print_lines(lines)
         return
-    console = Console(markup=False, highlight=False, emoji=False)
-    console.width = max(console.width, _MIN_WIDTH)
+    console = folding_console()
     for line in lines:
         _print_folded(console, line)
+
+
+def folding_console() -> Console:
+    """Return a console with the width of the terminal, also of a dumb one."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    # rich takes 80 columns for TERM=dumb.
+    console.width = max(shutil.get_terminal_size().columns, _MIN_WIDTH)
+    return console
 
 
 def _print_folded(console: Console, line: Line) -> None:

@@ -79,12 +79,17 @@ def is_digest(value: object) -> bool:
 
 
 def is_file_name(value: object) -> bool:
-    """Return whether a value is a name of a file, or `None`."""
+    """Return whether a value is a name of a file, or `None`.
+
+    The name is one printable line without the separators of paths. It does not consist
+    of dots and spaces alone: `..` is a folder.
+    """
     if value is None:
         return True
     if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARS:
         return False
-    return value.isprintable() and not {"/", "\\"} & set(value)
+    is_plain = value.isprintable() and not {"/", "\\"} & set(value)
+    return is_plain and value.strip(". ") != ""
 
 
 def is_reference(part: object) -> bool:

@@ -61,7 +61,8 @@ class _Content:
         if not is_file_name(self.name) or (self.kind == "file" and self.name is None):
             msg = (
                 f"{self._class_name}: name must be 1 to {MAX_NAME_CHARS} printable "
-                "characters without / and \\. Pass the name of the file."
+                "characters without / and \\, and not only dots and spaces. Pass the "
+                "name of the file."
             )
             raise InvalidInput(msg)
         object.__setattr__(self, "digest", digest_of(self.data))
@@ -205,15 +206,22 @@ def attachments_of(messages: Iterable[Message]) -> Iterator[Attachment]:
 
 def attachments_of_run(state: RunState) -> Sequence[Attachment]:
     """Return the attachments that messages and results of open turns refer to."""
-    found: dict[str, Attachment] = {}
+    return tuple({each.digest: each for each in references_of_run(state)}.values())
+
+
+def references_of_run(state: RunState) -> Iterator[Attachment]:
+    """Yield each reference of a run to an attachment, also repeated ones.
+
+    Several references may name the same bytes differently.
+    """
     for log in state.logs.values():
         if log.transcript_check.has_attachments:
-            found.update({each.digest: each for each in attachments_of(log.messages)})
+            yield from attachments_of(log.messages)
     for call in state.calls.values():
         if call.parts_json is not None:
-            parts = jsontext.as_array(jsontext.parse(call.parts_json)) or ()
-            found.update({each.digest: each for each in references(parts)})
-    return tuple(found.values())
+            yield from references(
+                jsontext.as_array(jsontext.parse(call.parts_json)) or ()
+            )
 
 
 def check_total(contents: Sequence[Content], known: Mapping[str, int]) -> None:

@@ -160,6 +160,6 @@ class AsyncEvents(RunnerParts):
             request_checks.event_key(key),
             request_checks.json_text(data),
             by=request_checks.optional_text("by", by),
-            own_id=request_checks.optional_text("id", id),
+            own_id=request_checks.own_id(id),
             door=door,
         )

@@ -39,6 +39,21 @@ def json_text(data: object) -> str:
         raise InvalidInput(msg) from None
 
 
+def own_id(value: object) -> str | None:
+    """Return the sender's id of a message, signal or event; raises `InvalidInput`.
+
+    An empty id is the id of nothing: two different messages would be one.
+    """
+    if value is None or (isinstance(value, str) and value):
+        return value
+    got = repr(value)[:60] if isinstance(value, str) else type(value).__name__
+    msg = (
+        f"id must be a text that is not empty, or None, got {got}. Pass your id of "
+        "what you send."
+    )
+    raise InvalidInput(msg)
+
+
 def optional_text(name: str, value: object) -> str | None:
     """Return a text or `None`; raises `InvalidInput` for other types."""
     if value is None or isinstance(value, str):

@@ -18,6 +18,7 @@ from continuations.engine.new_run import parse_user_message, store_attachments
 from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
 from continuations.engine.request_checks import event_name, json_text, optional_text
+from continuations.engine.request_checks import own_id as checked_id
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import inbox, markers, run_signals
@@ -63,7 +64,7 @@ class RunRequests:
         its id, is a success also after the end.
         """
         user_message, by = parse_user_message(text), optional_text("by", by)
-        message_id = optional_text("id", message_id)
+        message_id = checked_id(message_id)
         own_id = None if message_id is None else f"{_OWN_ID}{message_id}"
         run = await self._newest_run()
         is_repeat = (
@@ -113,7 +114,7 @@ class RunRequests:
         of a recorded signal, by its id, is a success also after the end.
         """
         checked_name, data_json = event_name(name), json_text(data)
-        by, signal_id = optional_text("by", by), optional_text("id", signal_id)
+        by, signal_id = optional_text("by", by), checked_id(signal_id)
         run = (await self._versions.load_newest()).state.run
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)

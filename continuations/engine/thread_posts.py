@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES
+from continuations.engine import request_checks
 from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.new_run import parse_user_message, store_attachments
 from continuations.engine.operator_commands import OperatorCommands
@@ -66,12 +67,7 @@ class ThreadPosts(Generic[Output]):
     def new_message(self, text: object, by: object, own_id: object) -> InboxMessage:
         """Return a message without a number; raises `InvalidInput`."""
         now = self.parts.ports.clock.now()
-        if own_id is not None and not (isinstance(own_id, str) and own_id):
-            msg = (
-                f"id must be a text that is not empty, or None, got {own_id!r:.60}. "
-                "Pass your id of the message."
-            )
-            raise InvalidInput(msg)
+        own_id = request_checks.own_id(own_id)
         return InboxMessage(
             id=f"{_OWN_ID}{own_id}" if own_id else self.parts.ports.ids.new_ulid(now),
             number=0,

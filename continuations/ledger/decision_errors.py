@@ -87,8 +87,8 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
     told = "No other decision was recorded. " if failure == NOT_DECIDED else ""
     msg = (
         f"wait {wait_id} {failure}: it was {_PARTICIPLES[recorded.kind]}{by} at "
-        f"{readable_time(recorded.at)}. {told}Read the recorded decision in "
-        "error.decision, and resume the run."
+        f"{readable_time(recorded.at)}. {told}See the recorded decision with "
+        f"`continuations audit {run_id}` or in error.decision, and resume the run."
     )
     return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
 

@@ -58,9 +58,10 @@ class RunFiles:
         check_total(contents, sizes)
         # A call that returns at the same time may be creating the same attachment. Its
         # create may fail, so this call creates the attachment too.
-        new = {
-            each.digest: each for each in contents if each.digest not in self._stored
-        }
+        new: dict[str, Content] = {}
+        for each in contents:
+            if each.digest not in self._stored:
+                new.setdefault(each.digest, each)
         # Before the next await: a call that returns at the same time counts them. They
         # count after an error too, because some may exist.
         sizes.update({digest: len(each.data) for digest, each in new.items()})

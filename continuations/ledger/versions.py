@@ -296,15 +296,14 @@ class Versions:
         """Return the error for a run that has no version."""
         msg = (
             f"run {self.run_id} was not found: this store has no such run. Check the "
-            "run id and the store's URL, or list open waits with "
-            "`continuations waiting`."
+            "run id and the store's URL, or list the runs with `continuations runs`."
         )
         return RunNotFound(msg, run_id=self.run_id)
 
     def _not_found_error(self, number: int) -> RunNotFound:
         msg = (
-            f"run {self.run_id} has no version {number} in this store. Pass a number "
-            "from 1 to that of the newest version."
+            f"run {self.run_id} has no version {number} in this store. List its "
+            f"versions with `continuations history {self.run_id}` or Runner.history()."
         )
         return RunNotFound(msg, run_id=self.run_id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from continuations.present.schema_parts import (
     BOOLEAN,
+    COUNT,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -117,6 +118,14 @@ def batch_definitions(verdict: Json) -> Json:
                 }
             },
         ),
+        "recorded_request": object_form(
+            "The request is recorded. The sender may not view the run.",
+            {"recorded": {"const": True}},
+            {
+                "run_id": TEXT,
+                "number": described(COUNT, "The number of the message."),
+            },
+        ),
         "decision_results": object_form(
             "The results of several decisions, in their order.",
             {
@@ -128,6 +137,11 @@ def batch_definitions(verdict: Json) -> Json:
                             "decision": ref("decision"),
                             "vote": ref("vote"),
                             "woken": BOOLEAN,
+                            "recorded": described(
+                                {"const": True},
+                                "Instead of the decision or vote, for a sender who may "
+                                "not view the run.",
+                            ),
                             "problem": ref("problem"),
                         },
                     )

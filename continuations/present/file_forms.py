@@ -43,8 +43,9 @@ _FIELDS: dict[str, Json] = {
         "type": "string",
         "minLength": 1,
         "maxLength": MAX_NAME_CHARS,
-        "pattern": r"^[^/\\]+$",
-        "description": "The name of the file: printable, without `/` and `\\`.",
+        "pattern": r"^[^/\\]*[^/\\. ][^/\\]*$",
+        "description": "The name of the file: printable, without `/` and `\\`, and not "
+        "only dots and spaces.",
     },
 }
 

@@ -56,15 +56,21 @@ __all__ = [
 MAX_TEXT_CHARS = 4000
 
 
-def wait_json(wait: Wait, *, now: datetime | None = None) -> dict[str, Any]:
+def wait_json(
+    wait: Wait, *, now: datetime | None = None, agent_state: str = ""
+) -> dict[str, Any]:
     """Return a wait as JSON values (`wait`).
 
     Args:
         wait: A wait that is not decided.
         now: The time of the report. With it, the form has a `state`: "expired" after
             the deadline, otherwise "open".
+        agent_state: The stored state of the agent that waits, as JSON; empty without
+            one. Only the form of a single wait has it.
     """
     form = report.wait_json(withheld(wait))
+    if agent_state:
+        form["agent_state"] = jsontext.parse(agent_state)
     if now is not None:
         is_expired = wait.deadline is not None and now > wait.deadline
         form["state"] = "expired" if is_expired else "open"

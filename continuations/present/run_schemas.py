@@ -31,6 +31,15 @@ DESCRIPTION: Json = {
     ),
 }
 
+UNREAD: Json = described(
+    array(
+        object_form(
+            "A message in the inbox.",
+            {"number": COUNT, "at": TIME, "by": TEXT_OR_NULL, "message": OBJECT},
+        )
+    ),
+    "Messages that the run has not read, as `show RUN --json` prints them.",
+)
 USAGE: Json = {
     **dict.fromkeys(USAGE_COUNTS, COUNT),
     "cost": described(

@@ -22,6 +22,7 @@ from continuations.present.problems import TYPE_PREFIX
 from continuations.present.run_schemas import (
     DESCRIPTION,
     START_REQUEST,
+    UNREAD,
     USAGE,
     index_definitions,
 )
@@ -91,7 +92,11 @@ _ANY_JSON: Json = {}
 
 def _run_definitions() -> Json:
     return {
-        "run": object_form("A run.", {**_RUN, **_DECIDED}, {**_STACK, "state": STATE}),
+        "run": object_form(
+            "A run.",
+            {**_RUN, **_DECIDED},
+            {**_STACK, "state": STATE, "unread": UNREAD},
+        ),
         "outcome": object_form(
             "The run after a start or resume.",
             {
@@ -224,7 +229,7 @@ def _signal_definitions() -> Json:
             {
                 "data": described(_ANY_JSON, "The data of the event; by default null."),
                 "id": described(
-                    TEXT,
+                    {**TEXT, "minLength": 1},
                     "The client's id of the signal. A repeated request with the same "
                     "id, name and data sends one signal.",
                 ),
@@ -268,7 +273,7 @@ def _event_definitions() -> Json:
                 },
                 "data": described(_ANY_JSON, "The data of the event; by default null."),
                 "id": described(
-                    TEXT,
+                    {**TEXT, "minLength": 1},
                     "The client's id of the event. A repeated request with the same "
                     "id, name, key and data publishes one event.",
                 ),

@@ -45,6 +45,10 @@ _WAIT_NOTICE: Json = {
         TEXT_OR_NULL, "The person or program that asked for the run."
     ),
 }
+_AGENT_STATE: Json = described(
+    OBJECT,
+    "The state of the agent that waits, if tools changed it. Lists do not have it.",
+)
 _ARGUMENTS: Json = described(
     OBJECT,
     "The effective arguments. If approved, the call runs with exactly these. Secret "
@@ -184,7 +188,9 @@ def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
 def wait_definitions() -> Json:
     """Return the schemas of waits by name."""
     return {
-        "wait": object_form("An open wait.", _WAIT, {"state": _WAIT_STATE}),
+        "wait": object_form(
+            "An open wait.", _WAIT, {"state": _WAIT_STATE, "agent_state": _AGENT_STATE}
+        ),
         "wait_summary": object_form(
             "A wait in the list of open waits.",
             {

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.present.deadline_words import at_deadline
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             wait.rules.deadline_label: None
             if wait.deadline is None
             else readable_time(wait.deadline),
-            "Then": None if wait.deadline is None else at_deadline(wait),
+            "Then": _then(wait),
             "Approve after": None
             if wait.approve_after is None
             else readable_time(wait.approve_after),
@@ -91,6 +90,16 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             "Answer": _answer_type(wait),
         }
     )
+
+
+def _then(wait: Wait) -> str | None:
+    """Return the consequence of the deadline; `None` without one."""
+    if wait.deadline is None:
+        return None
+    # Imported here: a decision prints its words, and no deadline.
+    from continuations.present.deadline_words import at_deadline  # noqa: PLC0415
+
+    return at_deadline(wait)
 
 
 def _known(facts: Mapping[str, str | None]) -> dict[str, str]:

@@ -29,6 +29,8 @@ Act: TypeAlias = Literal["view", "decide", "message", "cancel", "fork", "erase"]
 | `cancel` | cancel or pause the run, end a pause |
 | `fork` | continue a copy of the run, or rewind the run, from an earlier version |
 | `erase` | delete the run |
+
+Without `view`, the response to another act says only that the request is recorded.
 """
 ACTS: frozenset[str] = frozenset(get_args(Act))
 

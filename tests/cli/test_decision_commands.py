@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -343,3 +345,31 @@ def test_a_paused_run_with_waits_is_resumed_next(runner: Runner) -> None:
     lines = list(outcome_lines(replace(outcome, paused=True)))
 
     assert "next: continuations resume j1" == lines[-1]
+
+
+def advised_command(error: str) -> list[str]:
+    """Return the words of the command that an error names."""
+    [command] = re.findall(r"`continuations ([^`]*)`", error)
+    return shlex.split(command)
+
+
+@pytest.mark.parametrize("store", ["file:other runs", "file:runs"])
+def test_advice_of_errors_is_a_command_that_works(cli: CommandLine, store: str) -> None:
+    """The command has the store that was given, also with a space in its name."""
+    runner = Runner(make_boss(), store=f"file:{cli.folder / store[5:]}")
+    wait = start_waiting_run(runner)
+    options = ("--store", store)
+    cli("approve", wait, *options)
+
+    decided = cli("deny", wait, *options)
+    missing = cli("show", "j9", *options)
+    no_version = cli("show", "j1", "--version", "99", *options)
+
+    for failed, words in (
+        (decided, '"approve"'),
+        (missing, "j1"),
+        (no_version, "version 1:"),
+    ):
+        assert 5 == failed.exit_code
+        shown = cli(*advised_command(failed.err))
+        assert (0, True) == (shown.exit_code, words in shown.out), failed.err

@@ -72,6 +72,41 @@ def test_command_says_what_new_code_would_do_and_changes_nothing(
     assert (new.exit_code, new.out, new.err) == (own.exit_code, own.out, own.err)
 
 
+THREAD = """
+from continuations import Agent, Runner
+from continuations.models.scripted import ScriptedModel
+
+desk = Agent("desk", instructions="Old.", model=ScriptedModel(["Hello."] * 2))
+runner = Runner(desk, store="file:runs")
+"""
+
+
+def test_conversation_is_named_by_its_key_with_the_allowed_changes(
+    cli: CommandLine,
+) -> None:
+    cli.write_file("thread_old.py", THREAD)
+    cli.write_file("thread_new.py", THREAD.replace("Old.", "New."))
+    sent = cli(
+        *("chat", "--key", "Zoë \u202e 42", "--message", "Hi"),
+        *("--app", "thread_old:runner"),
+    )
+    assert 0 == sent.exit_code, sent.err
+
+    same = cli("drift", "--app", "thread_old:runner")
+    new = cli("drift", "--app", "thread_new:runner")
+
+    assert (0, 1) == (same.exit_code, len(same.lines))
+    key = r"Zoë \u202e 42"
+    assert same.lines[0].startswith("accept  t-desk-")
+    assert same.lines[0].endswith(f"  (conversation {key} with desk)")
+    assert same.lines[0] == new.lines[0]
+    assert 0 == new.exit_code
+    assert any(
+        line.startswith("  allowed: ") and "instructions" in line for line in new.lines
+    )
+    assert "1 run that has not ended: 1 accept." in new.err
+
+
 def test_json_is_one_row_for_each_line_and_an_empty_store_is_accepted(
     cli: CommandLine,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.file_options import read_file
 from continuations.core import attachment_parts, attachments
 from tests.cli.test_run_options import TELLING
+from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,3 +109,31 @@ def test_paths_are_completed_after_the_command_only(
     assert ["/file folder/a [1].png"] == completed_lines("/file folder/a [")
     assert [f"/file {tmp_path}/my photo.png"] == completed_lines("/file ~/my")
     assert [] == completed_lines("my p")
+
+
+def test_show_has_messages_that_the_run_has_not_read(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    """Each has its sender, time and files; an earlier version does not have them."""
+    report = tmp_path / "report.pdf"
+    report.write_bytes(b"%PDF")
+    cli.start(TELLING, "--no-work")
+    nothing = cli("show", "j1").out
+    cli("send", "j1", "And this?", "--by", "ann", "--file", str(report))
+
+    shown = cli("show", "j1")
+    form = json.loads(cli("show", "j1", "--json").out)
+
+    assert "not read yet" not in nothing
+    [line] = [each for each in shown.lines if each.startswith("not read yet: ")]
+    [unread] = form["unread"]
+    assert f"not read yet: message 1 from ann, {unread['at'][:10]}" in line
+    assert r"UTC: And this?\n[file: report.pdf" in line
+    [attached] = [each for each in shown.lines if each.startswith("  attachment ")]
+    assert "report.pdf" in attached
+    assert "sha256:" in attached
+    assert (1, "ann") == (unread["number"], unread["by"])
+    assert_matches_schema("run", form)
+    assert "not read" not in cli("show", "j1", "--version", "1").out
+    cli("resume", "j1", "--app", TELLING)
+    assert "not read" not in cli("show", "j1").out

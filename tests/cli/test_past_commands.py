@@ -227,6 +227,11 @@ def test_rewind_in_a_terminal_shows_the_plan_and_asks(
         terminal.enter("y")
         assert 0 == terminal.wait()
     assert () == runner.look("j1").waits
+    with TerminalProcess(cli.folder, *words) as terminal:
+        terminal.expect("Let run j1 go back to version 1?")
+        assert 130 == terminal.interrupt()
+    assert "Nothing was changed." in terminal.text
+    assert "Aborted" not in terminal.text
     with TerminalProcess(cli.folder, *words, "--yes") as terminal:
         assert 0 == terminal.wait()
     assert "go back" not in terminal.text

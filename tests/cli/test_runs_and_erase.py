@@ -105,7 +105,7 @@ def test_prune_erases_runs_that_ended_two_days_ago(
 
     refused = cli(*prune)
     assert 2 == refused.exit_code
-    assert "Erase 1 runs that ended 24h ago" in refused.err
+    assert "Erase 1 run that ended 24h ago" in refused.err
     assert ["j1"] == cli(*prune, "--dry-run").lines
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -114,7 +114,7 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     assert "Nothing was erased." in answered_no.err
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert "1 runs are erased" in cli(*prune).out
+    assert "1 run is erased" in cli(*prune).out
     with pytest.raises(RunErased):
         runner.look("j1")
 

@@ -180,3 +180,12 @@ def test_watch_at_40_columns_puts_the_text_below_its_time(cli: CommandLine) -> N
     assert all(len(line) <= 40 for line in lines)
     cursors = [line.split()[0] for line in lines if line[0] != " "]
     assert [each.cursor for each in runner.events("pay")] == cursors
+
+
+def test_a_dumb_terminal_is_folded_at_its_own_width(cli: CommandLine) -> None:
+    start_all("file:runs")
+
+    for command in (("inbox", "--for", "all"), ("show", "pay")):
+        lines = in_terminal(cli, 40, *command, TERM="dumb").text.splitlines()
+
+        assert all(len(line) <= 40 for line in lines if "@" not in line), lines

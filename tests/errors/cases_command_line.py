@@ -66,6 +66,14 @@ USAGE = Area(
             names=("--key",),
         ),
         Case(
+            "cli-rewind-plan-with-yes",
+            _USAGE,
+            'cli("rewind", "jane-1", "--version", "1", "--plan", "--yes")',
+            'cli("rewind", "jane-1", "--version", "1", "--plan")',
+            setup=STARTED,
+            names=("--plan", "--yes"),
+        ),
+        Case(
             "cli-chat-id-without-message",
             _USAGE,
             'cli("chat", "--key", "42", "--id", "m-1", "--app", "payroll:talker")',

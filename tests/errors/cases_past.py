@@ -250,6 +250,14 @@ PAST = Area(
             names=("decide",),
         ),
         Case(
+            "cli-rewind-plan",
+            "exit 2",
+            'cli("rewind", "jane-1", "--version", "1", "--plan", "--yes")',
+            'cli("rewind", "jane-1", "--version", "1", "--plan")',
+            setup=STARTED,
+            names=("--plan", "--yes"),
+        ),
+        Case(
             "cli-fork-decide",
             "exit 2",
             'cli("fork", "jane-1", "--decide", "approve")',

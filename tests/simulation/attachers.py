@@ -9,6 +9,7 @@ from unittest import mock
 
 from continuations import File
 from continuations.core import attachments
+from tests.simulation.past_changers import FORKERS, act_as_forker
 
 if TYPE_CHECKING:
     import random
@@ -41,9 +42,12 @@ def small_limit() -> Generator[None]:
 def draw_attachers(
     environment: SimEnvironment, rng: random.Random
 ) -> list[tuple[str, Role]]:
-    """Draw one to three people who send files."""
+    """Draw one to three people who send files, and perhaps one who forks the run."""
     del environment
-    return [(f"{ATTACHER}{n}", act_as_attacher) for n in range(rng.randint(1, 3))]
+    people: list[tuple[str, Role]] = [
+        (f"{ATTACHER}{n}", act_as_attacher) for n in range(rng.randint(1, 3))
+    ]
+    return people + ([(f"{FORKERS}0", act_as_forker)] if rng.random() < 0.5 else [])
 
 
 async def act_as_attacher(actor: Actor) -> None:

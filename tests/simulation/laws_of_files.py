@@ -55,26 +55,42 @@ def attachments_are_kept_once_within_the_limit(evidence: Evidence) -> str | None
     It counts what was stored when it listed the attachments, and what it added since.
     """
     for run_id in evidence.runs:
-        prefix = file_keys.files_prefix(run_id)
-        sizes: dict[str, int] = {}
-        made: list[tuple[float, str, str]] = []
+        # A fork that lost to an equal one had a nonce, and attachments, of its own.
+        sizes: dict[str, dict[str, int]] = {}
+        made: dict[str, list[tuple[float, str, str]]] = {}
         for key, changes in evidence.created.items():
-            parsed = file_keys.parse_file_key(key) if key.startswith(prefix) else None
+            is_own = key.startswith(file_keys.files_prefix(run_id))
+            parsed = file_keys.parse_file_key(key) if is_own else None
             if parsed is not None:
-                sizes[key] = parsed.size
-                made.append((changes[0].at, changes[0].process, key))
-        names = [key.rpartition("-")[0] for key in sizes]
-        if len(set(names)) < len(names):
-            return f"{run_id} has an attachment twice"
-        for at, process, key in made:
-            listed_at = _last_listing(evidence, prefix, process, at)
-            counted = sum(
-                sizes[other]
-                for other_at, other_process, other in made
-                if other_at < listed_at or (other_process == process and other_at <= at)
-            )
-            if counted > LIMIT_BYTES:
-                return f"{process} created {key} beside {counted} bytes"
+                prefix = file_keys.nonce_prefix(run_id, parsed.nonce)
+                sizes.setdefault(prefix, {})[key] = parsed.size
+                create = (changes[0].at, changes[0].process, key)
+                made.setdefault(prefix, []).append(create)
+        for prefix, creates in made.items():
+            broken = _broken_limit(evidence, prefix, sizes[prefix], creates)
+            if broken is not None:
+                return broken
+    return None
+
+
+def _broken_limit(
+    evidence: Evidence,
+    prefix: str,
+    sizes: dict[str, int],
+    made: list[tuple[float, str, str]],
+) -> str | None:
+    names = [key.rpartition("-")[0] for key in sizes]
+    if len(set(names)) < len(names):
+        return f"{prefix} has an attachment twice"
+    for at, process, key in made:
+        listed_at = _last_listing(evidence, prefix, process, at)
+        counted = sum(
+            sizes[other]
+            for other_at, other_process, other in made
+            if other_at < listed_at or (other_process == process and other_at <= at)
+        )
+        if counted > LIMIT_BYTES:
+            return f"{process} created {key} beside {counted} bytes"
     return None
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from continuations import Continuation
     from continuations.core.decisions import Verdict
+    from continuations.core.state import RunState
     from tests.simulation.actors import Actor
     from tests.simulation.sim_environment import SimEnvironment
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # Trees with free calls, approved calls and agents below each other.
 CHANGED_TREES = ("turns", "one", "deep", "wide", "approved_agent", "plain", "mixed")
 _FORK = "fork-"
-_FORKERS = "forker"
+FORKERS = "forker"
 _MAX_FORKS = 2
 
 
@@ -36,7 +37,7 @@ def is_fork(run_id: str) -> bool:
 
 def is_forker(process: str) -> bool:
     """Return whether a process forks runs, and does nothing else."""
-    return process.startswith(_FORKERS)
+    return process.startswith(FORKERS)
 
 
 def draw_changers(
@@ -47,7 +48,7 @@ def draw_changers(
     draw = rng.random()
     roles: list[tuple[str, Role]] = []
     if draw < 0.65:
-        roles += [(f"{_FORKERS}{n}", act_as_forker) for n in range(rng.randint(1, 2))]
+        roles += [(f"{FORKERS}{n}", act_as_forker) for n in range(rng.randint(1, 2))]
     if draw > 0.4:
         roles += [(f"rewinder{n}", act_as_rewinder) for n in range(rng.randint(1, 2))]
     return roles
@@ -91,6 +92,7 @@ async def _make(actor: Actor, fork: Fork) -> None:
     environment.tree_of_run[fork.run_id] = environment.tree_of_run[fork.source]
     if fork.changes:
         environment.changed_forks.add(fork.run_id)
+    environment.fork_messages[fork.run_id] = fork.changes.get("messages", {})
     if not environment.store.keys(layout.versions_prefix(fork.run_id), limit=1):
         environment.forks_began[fork.run_id] = environment.next_timestamp
     await actor.runner.fork(
@@ -99,7 +101,7 @@ async def _make(actor: Actor, fork: Fork) -> None:
 
 
 def _changes(actor: Actor, run: Continuation) -> dict[str, Any]:
-    """Draw changed decisions or results of a fork."""
+    """Draw changed decisions, results or messages of a fork."""
     rng, draw = actor.rng, actor.rng.random()
     approvals = [wait for wait in run.waits if wait.kind == "approval"]
     if draw < 0.2 and approvals:
@@ -114,7 +116,37 @@ def _changes(actor: Actor, run: Continuation) -> dict[str, Any]:
     ]
     if draw < 0.4 and closed:
         return {"results": {rng.choice(closed): "another result"}}
+    if 0.4 <= draw < 0.6:
+        return {"messages": _messages(actor, run.run_state)}
     return {}
+
+
+def _messages(actor: Actor, state: RunState) -> dict[str, Any]:
+    """Draw a message more, or another transcript, of one or two frames."""
+    frame_ids = sorted(state.frames)
+    drawn: dict[str, Any] = {}
+    for _ in range(actor.rng.randint(1, 2)):
+        frame_id = actor.rng.choice(frame_ids)
+        if actor.rng.random() < 0.3 and not state.frames[frame_id].open_call_ids:
+            drawn[frame_id] = f"{actor.name} adds this"
+        else:
+            drawn[frame_id] = _other_transcript(actor, state, frame_id)
+    return drawn
+
+
+def _other_transcript(actor: Actor, state: RunState, frame_id: str) -> list[Any]:
+    """Return a transcript with another result, or with a message in its middle.
+
+    The task stays, and so do the turns: the next one is that of the source.
+    """
+    messages: list[Any] = [dict(each.data) for each in state.logs[frame_id].messages]
+    results = [n for n, each in enumerate(messages) if each["role"] == "tool"]
+    if results and actor.rng.random() < 0.6:
+        messages[actor.rng.choice(results)]["content"] = f"{actor.name} says so"
+    else:
+        text = f"{actor.name} adds this"
+        messages.insert(1, {"role": "user", "content": text})
+    return messages
 
 
 async def act_as_rewinder(actor: Actor) -> None:

@@ -16,6 +16,7 @@ from tests.simulation.processes import ClockSample, Process, wall_time
 from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from continuations import Rewound, Wait
@@ -227,7 +228,8 @@ class SimEnvironment:
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
         sources: The run that each fork was made of.
-        changed_forks: The forks with other results or decisions than their sources.
+        changed_forks: The forks that differ from their sources.
+        fork_messages: The changed messages of each fork, by the ids of frames.
         forks_began: When the newest attempt to make each fork began.
         rewinds_asked: The run and the version of each rewind that was tried.
         rewound: The results of rewinds, in their order.
@@ -279,6 +281,7 @@ class SimEnvironment:
         default_factory=list[tuple[str, str, float]]
     )
     sources: dict[str, str] = field(default_factory=dict[str, str])
+    fork_messages: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
     forks_began: dict[str, float] = field(default_factory=dict[str, float])
     changed_forks: set[str] = field(default_factory=set[str])
     rewinds_asked: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])

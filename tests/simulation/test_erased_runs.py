@@ -11,6 +11,8 @@ import random
 from functools import partial
 from unittest import mock
 
+from continuations.core.attachments import attachments_of_run
+from continuations.engine import file_moving
 from continuations.errors import RunErased, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.erasing import Eraser
@@ -18,8 +20,15 @@ from continuations.wire.versions import decode_header
 from tests.simulation.actors import Actor
 from tests.simulation.attachers import small_limit
 from tests.simulation.decoding_cache import versions_decoded_once
+from tests.simulation.evidence import Evidence
 from tests.simulation.families import ATTACHMENTS
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
+from tests.simulation.laws_of_endings import no_run_stranded
+from tests.simulation.laws_of_files import (
+    models_get_the_bytes_of_attachments,
+    no_message_lacks_its_attachment,
+)
+from tests.simulation.past_changers import is_fork
 from tests.simulation.schedule import (
     draw_actors,
     runs_begin_with_tree_of,
@@ -30,16 +39,19 @@ from tests.simulation.sim_environment import SimEnvironment
 SEEDS = int(os.environ.get("ERASE_SEEDS", "150"))
 
 
-async def act_as_eraser(actor: Actor) -> None:
+async def act_as_eraser(actor: Actor, *, spares_forks: bool) -> None:
     """Erase a run, up to three times."""
     for _ in range(actor.rng.randint(1, 3)):
         await actor.pause_randomly(90)
-        run_id = actor.rng.choice(list(actor.environment.tree_of_run))
+        run_ids = list(actor.environment.tree_of_run)
+        if spares_forks:
+            run_ids = [each for each in run_ids if not is_fork(each)]
+        run_id = actor.rng.choice(run_ids)
         erase = partial(actor.runner.erase, run_id)
         await actor.perform(f"erase {run_id}", erase)
 
 
-def run_with_eraser(seed: int) -> SimEnvironment:
+def run_with_eraser(seed: int, *, spares_forks: bool = False) -> SimEnvironment:
     """Run one schedule with two erasers, then sweep until nothing is due."""
     faults = FaultSchedule(seed, FAULT_KINDS, frozenset())
     environment = SimEnvironment(seed, faults)
@@ -53,7 +65,7 @@ def run_with_eraser(seed: int) -> SimEnvironment:
         draw_actors(environment, rng)
         for number in range(2):
             actor = Actor(environment, f"eraser{number}")
-            actor.process.run(act_as_eraser(actor))
+            actor.process.run(act_as_eraser(actor, spares_forks=spares_forks))
         environment.loop.run_until_idle()
         sweep_until_idle(environment)
         environment.close()
@@ -109,6 +121,38 @@ def test_no_attachment_of_an_erased_run_is_left() -> None:
         total += erased * bool(created)
         assert [] == [key for key in left if "/x/" in key], f"seed {seed}"
     assert total > SEEDS // 10
+
+
+def broken_by_erased_sources(seed: int) -> tuple[int, list[str]]:
+    """Return how many forks outlive their source, and the laws that they break."""
+    environment = run_with_eraser(seed, spares_forks=True)
+    evidence = Evidence(environment)
+    outlived = 0
+    for run_id, source in environment.sources.items():
+        fork, other = evidence.runs[run_id], evidence.runs[source]
+        named = fork.versions and attachments_of_run(fork.versions[0].state)
+        outlived += bool(named) and not other.versions
+    laws = (no_message_lacks_its_attachment, models_get_the_bytes_of_attachments)
+    sentences = [law(evidence) for law in (*laws, no_run_stranded)]
+    return outlived, [each for each in sentences if each is not None]
+
+
+def test_a_fork_keeps_its_attachments_when_its_source_is_erased() -> None:
+    """The fork has objects of its own, and goes on to its end with them."""
+    first = ATTACHMENTS.first_seed
+    total = 0
+    for seed in range(first, first + SEEDS // 2):
+        outlived, broken = broken_by_erased_sources(seed)
+        total += outlived
+        assert [] == broken, f"seed {seed}"
+    assert total > SEEDS // 100
+
+
+def test_law_notices_that_a_fork_has_no_attachments_of_its_own() -> None:
+    """Its messages would name the attachments of a run that is gone."""
+    with mock.patch.object(file_moving, "give_files", _do_nothing):
+        seeds = range(ATTACHMENTS.first_seed, ATTACHMENTS.first_seed + 100)
+        assert any(broken_by_erased_sources(seed)[1] for seed in seeds)
 
 
 async def _do_nothing(*_: object) -> None:

@@ -52,7 +52,10 @@ def test_no_schedule_of_a_family_breaks_a_law(name: str, chunk: int) -> None:
         assert {} == report.broken, shrunk_text(report)
 
 
-_OF_FAMILIES = [1_000_863, 4_000_534, 4_000_785, 7_000_057, 7_000_093, 7_000_199]
+_OF_FAMILIES = [
+    *(1_000_863, 4_000_534, 4_000_785),
+    *(7_000_057, 7_000_093, 7_000_199, 11_006_239),
+]
 _ONCE_BROKEN = [1234, 6922, 7795, 10_523, 12_246, 18_812, 22_352, *_OF_FAMILIES]
 
 

@@ -43,6 +43,7 @@ from tests.torture.race_actions import (
     wait_ids,
 )
 from tests.torture.race_round import RESUME_REPLIES, Round, unexpected_replies
+from tests.torture.races_of_the_past import RACES_OF_THE_PAST
 from tests.torture.races_of_waits import RACES_OF_WAITS
 from tests.torture.scenarios import BY_NAME
 from tests.torture.start_gate import reply_name
@@ -260,6 +261,7 @@ RACES: dict[str, tuple[RaceKind, str, int]] = {
     "cancel, decide, expiry": (cancel_decide_expiry, "expiry", 1),
     "frozen at any time": (frozen_at_any_time, "two turns", 2),
     **RACES_OF_WAITS,
+    **RACES_OF_THE_PAST,
 }
 TWO_INPUTS = replace(
     BY_NAME["one approval"],

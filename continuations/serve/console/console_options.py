@@ -49,7 +49,7 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
     _check_live(live)
     if secret is not None:
         api.cursor_secret = secret.encode()
-    return Console(
+    console = Console(
         runner=runner,
         api=api,
         verify=verify,
@@ -60,6 +60,8 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
         clock=clock or SystemClock(),
         live=LivePages.of_runner(runner, live),
     )
+    api.when_erased.append(console.last_views.forget)
+    return console
 
 
 def _check_origin(origin: object) -> None:

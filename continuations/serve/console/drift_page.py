@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from asyncio import gather
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from continuations.errors import InvalidInput
+from continuations.errors import ContinuationsError, InvalidInput
+from continuations.ledger.thread_keys import is_thread_id
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.list_page import ListPage, read_page
@@ -26,14 +29,26 @@ async def show(page: Page) -> Response:
     if not query.keys() <= {"after"}:
         raise problems.malformed('The query may have "after". Use a link of this page.')
     has_agents, found = await _read(page, query.get("after", ""))
+    keys = await gather(*(_thread_key(page, row) for row in found.rows))
+    ids = (row.run_id for row in found.rows)
+    threads = dict(zip(ids, keys, strict=True))
     following = urlencode({"after": found.next or ""})
     return page.render(
         "drift.html",
-        drift=drift_view(found.rows, page.shell.root),
+        drift=drift_view(found.rows, threads, page.shell.root),
         has_agents=has_agents,
         is_first="after" not in query,
         next=page.url(f"/drift?{following}") if found.next else "",
     )
+
+
+async def _thread_key(page: Page, row: DriftRow) -> str:
+    """Return the key of a thread, whose id has a digest in its place; or ""."""
+    if row.status != "unreadable" and is_thread_id(row.run_id):
+        with suppress(ContinuationsError):  # erased or damaged meanwhile
+            run = await page.runner.look(row.run_id)
+            return run.run_state.run.thread_key or ""
+    return ""
 
 
 async def _read(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:

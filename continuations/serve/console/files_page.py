@@ -26,7 +26,9 @@ async def _file(page: Page, *, as_image: bool) -> Response:
     run_id = layout.check_run_id(page.params["run"])
     await page.require("view", run_id)
     digest = page.params["digest"]
-    return await file_response(page.runner, run_id, digest, as_image=as_image)
+    return await file_response(
+        page.runner, run_id, digest, page.query, as_image=as_image
+    )
 
 
 ROUTES = (

@@ -46,6 +46,11 @@ async def fork(page: Page) -> Response:
     await page.require("fork", run_id)
     form = page.form
     version = number_of(form.get("version"), "version")
+    if version is None:
+        raise problems.malformed(
+            "The form does not name the version that it showed. Open the page of the "
+            "fork again, and send its form."
+        )
     run = await page.runner.look(run_id, version=version)
     decisions = {
         wait.id: verdict

@@ -168,12 +168,14 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
     }
 
 
-async def find_waits(page: Page, chosen: Filter, after: str) -> FoundWaits:
+async def find_waits(
+    page: Page, chosen: Filter, after: str, *, max_pages: int | None = None
+) -> FoundWaits:
     """Return the next rows that a filter leaves, from a few pages at most."""
     words = chosen.q.split()
     rows: list[ListedWait] = []
     cursor: str | None = page.cursors.open(after)
-    for _ in range(_MAX_PAGES_READ):
+    for _ in range(max_pages or _MAX_PAGES_READ):
         try:
             listed = await page.runner.worklist(
                 after=cursor or "",
@@ -216,7 +218,7 @@ def _title(chosen: Filter, count: int, *, is_all: bool) -> str:
         return "Nothing waits for you" if chosen.whose == "me" else "Nothing waits"
     if count == 1:
         return f"1 decision waits for {person}"
-    return f"{count} decisions wait for {person}"
+    return f"{count:,} decisions wait for {person}"
 
 
 def _empty(chosen: Filter, has_others: bool) -> str:

@@ -64,7 +64,7 @@ class LastViews:
     def keep(self, page: Page, route: str, response: Response) -> None:
         """Keep a page that was shown, if it is one of those that are kept."""
         if route == _ERASE and page.request.method == "POST":
-            self.views.clear()
+            self.forget()
             return
         body = response.body
         if not (
@@ -83,6 +83,10 @@ class LastViews:
             del self.views[own[0]]
         while len(self.views) > MAX_VIEWS:
             self.views.popitem(last=False)
+
+    def forget(self, _: str = "") -> None:
+        """Forget all pages, because a run was erased: a list may name it too."""
+        self.views.clear()
 
     async def find(self, page: Page, error: Exception) -> Response | None:
         """Return the page as it was, marked with its time; `None` without one.

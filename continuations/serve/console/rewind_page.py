@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run_stream import RunRewound
+from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
-from continuations.serve.pages.rewind_view import RewindView, rewind_view
+from continuations.serve.pages.rewind_view import RewindView, moved_on, rewind_view
 from continuations.serve.pages.run_addresses import RunAddresses
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
+
+_OK, _CONFLICT = 200, 409
 
 
 async def ask(page: Page) -> Response:
@@ -21,10 +24,21 @@ async def ask(page: Page) -> Response:
     run_id = layout.check_run_id(page.params["run"])
     await page.require("view", run_id)
     await page.require("fork", run_id)
-    version = _version(page.query.get("version"))
+    return await _plan_page(page, run_id, _version(page.query.get("version")))
+
+
+async def _plan_page(
+    page: Page, run_id: str, version: int, shown: str | None = None
+) -> Response:
+    """Return the page of a plan; `shown` is the digest of an earlier page."""
     view = await _view(page, run_id, version)
-    here = RunAddresses(root=page.shell.root, run_id=run_id)
-    return page.render("rewind.html", here=here, rewind=view)
+    return page.render(
+        "rewind.html",
+        status=_OK if shown is None else _CONFLICT,
+        here=RunAddresses(root=page.shell.root, run_id=run_id),
+        rewind=view,
+        moved=None if shown is None else moved_on(shown, view),
+    )
 
 
 async def rewind(page: Page) -> Response:
@@ -38,9 +52,15 @@ async def rewind(page: Page) -> Response:
             "The form does not name the version that it showed. Open the page of the "
             "rewind again, and send its form."
         )
-    rewound = await page.runner.rewind(
-        run_id, version, shown=shown, by=page.identity, door=page.door
-    )
+    try:
+        rewound = await page.runner.rewind(
+            run_id, version, shown=shown, by=page.identity, door=page.door
+        )
+    except StaleRun:
+        # Only the page that was shown is confirmed.
+        if not await page.can("view", run_id):
+            raise
+        return await _plan_page(page, run_id, version, shown=shown)
     return page.see_other(f"/runs/{run_id}/rewound?version={rewound.version}")
 
 

@@ -60,7 +60,7 @@ class WaitList:
 
     async def crumbs(self, wait_id: str) -> Crumbs:
         """Return the neighbours of a wait on the first page of the list."""
-        ids = await self._ids()
+        ids = await self._ids(max_pages=1)
         place = ids.index(wait_id) if wait_id in ids else None
         before = "" if not place else ids[place - 1]
         after = "" if place is None else next(iter(ids[place + 1 :]), "")
@@ -84,8 +84,8 @@ class WaitList:
         rest = others[place:] or others or [wait_id]
         return f"/waits/{rest[0]}{self.chosen.query_text(recorded=wait_id)}"
 
-    async def _ids(self) -> list[str]:
-        found = await find_waits(self.page, self.chosen, "")
+    async def _ids(self, *, max_pages: int | None = None) -> list[str]:
+        found = await find_waits(self.page, self.chosen, "", max_pages=max_pages)
         return [row.wait.id for row in found.rows if not row.expired]
 
     def _address(self, wait_id: str) -> str:

@@ -20,6 +20,7 @@ from continuations.errors import (
 )
 from continuations.present.wait_parts import agent_state
 from continuations.present.wait_text import DECISION_WORDS
+from continuations.serve.console.closed_waits import closing_facts
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList, recorded_sentences
 from continuations.serve.http import decision_bodies, problems
@@ -53,7 +54,7 @@ async def show(page: Page) -> Response:
     except AlreadyDecided as error:
         return await _decided_page(page, problems.recorded_decision(error))
     except (WaitExpired, Cancelled) as error:
-        return _ended_page(page, error)
+        return await _ended_page(page, error)
     return await wait_page(page, wait, await decider(page, wait))
 
 
@@ -157,8 +158,11 @@ async def state(page: Page) -> Response:
         by = ", ".join(decision.voters) or decision.rule or decision.by or "A program"
         title = f"{by} decided first: {DECISION_WORDS[decision.kind]}."
         sentences = [f"Reason: {decision.reason}"] if decision.reason else []
-    except (WaitExpired, Cancelled):
+    except (WaitExpired, Cancelled) as error:
         title, sentences = "This wait has ended without a decision.", []
+        if isinstance(error, Cancelled):
+            facts = await closing_facts(page.runner, wait_id)
+            sentences = [f"{label}: {fact}" for label, fact in facts.items()]
     else:
         return Response(status=204, headers=NO_STORE_HEADERS)
     here = page.url(f"/waits/{wait_id}")
@@ -229,7 +233,7 @@ async def _decided_page(page: Page, decision: Decision) -> Response:
     )
 
 
-def _ended_page(page: Page, error: Exception) -> Response:
+async def _ended_page(page: Page, error: Exception) -> Response:
     is_expired = isinstance(error, WaitExpired)
     title = "Expired" if is_expired else "Closed"
     text = (
@@ -238,7 +242,10 @@ def _ended_page(page: Page, error: Exception) -> Response:
         else "The run was cancelled, has failed or was repaired. Nothing was approved."
     )
     links = {page.url(f"/inbox{WaitList.of(page).query}"): "Back to the inbox"}
-    facts = {"Wait": page.params["wait"]}
+    wait_id = page.params["wait"]
+    facts = {"Wait": wait_id}
+    if not is_expired:
+        facts |= await closing_facts(page.runner, wait_id)
     return page.render(
         "message.html", title=title, text=text, facts=facts, values={}, links=links
     )

@@ -119,6 +119,8 @@ class HttpApi:
         self.max_body_bytes = max_body_bytes
         # A console with a secret of its own sets it.
         self.cursor_secret: bytes | None = None
+        # Called with the id of a run that this API has erased.
+        self.when_erased: list[Callable[[str], None]] = []
         self._runner = runner
         self._verify = verify
         self._rights = None if can is None else Rights(can)
@@ -221,11 +223,12 @@ class HttpApi:
             clock=self._clock,
             rights=self._rights,
             cursors=self.cursors,
+            when_erased=tuple(self.when_erased),
         )
         if self._rights is not None and not route.is_public:
             from continuations.serve.http import route_rights  # noqa: PLC0415 - see there
 
-            await route_rights.require(context, route, method)
+            return await route_rights.answer(context, route, method, handler)
         return await handler(context)
 
     def _unidentified(self) -> problems.Problem:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
+from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, problems
@@ -65,7 +66,7 @@ async def decide_all(context: RequestContext) -> Response:
     decided = [key for key, each in results.items() if isinstance(each, Decision)]
     run_ids = dict.fromkeys(layout.parse_wait_id(key).run_id for key in decided)
     woken = {run_id: await context.wake(run_id) for run_id in run_ids}
-    forms = [_result_json(context, *item, woken=woken) for item in results.items()]
+    forms = [await _shown(context, *item, woken=woken) for item in results.items()]
     return json_response({"results": forms})
 
 
@@ -80,6 +81,25 @@ def _posted_decisions(
         msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
         raise problems.malformed(msg)
     return decision_bodies.posted_decisions(items, context.identity)
+
+
+async def _shown(
+    context: RequestContext,
+    wait_id: str,
+    result: Decision | Vote | Exception,
+    *,
+    woken: dict[str, bool],
+) -> dict[str, Any]:
+    """Return the result of one decision, as far as the sender may view its run."""
+    if isinstance(result, AlreadyDecided) and not await _may_view(context, wait_id):
+        result = problems.decided_already()
+    elif not isinstance(result, Exception) and not await _may_view(context, wait_id):
+        return {"wait_id": wait_id, "recorded": True}
+    return _result_json(context, wait_id, result, woken=woken)
+
+
+async def _may_view(context: RequestContext, wait_id: str) -> bool:
+    return await context.may("view", layout.parse_wait_id(wait_id).run_id)
 
 
 def _result_json(

@@ -93,4 +93,9 @@ async def publish(context: RequestContext) -> Response:
     )
     form = json_forms.publication_json(publication)
     woken = await context.wake_all(publication.run_ids)
-    return json_response({**form, "woken": woken})
+    form = {**form, "woken": woken}
+    if context.rights is None:
+        return json_response(form)
+    from continuations.serve.http import visible_runs  # noqa: PLC0415 - only with rights
+
+    return json_response(await visible_runs.of_publication(context, form))

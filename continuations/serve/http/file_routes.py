@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from continuations.core.attachment_parts import RASTER_TYPES, is_digest
+from continuations.core.attachments import references_of_run
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound, Objects
@@ -18,8 +19,12 @@ from continuations.ledger.run_files import RunFiles
 from continuations.ledger.versions import Versions
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.state import RunState
     from continuations.engine.async_runner import AsyncRunner
     from continuations.serve.http.request_context import RequestContext
     from continuations.wire.file_records import StoredFile
@@ -38,20 +43,31 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._ -]")
 
 async def download(context: RequestContext) -> Response:
     """Return the bytes of an attachment."""
-    params = context.path_params
+    params, query = context.path_params, context.request.query
     run_id = layout.check_run_id(params["run_id"])
-    return await file_response(context.runner, run_id, params["digest"])
+    return await file_response(context.runner, run_id, params["digest"], query)
 
 
 async def file_response(
-    runner: AsyncRunner, run_id: str, digest: str, *, as_image: bool = False
+    runner: AsyncRunner,
+    run_id: str,
+    digest: str,
+    query: Mapping[str, str],
+    *,
+    as_image: bool = False,
 ) -> Response:
     """Return the bytes of an attachment.
+
+    Several messages may name the same bytes differently. The query says which name and
+    media type the sender means. Only those of a message of the run are used: a link
+    cannot give another name to a file.
 
     Args:
         runner: The runner of the run.
         run_id: Id of the run.
         digest: Digest of the attachment.
+        query: `name` and `media_type` of the attachment in a message. Without them, the
+            response has those that came with the bytes first.
         as_image: Let a page show the bytes. Only images without scripts are returned.
 
     Returns:
@@ -63,8 +79,10 @@ async def file_response(
     """
     objects = Objects(runner.store)
     # It tells an erased run from one that never existed.
-    run = (await Versions(objects, run_id).load_newest()).state.run
-    stored = await _stored(RunFiles.of(objects, run), digest)
+    state = (await Versions(objects, run_id).load_newest()).state
+    stored = await _stored(RunFiles.of(objects, state.run), digest)
+    if stored is not None and not query.keys().isdisjoint(("name", "media_type")):
+        stored = _as_named(stored, digest, state, query)
     if stored is None or (as_image and stored.media_type not in RASTER_TYPES):
         raise problems.no_such_file()
     if stored.run_id != run_id:
@@ -98,6 +116,17 @@ def download_headers(stored: StoredFile, digest: str) -> dict[str, str]:
         # A browser asks again each time: the run may be erased.
         "cache-control": "private, no-cache",
     }
+
+
+def _as_named(
+    stored: StoredFile, digest: str, state: RunState, query: Mapping[str, str]
+) -> StoredFile:
+    """Return an attachment with the name and media type of a message of the run."""
+    meant = query.get("name"), query.get("media_type", stored.media_type)
+    for each in references_of_run(state):
+        if each.digest == digest and (each.name, each.media_type) == meant:
+            return replace(stored, name=each.name, media_type=each.media_type)
+    return stored
 
 
 async def _stored(files: RunFiles, digest: str) -> StoredFile | None:

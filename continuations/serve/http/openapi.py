@@ -31,6 +31,7 @@ from continuations.serve.http.openapi_parts import (
     json_response,
     link_operation,
     operation,
+    or_recorded,
     page_response,
     problem_response,
     request_body,
@@ -38,7 +39,7 @@ from continuations.serve.http.openapi_parts import (
 )
 from continuations.serve.http.openapi_past import past_paths
 from continuations.serve.http.openapi_threads import thread_paths
-from continuations.serve.http.route_rights import RIGHTS
+from continuations.serve.http.route_rights import RIGHTS, hides_content
 
 _SECURITY_SCHEME: Json = {
     "type": "http",
@@ -355,6 +356,8 @@ def _paths() -> Json:
         if right is not None:
             responses = paths[path][method.lower()]["responses"]
             responses["403"] = problem_response(403)
+            if hides_content(right):
+                responses["202"] = or_recorded(responses.get("202"))
     return paths
 
 

@@ -8,6 +8,7 @@ from continuations.serve.http.openapi_parts import (
     Json,
     operation,
     path_parameter,
+    query_parameter,
 )
 
 _DIGEST_PARAMETER = path_parameter(
@@ -27,7 +28,17 @@ def file_paths() -> Json:
                 "Return the bytes of an attachment of a run",
                 {"200": {"description": "The bytes.", "content": content}},
                 *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER, _DIGEST_PARAMETER),
+                parameters=(
+                    *(RUN_ID_PARAMETER, _DIGEST_PARAMETER),
+                    query_parameter(
+                        "name",
+                        "The name of the attachment in a message, which may name the "
+                        "same bytes differently than another message.",
+                    ),
+                    query_parameter(
+                        "media_type", "The media type of the attachment there."
+                    ),
+                ),
             )
         }
     }

@@ -40,6 +40,17 @@ def json_response(schema: str, description: str) -> Json:
     return {"description": description, "content": content}
 
 
+def or_recorded(response: Json | None) -> Json:
+    """Return a response that a sender without the right to view gets instead."""
+    recorded = json_response("recorded_request", "The request is recorded.")
+    if response is None:
+        return recorded
+    content = response["content"]
+    schemas = [each["content"]["application/json"] for each in (response, recorded)]
+    either = {"schema": {"anyOf": [each["schema"] for each in schemas]}}
+    return {**response, "content": {**content, "application/json": either}}
+
+
 def problem_response(status: int) -> Json:
     """Return the response of a status that says what went wrong."""
     content = {PROBLEM_TYPE: {"schema": ref("problem")}}

@@ -189,6 +189,20 @@ def callback_too_late() -> RequestRefused:
     )
 
 
+def decided_already() -> RequestRefused:
+    """Return the refusal of a decision about a wait that has another one.
+
+    A person who may not view the run may not read the recorded decision either.
+    """
+    detail = (
+        "The wait has a decision already, which was not changed. Ask a person who may "
+        "view the run."
+    )
+    return RequestRefused(
+        Problem(type=find_problem_type(errors.AlreadyDecided), detail=detail)
+    )
+
+
 def webhook_refused() -> RequestRefused:
     """Return the refusal of a webhook; one text for every reason."""
     detail = (

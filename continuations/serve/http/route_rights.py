@@ -6,23 +6,27 @@ Loaded only if the application passed `can`. Lists ask for each row instead: `wa
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import jsontext
-from continuations.errors import WaitNotFound
+from continuations.errors import AlreadyDecided, WaitNotFound
 from continuations.ledger import layout, thread_keys
 from continuations.ledger.objects import Objects
 from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http.request_response import json_response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from continuations.serve.http.request_context import RequestContext
-    from continuations.serve.http.route import Route
+    from continuations.serve.http.request_response import Response
+    from continuations.serve.http.route import Route, RouteHandler
     from continuations.serve.rights import Act
 
+_ACCEPTED = 202
 Subject: TypeAlias = Literal["run", "wait", "thread", "body", "decisions", "store"]
 
 
@@ -35,10 +39,12 @@ class RouteRight:
         subject: The part of the request that names the run: a part of the path, the
             JSON body, or the waits of several decisions. `store`: the request concerns
             no single run.
+        tells_nothing: The response has nothing of the run.
     """
 
     act: Act
     subject: Subject = "run"
+    tells_nothing: bool = False
 
 
 # `None`: the handler asks for each row, or the response tells of no run.
@@ -60,17 +66,19 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("GET", "/runs/{run_id}/versions/{number}"): RouteRight("view"),
     ("GET", "/runs/{run_id}/files/{digest}"): RouteRight("view"),
     ("GET", "/runs/{run_id}/diff"): RouteRight("view"),
-    ("POST", "/runs/{run_id}/fork"): RouteRight("fork"),
+    ("POST", "/runs/{run_id}/fork"): RouteRight("fork", tells_nothing=True),
     ("GET", "/runs/{run_id}/rewind"): RouteRight("view"),
     ("POST", "/runs/{run_id}/rewind"): RouteRight("fork"),
-    ("POST", "/runs/{run_id}/grants/{grant}/revoke"): RouteRight("decide"),
+    ("POST", "/runs/{run_id}/grants/{grant}/revoke"): RouteRight(
+        "decide", tells_nothing=True
+    ),
     ("POST", "/runs/{run_id}/resume"): RouteRight("message"),
     ("POST", "/runs/{run_id}/wake"): RouteRight("message"),
     ("POST", "/runs/{run_id}/cancel"): RouteRight("cancel"),
     ("POST", "/runs/{run_id}/pause"): RouteRight("cancel"),
     ("POST", "/runs/{run_id}/unpause"): RouteRight("cancel"),
-    ("POST", "/runs/{run_id}/messages"): RouteRight("message"),
-    ("POST", "/signals"): RouteRight("message", "body"),
+    ("POST", "/runs/{run_id}/messages"): RouteRight("message", tells_nothing=True),
+    ("POST", "/signals"): RouteRight("message", "body", tells_nothing=True),
     ("POST", "/events"): RouteRight("message", "store"),
     ("POST", "/sweep"): RouteRight("message", "store"),
     ("GET", "/threads/{agent}/{key}"): RouteRight("view", "thread"),
@@ -82,15 +90,61 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
 }
 
 
-async def require(context: RequestContext, route: Route, method: str) -> None:
-    """Refuse a request with status 403 unless its sender has the right.
+# The handlers of these subjects ask for each run that their response names.
+_ASKED_BY_HANDLERS: frozenset[Subject] = frozenset({"decisions", "store"})
+# The sender may know these members of a response without the right to view the run.
+_OWN_MEMBERS = ("run_id", "number")
 
-    A request whose body names no run is left to its handler, which refuses it.
+
+def hides_content(right: RouteRight | None) -> bool:
+    """Return whether a response tells less to a sender who may not view the run."""
+    if right is None or right.act == "view" or right.tells_nothing:
+        return False
+    return right.subject not in _ASKED_BY_HANDLERS
+
+
+async def answer(
+    context: RequestContext, route: Route, method: str, handler: RouteHandler
+) -> Response:
+    """Call the handler of a request whose sender has the right.
+
+    A sender who may not view the run learns only that the request is recorded.
     """
     # A route that the table lacks is closed.
     right = RIGHTS.get((method, route.path), RouteRight("erase", "store"))
     if right is None:
-        return
+        return await handler(context)
+    run_ids = await _require(context, right)
+    if not hides_content(right):
+        return await handler(context)
+    if context.request.wants_live_events and not await _may_view(context, run_ids):
+        request = replace(context.request, can_stream=False)
+        context = replace(context, request=request)
+    try:
+        response = await handler(context)
+    except AlreadyDecided:
+        if await _may_view(context, run_ids):
+            raise
+        raise problems.decided_already() from None
+    if response.chunks is not None or await _may_view(context, run_ids):
+        return response
+    body = json.loads(response.body)
+    own = {name: body[name] for name in _OWN_MEMBERS if name in body}
+    return json_response({**own, "recorded": True}, _ACCEPTED)
+
+
+async def _may_view(context: RequestContext, run_ids: Iterable[str | None]) -> bool:
+    for run_id in dict.fromkeys(run_ids):
+        if not await context.may("view", run_id):
+            return False
+    return True
+
+
+async def _require(context: RequestContext, right: RouteRight) -> list[str | None]:
+    """Refuse a request with status 403 unless its sender has the right.
+
+    A request whose body names no run is left to its handler, which refuses it.
+    """
     run_ids = await _run_ids(context, right.subject)
     for run_id in run_ids:
         if not await context.may(right.act, run_id):
@@ -102,6 +156,7 @@ async def require(context: RequestContext, route: Route, method: str) -> None:
         for run_id in [*run_ids, *filter(None, [earlier])]:
             if not await context.may("view", run_id):
                 raise problems.forbidden("view")
+    return run_ids
 
 
 async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None]:

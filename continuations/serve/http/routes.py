@@ -6,12 +6,13 @@ cheap in a cold process, so pages and the OpenAPI document are imported when nee
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from continuations.core.decisions import Decision
-from continuations.errors import WaitNotFound
+from continuations.errors import ContinuationsError, WaitNotFound
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import (
@@ -96,7 +97,14 @@ async def _list_due_first(context: RequestContext, limit: int) -> Response:
 async def show_wait(context: RequestContext) -> Response:
     """Show a wait with everything that its decider needs."""
     wait = await context.runner.wait(context.path_params["wait_id"])
-    return json_response(json_forms.wait_json(wait, now=context.clock.now()))
+    from continuations.present.wait_parts import agent_state  # noqa: PLC0415 - decisions need none
+
+    state = ""
+    # A wait may be decided although the newest version of its run cannot be read.
+    with suppress(ContinuationsError):
+        state = agent_state(await context.runner.look(wait.run_id), wait)
+    form = json_forms.wait_json(wait, now=context.clock.now(), agent_state=state)
+    return json_response(form)
 
 
 async def decide(context: RequestContext) -> Response:
@@ -194,7 +202,12 @@ async def show_run(context: RequestContext) -> Response:
 
 async def erase(context: RequestContext) -> Response:
     """Delete everything that the store holds of a run, except a tombstone."""
-    receipt = await context.runner.erase(context.path_params["run_id"])
+    run_id = context.path_params["run_id"]
+    try:
+        receipt = await context.runner.erase(run_id)
+    finally:  # an erasure that failed may have deleted some objects
+        for tell in context.when_erased:
+            tell(run_id)
     return json_response(json_forms.erased_run_json(receipt))
 
 
@@ -214,7 +227,12 @@ async def resume(context: RequestContext) -> Response:
 
 async def sweep(context: RequestContext) -> Response:
     """Check every run that has a due marker."""
-    return json_response(sweep_response(await context.runner.sweep()))
+    form = sweep_response(await context.runner.sweep())
+    if context.rights is None:
+        return json_response(form)
+    from continuations.serve.http import visible_runs  # noqa: PLC0415 - only with rights
+
+    return json_response(await visible_runs.of_sweep(context, form))
 
 
 async def show_drift(context: RequestContext) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from continuations.core import jsontext
 from continuations.core.attachment_parts import (
@@ -75,12 +76,16 @@ def _attachment(role: object, part: object) -> Attachment | None:
 
 def _view(attachment: Attachment, here: RunAddresses) -> AttachmentView:
     is_shown = attachment.media_type in RASTER_TYPES
+    named = {} if attachment.name is None else {"name": attachment.name}
+    query = urlencode({**named, "media_type": attachment.media_type})
     return AttachmentView(
         name=attachment.name or _NAMES[attachment.kind],
         media_type=attachment.media_type,
         size=size_text(attachment.size),
-        address=here.below(f"files/{attachment.digest}"),
-        image=here.below(f"images/{attachment.digest}") if is_shown else "",
+        address=f"{here.below(f'files/{attachment.digest}')}?{query}",
+        image=f"{here.below(f'images/{attachment.digest}')}?{query}"
+        if is_shown
+        else "",
     )
 
 

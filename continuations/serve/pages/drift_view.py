@@ -10,7 +10,7 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.engine.drift_rows import DriftReason, DriftRow, DriftVerdict
@@ -61,6 +61,7 @@ class DriftRowView:
     Attributes:
         run_id: Its id.
         here: Makes the addresses of its pages.
+        thread: Its key, if it is a thread; or "".
         agent: Its root agent; "" if the run cannot be read.
         state: Its status.
         verdict: The effect of the code on it.
@@ -70,6 +71,7 @@ class DriftRowView:
 
     run_id: str
     here: RunAddresses
+    thread: str
     agent: str
     state: StatePill
     verdict: StatePill
@@ -90,17 +92,26 @@ class DriftView:
     counts: str
 
 
-def drift_view(rows: Sequence[DriftRow], root: str) -> DriftView:
-    """Return the view of a page of runs, for a console below a mount point."""
+def drift_view(
+    rows: Sequence[DriftRow], threads: Mapping[str, str], root: str
+) -> DriftView:
+    """Return the view of a page of runs.
+
+    Args:
+        rows: The runs.
+        threads: The keys of those that are threads, by run id.
+        root: The mount point of the console.
+    """
     counts = Counter(row.verdict for row in rows)
     in_order = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
     parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
     return DriftView(
-        rows=tuple(_row(row, root) for row in in_order), counts=", ".join(parts)
+        rows=tuple(_row(row, threads.get(row.run_id, ""), root) for row in in_order),
+        counts=", ".join(parts),
     )
 
 
-def _row(row: DriftRow, root: str) -> DriftRowView:
+def _row(row: DriftRow, thread: str, root: str) -> DriftRowView:
     allowed = row.code_changes if row.verdict == "accept" else ()
     changes = [_change(each) for each in allowed[:_MAX_CHANGES]]
     if len(allowed) > _MAX_CHANGES:
@@ -108,6 +119,7 @@ def _row(row: DriftRow, root: str) -> DriftRowView:
     return DriftRowView(
         run_id=row.run_id,
         here=RunAddresses(root=root, run_id=row.run_id),
+        thread=thread,
         agent=row.agent,
         state=status_pill(row.status),
         verdict=_VERDICTS[row.verdict][0],

@@ -19,10 +19,17 @@ _TEXT_CHARS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingWait:
-    """A wait that the rewind closes: its id, for a link or "", and its title."""
+    """A wait that the rewind closes.
+
+    Attributes:
+        wait_id: Its id, for a link; or "".
+        title: Its title.
+        is_decided: Whether it has a decision that the run has not taken in.
+    """
 
     wait_id: str
     title: str
+    is_decided: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,35 @@ class RewindView:
     has_ended: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedOn:
+    """The change of a run since the page of a rewind was shown.
+
+    Attributes:
+        shown: Number of the newest version of that page.
+        is_newer: Whether the run has a newer version now.
+        text: The change, in words.
+    """
+
+    shown: int
+    is_newer: bool
+    text: str
+
+
+def moved_on(shown: str, now: RewindView) -> MovedOn:
+    """Return what changed since a page with the digest `shown`."""
+    # A digest begins with the number of the newest version.
+    number = int(shown.partition("-")[0])
+    decided = [wait.title for wait in now.waits if wait.is_decided]
+    if number != now.newest:
+        text = f"the run moved on from version {number} to version {now.newest}."
+    elif decided:
+        text = f"meanwhile, this was decided: {', '.join(decided)}."
+    else:
+        text = "meanwhile, something was decided for the run, or a grant was revoked."
+    return MovedOn(shown=number, is_newer=number < now.newest, text=text)
+
+
 def rewind_view(plan: RewindPlan, state: RunState) -> RewindView:
     """Return the consequences of a rewind of a run.
 
@@ -89,6 +125,7 @@ def rewind_view(plan: RewindPlan, state: RunState) -> RewindView:
         EndingWait(
             wait_id=wait.id if wait.rules.has_object else "",
             title=wait_title(wait) or f"Waits for {wait.rules.awaited}",
+            is_decided=wait.id in plan.decided,
         )
         for wait in plan.waits
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from continuations.present.counted import counted
 from continuations.serve.pages.time_words import length_text, moment_text
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def run_facts(
 
 def usage_text(usage: Usage) -> str:
     """Return a usage: `14 requests, 21,460 tokens`."""
-    text = f"{usage.requests:,} requests, {usage.total_tokens:,} tokens"
+    requests = counted(usage.requests, "request")
+    text = f"{requests}, {counted(usage.total_tokens, 'token')}"
     if usage.currency and usage.cost is not None:
         text += f", {usage.cost:f} {usage.currency}"
     return text

@@ -10,6 +10,7 @@ from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
+from continuations.present.counted import counted
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.time_words import clock_text, day_text
 
@@ -225,7 +226,8 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             quote = event.changes_json
             return _Said("agent", "id", "State of", name, "changed", quote)
         case run_stream.Compacted():
-            text = f"shortened: {event.tokens_before} to {event.tokens_after} tokens"
+            tokens = counted(event.tokens_after, "token")
+            text = f"shortened: {event.tokens_before:,} to {tokens}"
             return _Said("agent", "id", "History of", name, text)
         case run_stream.CallProposed():
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.visible_text import shorten
+from continuations.present.counted import counted
 from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.serve.pages.time_words import moment_text
 
@@ -79,7 +80,7 @@ def list_row(summary: RunSummary, awaits: Sequence[str], now: datetime) -> RunLi
     title = summary.title or summary.thread or summary.run_id
     messages = ""
     if summary.thread is not None:
-        messages = f"{summary.messages:,} messages"
+        messages = counted(summary.messages, "message")
     return RunListRow(
         run_id=summary.run_id,
         title=shorten(title, _TITLE_CHARS),

@@ -170,7 +170,7 @@ def _facts(findings: tuple[Finding, ...], *, by_agent: bool) -> tuple[FactView, 
 
 def _count_text(count: int) -> str:
     words = {0: "no arguments", 1: "its only argument"}
-    return words.get(count, f"all {count} arguments")
+    return words.get(count, f"all {count:,} arguments")
 
 
 # Facts that the page shows in other places.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,7 +95,8 @@ def test_only_images_without_scripts_stand_in_the_page(client: ConsoleClient) ->
     """No name of a sender becomes markup."""
     page = get(client, "/runs/r1/messages").text
 
-    assert f'<img src="/runs/r1/images/{PHOTO.digest}"' in page
+    query = "?name=photo.png&amp;media_type=image%2Fpng"
+    assert f'<img src="/runs/r1/images/{PHOTO.digest}{query}"' in page
     assert 1 == page.count("<img ")
     assert "<script>alert" not in page
     assert "img-src 'self'" in get(client, "/").headers["content-security-policy"]
@@ -156,3 +159,26 @@ def test_log_of_a_run_names_the_attachments(client: ConsoleClient) -> None:
 )
 def test_size_is_shown_in_words(size: int, words: str) -> None:
     assert words == size_text(size)
+
+
+def test_links_of_a_page_have_the_name_that_the_message_has() -> None:
+    """The same bytes were sent before under another name and type."""
+    store = MemoryStore()
+    model = ScriptedModel([ToolCall("publish")])
+    agent = Agent("boss", tools=[publish], model=model)
+    photo = Image(b"\x89PNG", "image/png", "photo.png")
+    scan = Image(b"\x89PNG", "image/webp", "scan.webp")
+    Runner(agent, store=store).start(["Look.", photo, scan], run_id="r1")
+    client = ConsoleClient(AsyncRunner([], store=store))
+    page = get(client, "/runs/r1/messages").text
+
+    links = re.findall(r'href="(/runs/r1/files/[^"]+)"', page)
+    images = re.findall(r'<img src="([^"]+)"', page)
+
+    for found in (links, images):
+        headers = [get(client, unescape(each)).headers for each in found]
+        assert ["image/png", "image/webp"] == [each["content-type"] for each in headers]
+    names = [
+        get(client, unescape(each)).headers["content-disposition"] for each in links
+    ]
+    assert ["photo.png" in names[0], "scan.webp" in names[1]] == [True, True]

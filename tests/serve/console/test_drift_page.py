@@ -199,3 +199,16 @@ def test_lists_end_after_a_number_of_read_runs(monkeypatch: Any) -> None:
                 break
         assert {"run-000", "run-034"} == set(found)
         assert 4 == pages
+
+
+def test_thread_is_named_by_its_key() -> None:
+    store = MemoryStore()
+    chat = agent("chat", [ship], ToolCall("ship", {"order": "o1"}))
+    thread = Runner(chat, store=store).thread("chat", key="customer 42")
+    run_id = thread.send("hello").run_id
+    client = ConsoleClient(AsyncRunner(chat, store=store))
+
+    text = asyncio.run(client.get("/drift")).text
+
+    assert f'<h2><a href="/runs/{run_id}">customer 42</a></h2>' in text
+    assert f'<span class="mono">{run_id}</span>' in text

@@ -108,7 +108,11 @@ def test_expired_and_cancelled_waits() -> None:
     scene = Scene()
     path = f"/waits/{scene.wait.id}"
     scene.runner.cancel("r1", by="lee", reason="wrong month")
-    check(scene.get(path), 200, "Closed", "Nothing was approved", "Back to the inbox")
+    who = ("Cancelled by lee", "Reason wrong month")
+    check(scene.get(path), 200, "Closed", "Nothing was approved", *who)
+    told = scene.get(f"{path}/state").text
+    assert "Cancelled by: lee" in told
+    assert "Reason: wrong month" in told
     late = scene.post(path, scene.form)
     check(late, 410, "This wait was closed with its run", "Open the run r1")
     check(scene.get("/runs/r1"), 200, "wrong month")

@@ -205,6 +205,17 @@ def test_ten_thousand_waits_cost_one_listing_and_the_rows_of_the_page() -> None:
     assert {"keys", "read"} == requests[10_000].keys()
 
 
+def test_page_of_a_wait_reads_one_page_of_the_inbox_for_its_neighbours() -> None:
+    """Also if its filter leaves nearly every wait out."""
+    watched = FaultyStore(fill(200))
+    client = ConsoleClient(AsyncRunner([], store=watched))
+    wait_id = f"approval-{make_ulid(7)}@r7"
+    page = asyncio.run(client.get(f"/waits/{wait_id}?for=all&q=r7"))
+    assert 200 == page.status_code
+    verbs = [operation.verb for operation in watched.operations]
+    assert PAGE_ROWS <= verbs.count("read") <= PAGE_ROWS + 10
+
+
 def test_pages_follow_each_other_and_have_each_wait_once() -> None:
     client = ConsoleClient(AsyncRunner([], store=fill(120)))
     found: list[str] = []

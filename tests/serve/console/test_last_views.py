@@ -127,3 +127,16 @@ def test_erased_run_is_not_shown_again() -> None:
     assert 303 == asyncio.run(post).status_code
     scene.is_away = True
     assert BAR not in scene.get("/runs/r1").text
+
+
+def test_run_that_a_program_erased_is_not_shown_again() -> None:
+    """The JSON API of a console clears its pages too, also those of lists."""
+    scene = Scene()
+    for path in ("/runs/r1", "/runs"):
+        assert BAR not in scene.get(path).text
+    json = {"accept": "application/json", "content_type": "application/json"}
+    erased = scene.client.send("DELETE", "/runs/r1", **json)
+    assert 200 == asyncio.run(erased).status_code
+    scene.is_away = True
+    for path in ("/runs/r1", "/runs"):
+        assert BAR not in scene.get(path).text

@@ -126,6 +126,7 @@ def test_rewind_shows_its_consequences_and_then_tells_of_them() -> None:
 def test_run_that_moved_on_or_is_not_shown_is_not_rewound() -> None:
     runner, client = scene()
     form = form_of(get(client, f"/runs/{RUN}/rewind?version={first_wait(runner)}"))
+    shown = runner.look(RUN).version
     runner.pause(RUN, by="lee")
     version = runner.look(RUN).version
 
@@ -133,9 +134,60 @@ def test_run_that_moved_on_or_is_not_shown_is_not_rewound() -> None:
     blind = post(client, f"/runs/{RUN}/rewind", {"version": form["version"]})
 
     assert 409 == stale.status_code
-    assert "The run moved on meanwhile" in text_of(stale)
+    moved = f"the run moved on from version {shown} to version {version}."
+    assert f"Nothing was changed: {moved}" in text_of(stale)
+    assert f'href="/runs/{RUN}/versions?from={shown}&amp;to={version}"' in stale.text
+    assert form_of(stale)["shown"] != form["shown"]
     assert 400 == blind.status_code
     assert version == runner.look(RUN).version
+
+
+def test_decision_since_the_page_shows_the_page_again_before_a_rewind() -> None:
+    runner, client = scene()
+    version = first_wait(runner)
+    first = get(client, f"/runs/{RUN}/rewind?version={version}")
+    newest = runner.look(RUN).version
+    runner.decide(runner.look(RUN).waits[0].id, Answer("the red one", by="lee"))
+
+    again = post(client, f"/runs/{RUN}/rewind", form_of(first))
+
+    assert "Decided already" not in text_of(first)
+    assert 409 == again.status_code
+    assert newest == runner.look(RUN).version
+    text = text_of(again)
+    assert "Nothing was changed: meanwhile, this was decided: Which printer?" in text
+    assert "Decided already: after the rewind, the decision has no effect." in text
+    assert form_of(again)["shown"] != form_of(first)["shown"]
+
+    confirmed = post(client, f"/runs/{RUN}/rewind", form_of(again))
+
+    assert 303 == confirmed.status_code
+    assert newest < runner.look(RUN).version
+
+
+def test_stale_rewind_shows_nothing_without_the_right_to_view() -> None:
+    runner, client = scene()
+    form = form_of(get(client, f"/runs/{RUN}/rewind?version={first_wait(runner)}"))
+    runner.pause(RUN, by="lee")
+
+    def can(_person: Identity, act: str, _run: str | None) -> bool:
+        return act == "fork"
+
+    blind = ConsoleClient(client.runner, {"can": can})
+    refused = post(blind, f"/runs/{RUN}/rewind", form)
+    assert 409 == refused.status_code
+    assert "The run moved on meanwhile" in text_of(refused)
+    for content in ("Which printer?", "2 boxes of paper", "Recycled"):
+        assert content not in refused.text
+
+
+def test_fork_without_the_version_of_its_page_is_refused() -> None:
+    runner, client = scene()
+    runs = len(list(runner.runs()))
+    refused = post(client, f"/runs/{RUN}/fork", {"message": "go"})
+    assert 400 == refused.status_code
+    assert "does not name the version that it showed" in text_of(refused)
+    assert runs == len(list(runner.runs()))
 
 
 def test_foreign_page_rewinds_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from dataclasses import dataclass
 from subprocess import run
@@ -13,6 +14,8 @@ import pytest
 from continuations import Agent, AsyncRunner, Runner, Suspended, ToolContext, tool
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.http.api import HttpApi, Request
+from tests.present.schema_check import assert_matches_schema
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import main_of
 
@@ -92,7 +95,7 @@ def test_page_of_a_wait_is_shown_without_a_state_that_cannot_be_read(
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_command_line_shows_the_state(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """The JSON of a wait is the stored wait, and has no state."""
+    """The JSON has the state beside the wait, whose `state` is open or expired."""
     store = f"file:{tmp_path / 'runs'}"
     [wait] = start(store).waits
     command = ["show", wait.id, "--store", store, *options]
@@ -104,5 +107,30 @@ def test_command_line_shows_the_state(tmp_path: Path, options: tuple[str, ...]) 
         check=True,
     )
 
-    assert ("4250" in done.stdout) == (not options)
+    assert "4250" in done.stdout
+    if options:
+        form = json.loads(done.stdout)
+        assert_matches_schema("wait", form)
+        assert {"total": 4250, "owner": HOSTILE} == form["agent_state"]
+        assert "open" == form["state"]
     assert "\u202e" not in done.stdout
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_http_shows_the_state_if_it_can_be_read(
+    tmp_path: Path, is_damaged: bool
+) -> None:
+    store = f"file:{tmp_path / 'runs'}"
+    outcome = start(store)
+    if is_damaged:
+        newest = layout.version_key("claim", outcome.continuation.version)
+        (tmp_path / "runs" / newest).write_bytes(b"damaged")
+    api = HttpApi(AsyncRunner([], store=store), verify=lambda _request: "kim")
+    request = Request(method="GET", path=f"/waits/{outcome.waits[0].id}")
+
+    response = asyncio.run(api.handle(request))
+
+    form = json.loads(response.body)
+    assert_matches_schema("wait", form)
+    expected = None if is_damaged else {"total": 4250, "owner": HOSTILE}
+    assert (200, expected) == (response.status, form.get("agent_state"))

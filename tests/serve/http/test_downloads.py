@@ -141,3 +141,38 @@ def test_object_of_another_run_under_the_own_key_is_not_sent() -> None:
         assert response.data is None
 
     asyncio.run(scenario())
+
+
+def test_each_message_has_its_own_name_and_type_of_the_same_bytes() -> None:
+    """The bytes are stored once, and no link gives a file a name of its own choice."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        data = b"amount: 500"
+        first = File(data, "application/pdf", "invoice.pdf")
+        second = File(data, "text/plain", "notes.txt")
+        both: list[object] = ["pay Jane", first, second]
+        await fixture.runner.start(both, run_id="jane-1", work=False)  # type: ignore[arg-type]
+        path = f"/runs/jane-1/files/{first.digest}"
+        evil = {"name": "run-me.exe", "media_type": "text/html"}
+        for query, name, media_type in (
+            ({}, "invoice.pdf", "application/pdf"),
+            (
+                {"name": "notes.txt", "media_type": "text/plain"},
+                "notes.txt",
+                "text/plain",
+            ),
+            (
+                {"name": "invoice.pdf", "media_type": "application/pdf"},
+                "invoice.pdf",
+                "application/pdf",
+            ),
+            (evil, "invoice.pdf", "application/pdf"),
+            ({"name": "notes.txt"}, "invoice.pdf", "application/pdf"),
+        ):
+            response = await fixture.request("GET", path, query=query)
+            assert data == response.data
+            assert media_type == response.headers["content-type"]
+            assert f'filename="{name}"' in response.headers["content-disposition"]
+
+    asyncio.run(scenario())

@@ -48,6 +48,7 @@ from tests.serve.http.api_fixture import (
     verify_bearer,
 )
 from tests.serve.http.scanner import PAGES, Scanner
+from tests.serve.http.single_rights import EXAMPLES, RECORDED, Scene
 from tests.serve.http.test_webhook_receiver import Sender
 
 if TYPE_CHECKING:
@@ -879,7 +880,18 @@ async def with_an_attachment(checker: ResponseChecker) -> None:
     assert 410 == await checker.request(fixture, "get", path, names=names)
 
 
+async def with_single_rights(checker: ResponseChecker) -> None:
+    for (method, path), example in EXAMPLES.items():
+        right = RIGHTS[method, path]
+        if example.status == RECORDED and right is not None:
+            scene = Scene(right.act)
+            await scene.open()
+            response = await scene.request(method, path)
+            assert RECORDED == checker.check(method.lower(), path, response)
+
+
 SCENARIOS = (
+    with_single_rights,
     without_an_identity,
     without_rights,
     with_large_bodies,

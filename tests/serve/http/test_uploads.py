@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations.core import attachments
+from continuations.errors import InvalidInput
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 
 if TYPE_CHECKING:
@@ -202,5 +203,70 @@ def test_a_body_above_the_limit_of_the_server_is_refused() -> None:
         response = await post(fixture, "/runs", {**START, "files": [large]})
         assert (413, "too-large") == (response.status, problem_slug(response))
         assert "max_body_bytes" in json.loads(response.body)["detail"]
+
+    asyncio.run(scenario())
+
+
+ODD_NAMES = (
+    *("a\x00b", "a\nb", "a\x7f", "a\u0085b"),  # control characters
+    *("../a", "a/b", "a\\b", "..", ".", " ", ". ."),
+    *("a\u202eb", "a\u2066b", "a\u200bb", "a\u00adb"),  # hidden, or another direction
+    *("\ud800", "x" * 201, "x" * 10_240, ""),
+)
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_odd_names_of_files_are_refused(path: str) -> None:
+    """One rule for all doors, and nothing is stored."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.runner.start("pay Jane", run_id="jane-1", work=False)
+        before = await fixture.keys()
+        for name in ODD_NAMES:
+            body = {**BODIES[path], "files": [{**PHOTO, "name": name}]}
+            refused = await post(fixture, path, body)
+            assert (400, "malformed") == (refused.status, problem_slug(refused))
+            assert "name" in json_body(refused)["detail"]
+        assert before == await fixture.keys()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", [each for each in ODD_NAMES if each])
+def test_odd_names_are_refused_by_the_classes(name: str) -> None:
+    for make in (attachments.Image, attachments.Audio, attachments.File):
+        media_type = {"image": "image/png", "audio": "audio/wav"}.get(make.kind, "a/b")
+        with pytest.raises(InvalidInput, match="name must be 1 to 200 printable"):
+            make(PNG, media_type, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.png", ".hidden", "x.", "ä.pdf", "..a", "报告.pdf"]
+)
+def test_usual_names_are_kept(name: str) -> None:
+    assert name == attachments.make_content(PNG, "image/png", name).name
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/runs/jane-1/messages", {"text": "Hurry"}),
+        ("/threads/boss/42/messages", {"text": "Hurry", "wait": False}),
+        ("/signals", {"run_id": "jane-1", "name": "receipt"}),
+        ("/events", {"name": "receipt", "key": "A-17"}),
+    ],
+)
+def test_empty_id_is_refused(path: str, body: dict[str, Any]) -> None:
+    """Two different messages with an empty id would be one."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.runner.start("pay Jane", run_id="jane-1", work=False)
+        before = await fixture.keys()
+        refused = await post(fixture, path, {**body, "id": ""})
+        assert 400 == refused.status
+        assert "id must be a text that is not empty" in json_body(refused)["detail"]
+        assert before == await fixture.keys()
 
     asyncio.run(scenario())

@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.call_events import CallReturned
-from continuations.engine import file_storing, new_run
+from continuations.engine import file_moving, file_storing, new_run
 from continuations.errors import StoreError
+from continuations.ledger import file_keys
 from continuations.ledger.run_files import RunFiles
 from tests.simulation.families import ATTACHMENTS
 from tests.simulation.laws_of_effects import nothing_starts_without_claim
@@ -23,7 +24,7 @@ from tests.simulation.laws_of_runs import no_foreign_errors
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.attachments import Content, ResultWithFiles
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.model_protocol import ModelRequest
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.engine.file_storing import AttachedFiles
+    from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
@@ -148,6 +151,37 @@ def attachment_in_progress_counts_as_stored() -> Patches:
         await original(self, [each for each in contents if each.digest not in sizes])
 
     yield patch(RunFiles.add, add)
+
+
+@mutant(
+    "A fork is created without the attachments of its source.",
+    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    family=ATTACHMENTS,
+)
+def a_fork_lacks_the_attachments_of_its_source() -> Patches:
+    async def give_files(
+        objects: Objects,
+        journal: StoreJournal,
+        state: RunState,
+        source: RunRow,
+        files: Mapping[str, bytes],
+    ) -> None:
+        del objects, journal, state, source, files
+
+    yield patch(file_moving.give_files, give_files)
+
+
+@mutant(
+    "A repeat of a fork deletes the attachments of the fork that exists.",
+    breaks=(no_message_lacks_its_attachment,),
+    family=ATTACHMENTS,
+)
+def a_repeated_fork_deletes_the_attachments() -> Patches:
+    async def take_back_files(objects: Objects, state: RunState) -> None:
+        for key in await objects.keys(file_keys.files_prefix(state.run.id)):
+            await objects.delete(key)
+
+    yield patch(file_moving.take_back_files, take_back_files)
 
 
 MUTANTS = mutants_in(globals())

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,18 @@ def laws_broken_with(mutant: Mutant, seed: int) -> frozenset[str]:
 
 def laws_broken_without(mutant: Mutant, seed: int) -> frozenset[str]:
     """Return the names of the laws that the same schedule breaks without the mutant."""
+    if mutant.has_condition:
+        cache_uninterrupted_ends()
+        with mutant.condition_applied():
+            return frozenset(run(seed).broken)
+    return _laws_broken_by_no_mutant(seed)
+
+
+@cache
+def _laws_broken_by_no_mutant(seed: int) -> frozenset[str]:
+    # Many mutants are noticed with the same seed.
     cache_uninterrupted_ends()
-    with mutant.condition_applied():
-        return frozenset(run(seed).broken)
+    return frozenset(run(seed).broken)
 
 
 def find_seed(mutant: Mutant, max_seeds: int = MAX_SEEDS) -> tuple[int, str] | None:

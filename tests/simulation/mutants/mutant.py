@@ -147,12 +147,13 @@ def _places_of(original: object, function: Any) -> Iterator[Place]:
     yield Place(owner, name)
     if owner_names:
         return
-    for other_name, module in sorted(sys.modules.items()):
-        if not _is_searched(other_name) or module is owner:
-            continue
-        for attribute, value in sorted(vars(module).items()):
-            if value is original:
-                yield Place(module, attribute)
+    for other_name in _searched_modules():
+        module = sys.modules[other_name]
+        contents = vars(module)
+        # Most modules have no copy; without this question the search takes a second.
+        if module is not owner and original in contents.values():
+            copies = (key for key, value in contents.items() if value is original)
+            yield from (Place(module, attribute) for attribute in sorted(copies))
 
 
 def _own_attribute(owner: object, name: str) -> object:
@@ -160,10 +161,9 @@ def _own_attribute(owner: object, name: str) -> object:
     return vars(owner).get(name)
 
 
-def _is_searched(module_name: str) -> bool:
-    return module_name.startswith(_SEARCHED_PACKAGES) and not module_name.startswith(
-        _MUTANTS_PACKAGE
-    )
+def _searched_modules() -> list[str]:
+    names = [name for name in sys.modules if name.startswith(_SEARCHED_PACKAGES)]
+    return sorted(name for name in names if not name.startswith(_MUTANTS_PACKAGE))
 
 
 # Mutants ----------------------------------------------------------------------------
@@ -193,6 +193,11 @@ class Mutant:
     patches: Callable[[], Patches]
     condition: Callable[[], Patches] = _no_patches
     family: Family = GENERAL
+
+    @property
+    def has_condition(self) -> bool:
+        """Whether its schedules have a situation that no others have."""
+        return self.condition is not _no_patches
 
     @property
     def law_names(self) -> tuple[str, ...]:

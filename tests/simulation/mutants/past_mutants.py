@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.doors import PYTHON
 from continuations.core.reducer import advance
-from continuations.engine import adoption, rewinding
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.engine import adoption, fork_changes, rewinding
 from continuations.engine.adoption import Relocation
 from continuations.engine.forking import Forker
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -20,6 +21,10 @@ from continuations.engine.run_ending import RunEnder
 from continuations.ledger import decisions
 from continuations.value_class import replace
 from tests.simulation.families import PAST
+from tests.simulation.laws_of_forks import (
+    a_fork_has_the_transcripts_that_were_asked_for,
+    models_read_the_changed_messages_of_a_fork,
+)
 from tests.simulation.laws_of_past import (
     begun_rewinds_are_finished,
     forks_begin_with_nothing_of_their_own,
@@ -239,6 +244,34 @@ def a_fork_decides_in_its_source() -> Patches:
             )
 
     yield patch(original, decide)
+
+
+@mutant(
+    "A fork has the messages of its source instead of the changed ones.",
+    breaks=(a_fork_has_the_transcripts_that_were_asked_for,),
+    family=PAST,
+)
+def changed_messages_are_forgotten() -> Patches:
+    def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
+        del messages
+        return state
+
+    yield patch(fork_changes.with_messages, with_messages)
+
+
+@mutant(
+    "A fork changes the messages of its root agent only.",
+    breaks=(models_read_the_changed_messages_of_a_fork,),
+    family=PAST,
+)
+def messages_of_agents_below_are_not_changed() -> Patches:
+    original = fork_changes.with_messages
+
+    def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
+        of_root = {key: x for key, x in messages.items() if key == ROOT_FRAME_ID}
+        return original(state, of_root)
+
+    yield patch(original, with_messages)
 
 
 MUTANTS = mutants_in(globals())

@@ -168,7 +168,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "waits_keep_their_ids": (11000003, "waits_are_asked_anew"),
     "replaced_waits_stay_open": (11000003, "waits_are_asked_anew"),
     "a_begun_rewind_is_forgotten": (11000105, "begun_rewinds_are_finished"),
-    "grants_survive_a_rewind": (11000285, "no_grant_survives_its_rewind"),
+    "grants_survive_a_rewind": (11000370, "no_grant_survives_its_rewind"),
     "a_fork_has_the_grants_of_its_source": (
         11000047,
         "forks_begin_with_nothing_of_their_own",
@@ -177,6 +177,14 @@ SEEDS: dict[str, tuple[int, str]] = {
     "messages_are_read_again": (11000120, "ids_never_go_back"),
     "a_rewind_tells_of_no_call": (11000003, "rewinds_tell_what_is_not_undone"),
     "a_fork_decides_in_its_source": (11000028, "forks_change_no_other_run"),
+    "changed_messages_are_forgotten": (
+        11000001,
+        "a_fork_has_the_transcripts_that_were_asked_for",
+    ),
+    "messages_of_agents_below_are_not_changed": (
+        11000009,
+        "models_read_the_changed_messages_of_a_fork",
+    ),
     "a_worker_does_not_look_back": (3000004, "no_event_is_lost"),
     "a_repair_does_not_look_back": (3000807, "no_event_is_lost"),
     "waits_are_listed_before_the_event": (3000000, "no_event_is_lost"),
@@ -307,6 +315,8 @@ SEEDS: dict[str, tuple[int, str]] = {
     "usage_is_counted_twice": (13000000, "usage_is_what_the_models_charged"),
     "usage_is_that_of_the_last_reply": (13000000, "usage_is_what_the_models_charged"),
     "cost_is_not_added_up": (13000000, "usage_is_what_the_models_charged"),
+    "a_budget_is_not_kept": (15000000, "a_money_budget_stops_a_run"),
+    "a_budget_ends_a_run_early": (15000000, "a_money_budget_stops_a_run"),
     "result_is_stored_without_its_attachments": (
         12000000,
         "no_message_lacks_its_attachment",
@@ -320,7 +330,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "no_message_lacks_its_attachment",
     ),
     "attachments_of_others_are_not_counted": (
-        12000003,
+        12000005,
         "attachments_are_kept_once_within_the_limit",
     ),
     "request_lacks_the_bytes_of_attachments": (
@@ -335,6 +345,12 @@ SEEDS: dict[str, tuple[int, str]] = {
         12000043,
         "no_message_lacks_its_attachment",
     ),
-    "a_budget_is_not_kept": (15000000, "a_money_budget_stops_a_run"),
-    "a_budget_ends_a_run_early": (15000000, "a_money_budget_stops_a_run"),
+    "a_fork_lacks_the_attachments_of_its_source": (
+        12000003,
+        "no_message_lacks_its_attachment",
+    ),
+    "a_repeated_fork_deletes_the_attachments": (
+        12000003,
+        "no_message_lacks_its_attachment",
+    ),
 }
