@@ -322,8 +322,8 @@ class FileStore:
         *above, name = segments
         try:
             folder = self._folders.open(above)
-            # Beside the others of its group: a file system that discards the blocks of
-            # a removed file at once takes milliseconds for it.
+            # A file system that discards the blocks of a removed file at once needs
+            # milliseconds, so the files of a group are removed at the same time.
             yield [(partial(unlink, name=name), folder.descriptor)]
         except (FileNotFoundError, NotADirectoryError):
             return
