@@ -184,7 +184,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
         if type(self) is not Agent:
             from continuations.authoring import agent_classes  # noqa: PLC0415 - not every application has one
 
-            name = name or agent_classes.declared_name(type(self))
+            name = name or agent_classes.declared_name(self)
             options = {**agent_classes.declared_options(self, Agent), **options}
         agent_options.check_name(name)
         agent_declaration.check_known(name, options)
@@ -257,7 +257,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
     def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
         listed = agent_declaration.resolve_tools(self.name, self.tools)
-        for tool_like in (*self._method_tools(), *listed):
+        for tool_like in (*self._method_tools(listed), *listed):
             tool = self._to_tool(tool_like)
             if tool.name in tools:
                 msg = (
@@ -270,12 +270,12 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
         agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
 
-    def _method_tools(self) -> Sequence[ToolLike]:
+    def _method_tools(self, listed: Sequence[ToolLike]) -> Sequence[ToolLike]:
         if type(self) is Agent:
             return ()
         from continuations.authoring import agent_classes  # noqa: PLC0415 - likewise
 
-        return agent_classes.method_tools(self, Agent)
+        return agent_classes.method_tools(self, Agent, listed)
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:

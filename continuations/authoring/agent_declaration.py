@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from continuations.authoring import callables
-from continuations.authoring.agent_options import option_error
+from continuations.authoring.agent_options import check_option_names, option_error
+from continuations.authoring.errors import InstructionsInvalid
 from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
@@ -57,16 +57,12 @@ class AgentOptions(TypedDict, total=False):
 
 
 OPTIONS = (*AgentOptions.__annotations__, "output_type")
+_READ_ONCE = ("approval", "tools", "state", "suspend_when", "tool_choice")
 
 
 def check_known(name: str, options: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` for an option that agents do not have."""
-    for option in options:
-        if option not in OPTIONS:
-            close = difflib.get_close_matches(option, OPTIONS, n=1)
-            advice = f"Write {close[0]}." if close else "Leave it out."
-            msg = f"agent {name}: there is no option {option!r}. {advice}"
-            raise InvalidInput(msg)
+    check_option_names(f"agent {name}", options, OPTIONS)
 
 
 def check_guards(name: str, hooks: object, guardrails: object) -> None:
@@ -99,12 +95,15 @@ def instructions_digest(instructions: Any) -> str:
 
 
 async def called_text(function: Any, agent_input: Any, context: Any) -> str:
-    """Return the text that a function of instructions makes; raises `TypeError`."""
+    """Return the text that a function of instructions makes.
+
+    Raises `InstructionsInvalid` for another value.
+    """
     text: object = await callables.call(function, agent_input, context)
     if isinstance(text, str):
         return text
-    msg = f"the function returned {type(text).__name__}, not a string"
-    raise TypeError(msg)
+    msg = f"returned {type(text).__name__}, not a string"
+    raise InstructionsInvalid(msg)
 
 
 def is_tools_function(tools: object) -> bool:
@@ -126,10 +125,26 @@ def resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
             why = type(error).__name__
             msg = f"agent {agent_name}: the function `tools` raised {why}."
             raise InvalidInput(msg) from error
-    if isinstance(tools, Sequence) and not isinstance(tools, str):
-        return tools  # pyright: ignore[reportUnknownVariableType] - items may be any
-    wanted = "a list, or a function that returns a list"
-    raise option_error(agent_name, "tools", wanted, tools)
+    if not _is_list(tools):
+        wanted = "a list, or a function that returns a list"
+        raise option_error(agent_name, "tools", wanted, tools)
+    for each in tools:
+        _check_no_class(agent_name, each)
+    listed: Sequence[Any] = tools
+    return listed
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _check_no_class(agent_name: str, item: Any) -> None:
+    """Raise `InvalidInput` for a class, or its method, in place of an object's."""
+    is_class = is_agent_class(item)
+    if is_class or isinstance(item, callables.OfClass):
+        msg = f"agent {agent_name}: tools must be of objects, {got_no_agent(item)}"
+        own = "" if is_class else " The methods of an agent's own class need no list."
+        raise InvalidInput(msg + own)
 
 
 def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:
@@ -173,12 +188,21 @@ def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
 class MadeOnce:
     """An agent whose tools were made for it, with its policy."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check the body of an application's class."""
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("continuations."):
+            from continuations.authoring import agent_body  # noqa: PLC0415 - not every application has one
+
+            base = next(each for each in cls.__mro__ if MadeOnce in each.__bases__)
+            agent_body.BodyChecks(cls, base, OPTIONS).check()
+
     def __setattr__(self, name: str, value: object) -> None:
-        # Its tools have the policy by now: another one would be without effect.
-        if name == "approval" and "_policy" in vars(self):
+        # They were read when the agent was made: another value would have no effect.
+        if name in _READ_ONCE and "_policy" in vars(self):
             msg = (
-                f"{self!r}: approval cannot be changed, because the tools have "
-                "the policy. Pass it when you make the agent: Agent(approval=...)."
+                f"{self!r}: {name} cannot be changed after the agent was made. Pass it "
+                f"when you make the agent: Agent({name}=...)."
             )
             raise InvalidInput(msg)
         object.__setattr__(self, name, value)
@@ -186,3 +210,28 @@ class MadeOnce:
     def __copy__(self) -> NoReturn:
         msg = f"{self!r} cannot be copied: its tools belong to it. Make another agent."
         raise InvalidInput(msg)
+
+
+def check_made(agent: object) -> None:
+    """Raise `InvalidInput` for an agent whose class forgot `super().__init__()`."""
+    if isinstance(agent, MadeOnce) and "_policy" not in vars(agent):
+        msg = (
+            f"class {type(agent).__name__}: the agent was not made, because __init__ "
+            "did not call super().__init__(). Call it at the end of __init__; in a "
+            "dataclass, at the end of __post_init__."
+        )
+        raise InvalidInput(msg)
+
+
+def got_no_agent(value: Any) -> str:
+    """Return the end of an error for a value that is no agent."""
+    if is_agent_class(value):
+        return f"got the class {value.__name__}. Pass an object: {value.__name__}()."
+    if isinstance(value, callables.OfClass):
+        return value.advice
+    return f"got {repr(value)[:60]} ({type(value).__name__})."
+
+
+def is_agent_class(value: object) -> bool:
+    """Return whether a value is a class of agents, in place of an object."""
+    return isinstance(value, type) and issubclass(value, MadeOnce)

@@ -9,11 +9,12 @@ import inspect
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import callables
 from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
@@ -28,8 +29,22 @@ def option_error(
     agent_name: str, option: str, wanted: str, value: object
 ) -> InvalidInput:
     """Return the error for an option of an agent that has another type or value."""
-    got = f"{repr(value)[:80]} ({type(value).__name__})"
+    got = callables.shown(value)
     return InvalidInput(f"agent {agent_name}: {option} must be {wanted}, got {got}.")
+
+
+def check_option_names(
+    label: str, options: Iterable[str], known: Collection[str]
+) -> None:
+    """Raise `InvalidInput` for an option that does not exist."""
+    for option in options:
+        if option not in known:
+            import difflib  # noqa: PLC0415 - rarely needed
+
+            close = difflib.get_close_matches(option, known, n=1)
+            advice = f"Write {close[0]}." if close else "Leave it out."
+            msg = f"{label}: there is no option {option!r}. {advice}"
+            raise InvalidInput(msg)
 
 
 def check_name(name: object) -> None:
@@ -45,7 +60,12 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     if not _is_model(options["model"]):
         wanted = "a name, or an object with `name` and `reply`"
         # The value is not shown: a client of a model may show its API key.
-        got = type(options["model"]).__name__
+        is_class = isinstance(options["model"], type)
+        got = (
+            callables.shown(options["model"])
+            if is_class
+            else type(options["model"]).__name__
+        )
         raise InvalidInput(f"agent {name}: model must be {wanted}, got {got}.")
     for option in ("input_type", "output_type"):
         if isinstance(options[option], str):
@@ -86,6 +106,11 @@ def _check_texts(name: str, options: Mapping[str, Any]) -> None:
     description = options["description"]
     if not isinstance(description, str | None):
         raise option_error(name, "description", "a string", description)
+    tools = options["tools"]
+    if inspect.isroutine(tools) and not takes_positional(tools, 0):
+        wanted = "a list, or a function without parameters that returns a list"
+        error = option_error(name, "tools", wanted, tools)
+        raise InvalidInput(f"{error} Write tools=[...].")
 
 
 def _is_integer(value: object, low: int, high: int) -> bool:
@@ -107,8 +132,11 @@ def _check_context_type(name: str, type_: Any) -> None:
 
 
 def takes_positional(function: object, count: int) -> bool:
-    """Return whether a function can be called with so many positional arguments."""
-    if not callable(function):
+    """Return whether a function can be called with so many positional arguments.
+
+    A generator function cannot: a call would run nothing of its body.
+    """
+    if not callable(function) or callables.is_generator(function):
         return False
     try:
         signature = inspect.signature(function)
@@ -119,6 +147,11 @@ def takes_positional(function: object, count: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def is_observer(function: object) -> bool:
+    """Return whether a value is a function of one value, not a class."""
+    return not isinstance(function, type) and takes_positional(function, 1)
 
 
 def copy_settings(

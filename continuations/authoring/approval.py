@@ -178,11 +178,11 @@ class ApprovalPolicy:
             return option
         if option is True:
             return cls()
-        if callable(option):
+        if callable(option) and not isinstance(option, type):
             return cls(when=option)
         msg = (
             "approval must be True, False, a function of the arguments or an"
-            f" ApprovalPolicy, got {option!r} ({type(option).__name__})."
+            f" ApprovalPolicy, got {callables.shown(option)}."
         )
         raise InvalidInput(msg)
 

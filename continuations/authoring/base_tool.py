@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from continuations.authoring import callables
 from continuations.authoring.agent_options import takes_positional
 from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.errors import EnabledInvalid
 from continuations.authoring.periods import to_seconds
 from continuations.authoring.tool_digests import (
     compute_contract_digest,
@@ -192,7 +193,8 @@ class BaseTool(ABC):
             return True
         msg = (
             f"tool {self.name}: is_enabled must be True, False or a function of the"
-            f" context, or of the context and an OfferInfo, got {is_enabled!r}."
+            " context, or of the context and an OfferInfo, got "
+            f"{callables.shown(is_enabled)}."
         )
         raise InvalidInput(msg)
 
@@ -209,8 +211,11 @@ class BaseTool(ABC):
         verdict: object = await callables.call(function, *values)
         if isinstance(verdict, bool):
             return verdict
-        msg = f"is_enabled returned {type(verdict).__name__}, not True or False"
-        raise TypeError(msg)
+        # A value may hold a secret; these types do not.
+        shown = verdict is None or isinstance(verdict, int | float)
+        got = repr(verdict) if shown else f"a value of type {type(verdict).__name__}"
+        msg = f"is_enabled returned {got}. Return True or False"
+        raise EnabledInvalid(msg)
 
     @property
     def repeatable(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.authoring.state_spec import StateSpec
+
+_log = logging.getLogger("continuations")
 
 
 class CallState:
@@ -33,12 +37,17 @@ class CallState:
         self._may_write = may_write
         self._patch: str | None = None
         self._is_over = False
+        # The values that the tool read, with their stored form.
+        self._given: list[tuple[Any, str]] = []
         # A plain tool may have threads of its own.
         self._lock = Lock()
 
     def value(self) -> Any:
         """Return the state with the changes of this attempt, as a new value."""
-        return self._spec.value(frame_state.with_patch(self._before, self._patch))
+        now = frame_state.with_patch(self._before, self._patch)
+        value = self._spec.value(now)
+        self._given.append((value, now))
+        return value
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Change fields; raises `InvalidInput` or `StateInvalid`."""
@@ -65,4 +74,22 @@ class CallState:
         """End the attempt; return the changed fields, `None` if no field changed."""
         with self._lock:
             self._is_over = True
+            self._warn_of_lost_changes()
             return self._patch
+
+    def _warn_of_lost_changes(self) -> None:
+        """Log the fields that the tool changed in a value, and not with `update`."""
+        lost: set[str] = set()
+        with suppress(Exception):  # `__eq__` of the application may raise
+            for value, stored in self._given:
+                changed = self._spec.differences(value, stored)
+                now = frame_state.with_patch(self._before, self._patch)
+                lost |= changed and changed & self._spec.differences(value, now)
+        self._given.clear()
+        if lost:
+            name = min(lost)
+            text = (
+                "tool %s changed ctx.state.%s, which is a copy, so the change is lost. "
+                "Call ctx.update(%s=...)."
+            )
+            _log.warning(text, self._tool_name, name, name)

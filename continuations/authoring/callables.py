@@ -62,6 +62,27 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:
     return await call.future
 
 
+class OfClass:
+    """A tool or a task as its class shows it; an object of the class has its own.
+
+    Attributes:
+        kind: The name of the decorator.
+    """
+
+    kind: str
+    __qualname__: str
+
+    @property
+    def advice(self) -> str:
+        """The text that says how to get the one of an object."""
+        owner, _, name = self.__qualname__.rpartition(".")
+        owner = owner.rpartition(".")[2]
+        return (
+            f"got the {self.kind} {name} of a class. Pass that of an object: "
+            f"{owner}().{name}."
+        )
+
+
 class ThreadCall:
     """A function that a thread runs, with the context variables of its caller."""
 
@@ -219,8 +240,31 @@ def is_method(value: object) -> bool:
     return is_in_class or "self" not in value.__annotations__
 
 
+def is_generator(function: object) -> bool:
+    """Return whether a call of a function only makes a generator, plain or async."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: a function with its parameters."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    names = parameter_names(value) if inspect.isroutine(value) else None
+    if names is None:
+        return f"{repr(value)[:80]} ({type(value).__name__})"
+    kind = "generator function" if is_generator(value) else "function"
+    name = getattr(value, "__name__", "")
+    return f"the {kind} {name}({', '.join(names)})"
+
+
 def function_name(function: object) -> str:
     """Return the name of a function for its tool; raises `InvalidInput`."""
+    if isinstance(function, OfClass):
+        msg = (
+            f"@tool must stand directly above def, got {function!r}. A method is a "
+            "task or a tool: leave out the other decorator."
+        )
+        raise InvalidInput(msg)
     name = getattr(function, "__name__", None)
     if name == "<lambda>":
         msg = "a tool cannot be made from a lambda: a lambda has no name and no types"
@@ -228,7 +272,10 @@ def function_name(function: object) -> str:
     if name is None:
         got = f"{repr(function)[:80]} ({type(function).__name__})"
         msg = f"a tool is made from a function or a bound method, got {got}."
-        raise InvalidInput(f"{msg} Pass the function itself.")
+        advice = "Pass the function itself."
+        if isinstance(function, str):
+            advice = f"Write @tool(name={function[:80]!r})."
+        raise InvalidInput(f"{msg} {advice}")
     return str(name)
 
 
@@ -242,6 +289,12 @@ def check_tool_function(function: object, name: str) -> None:
         msg = (
             f"tool {name}: a tool is made from a function or a bound method, got"
             f" {function!r}. Write a function that calls it."
+        )
+        raise InvalidInput(msg)
+    if is_generator(function):
+        msg = (
+            f"tool {name}: a generator function cannot be a tool, because its body "
+            "would not run. Return a list instead of yield."
         )
         raise InvalidInput(msg)
     try:

@@ -19,6 +19,14 @@ class PolicyFailed(RuntimeError):
     """An approval policy returned neither `True` nor `False`. The call must not run."""
 
 
+class InstructionsInvalid(TypeError):
+    """A function of instructions returned no string. The text says what it returned."""
+
+
+class EnabledInvalid(TypeError):
+    """An `is_enabled` returned neither `True` nor `False`. The text says what."""
+
+
 class OutputInvalid(ValueError):
     """A final reply does not fit the `output_type`. The text is for the model."""
 

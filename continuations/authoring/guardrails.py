@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from continuations.authoring.agent_options import takes_positional
+from continuations.authoring import callables
+from continuations.authoring.agent_options import is_observer
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass, replace
 
@@ -107,7 +108,7 @@ class Guardrail:
         check: object = self.check
         if is_agent(check):
             _check_agent(cast("CheckingAgent", check))
-        elif not takes_positional(check, 1):
+        elif not is_observer(check):
             raise _not_a_check(check)
         name: object = self.name
         if name is None and not is_agent(check):
@@ -190,7 +191,7 @@ def _checked(option: str, stage: GuardrailStage, items: Any) -> tuple[Guardrail,
     if type(items) not in (list, tuple):
         msg = (
             f"Guardrails: {option} must be a list of functions, agents and Guardrail "
-            f"objects, got {repr(items)[:80]}. Pass {option}=[...]."
+            f"objects, got {callables.shown(items)}. Pass {option}=[...]."
         )
         raise InvalidInput(msg)
     return tuple([_with_default(option, stage, item) for item in items])
@@ -287,5 +288,5 @@ def _check_agent(agent: CheckingAgent) -> None:
 def _not_a_check(value: object) -> InvalidInput:
     return InvalidInput(
         "Guardrail: check must be a function with one parameter, or an agent, got "
-        f"{repr(value)[:80]}. Declare def check(info)."
+        f"{callables.shown(value)}. Declare def check(info)."
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.agent_options import takes_positional
+from continuations.authoring import callables
+from continuations.authoring.agent_options import is_observer
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -43,7 +44,7 @@ class TurnInfo:
             answers none. Several messages are joined with blank lines.
         usage: The model usage of the whole run.
         context: The object that the application passed as `context=`.
-        make_messages: A function that returns `messages`.
+        make_messages: Set by the engine, for `messages`: read that.
     """
 
     run_id: str
@@ -261,13 +262,18 @@ class Hooks:
     before_tool: BeforeTool | None = None
     after_tool: AfterTool | None = None
 
+    def __repr__(self) -> str:
+        # A hook that is a method of a subclass would show this object again.
+        names = [name for name in HOOK_NAMES if getattr(self, name) is not None]
+        return f"<{type(self).__name__}: {', '.join(names) or 'none'}>"
+
     def __post_init__(self) -> None:
         """Check the functions."""
         for name in HOOK_NAMES:
             hook = getattr(self, name)
-            if hook is not None and not takes_positional(hook, 1):
+            if hook is not None and not is_observer(hook):
                 msg = (
                     f"Hooks: {name} must be a function with one parameter, got "
-                    f"{repr(hook)[:80]}. Declare def {name}(info)."
+                    f"{callables.shown(hook)}. Declare def {name}(info)."
                 )
                 raise InvalidInput(msg)

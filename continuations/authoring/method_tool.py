@@ -30,12 +30,14 @@ def made_for(instance: object) -> dict[Any, Any]:
     return cast("dict[Any, Any]", made)
 
 
-class MethodTool:
+class MethodTool(callables.OfClass):
     """A tool that is declared as a method; each object of the class has its own.
 
     `thing.method` is the `Tool` of the object. Options that are functions of the class
     body, such as `verify`, are methods too if they take `self`.
     """
+
+    kind = "tool"
 
     def __init__(
         self,
@@ -63,6 +65,10 @@ class MethodTool:
         if self not in made_here:
             made_here[self] = self._tool_of(instance)
         return made_here[self]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method of the class, as an override does: `Parent.method(self)`."""
+        return self._function(*args, **kwargs)
 
     def on_answer(self, function: F) -> F:
         """Declare the method that gets the answer; see `Tool.on_answer`."""

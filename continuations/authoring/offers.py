@@ -30,8 +30,8 @@ class OfferInfo:
         agent: The name of the agent.
         path: Names from the root agent down to this agent.
         turns: The turns that this activation of the agent has made before.
-        make_state: A function that returns `state`.
-        make_results: A function that returns `results`.
+        make_state: Set by the engine, for `state`: read that.
+        make_results: Set by the engine, for `results`: read that.
     """
 
     run_id: str

@@ -72,6 +72,15 @@ class StateSpec:
         names = changes.keys() | frame_state.fields(changed).keys()
         return jsontext.canonical({name: fields[name] for name in sorted(names)})
 
+    def differences(self, value: Any, state_json: str) -> set[str]:
+        """Return the names of the fields of a value that differ from a stored state."""
+        other = self.value(state_json)
+        return {
+            name
+            for name in self.names
+            if not _is_same(getattr(value, name), getattr(other, name))
+        }
+
     def stored_fields(self, value: Any) -> dict[str, Any]:
         """Return a value of the type as JSON values; raises `InvalidInput`."""
         fields = self._dump(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from continuations.authoring.agent_declaration import check_made
 from continuations.authoring.base_tool import BaseTool
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class AgentTool(BaseTool):
         is_enabled: bool | EnabledCondition = True,
         summary: Summary | None = None,
     ) -> None:
+        check_made(agent)
         super().__init__(
             agent.name if name is None else name,
             approval=approval,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import dis
 import inspect
 from functools import cached_property
 from typing import (
@@ -19,6 +20,7 @@ from typing import (
 
 from continuations.authoring import agent_declaration, callables, declaration_warnings
 from continuations.authoring.agent import Agent
+from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.method_tool import class_scope, made_for
 from continuations.authoring.parameter_types import parameter_type
 from continuations.core.output_type import Output
@@ -81,12 +83,25 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         """
         from continuations.authoring import input_spec, strict_json  # noqa: PLC0415 - pydantic is slow to import
 
-        values = self._signature.bind(*args, **kwargs).arguments
+        try:
+            values = self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            names = ", ".join(self._signature.parameters)
+            msg = f"task {self.name}: {error}. Pass its parameters: {names}."
+            raise InvalidInput(msg) from None
         adapter = input_spec.make_type_adapter(self.input_type)
         try:
-            made = adapter.dump_json(self.input_type(**values), warnings="error")
+            made = adapter.dump_json(self.input_type(**values), warnings=False)
             spec = input_spec.make_input_spec(self.input_type, agent_name=self.name)
             return spec.validator.effective_arguments(made.decode())
+        except ArgumentsInvalid as error:
+            lines = str(error).splitlines()
+            why = "; ".join(line.removeprefix("- ") for line in lines[1:] or lines)
+            msg = (
+                f"task {self.name}: the arguments do not fit its parameters: "
+                f"{why.rstrip('.')}. Pass values of the declared types."
+            )
+            raise InvalidInput(msg) from None
         except Exception as error:
             msg = (
                 f"task {self.name}: the arguments cannot be used: "
@@ -95,8 +110,10 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
             raise InvalidInput(msg) from error
 
 
-class TaskMethod(Generic[P, R]):
+class TaskMethod(callables.OfClass, Generic[P, R]):
     """A method that the model implements; `agent.method` is a `TaskAgent`."""
+
+    kind = "task"
 
     def __init__(
         self,
@@ -104,10 +121,13 @@ class TaskMethod(Generic[P, R]):
         frame: FrameType | None,
     ) -> None:
         self.function: Callable[..., Any] = function
+        self._check_function()
         self.__doc__ = function.__doc__
+        self.__qualname__ = function.__qualname__
         self._label = f"task {function.__qualname__}"
         self._scope = class_scope(function, frame)
         self._check()
+        self._warn_of_body()
         declaration_warnings.warn_without_docstring(function.__name__, function)
 
     def __repr__(self) -> str:
@@ -134,10 +154,34 @@ class TaskMethod(Generic[P, R]):
         made: TaskAgent[P, R] = made_here[self]
         return made
 
+    def _check_function(self) -> None:
+        if not inspect.isfunction(self.function):
+            msg = (
+                f"@task must stand directly above def, got {self.function!r}. A method "
+                "is a task or a tool: leave out the other decorator."
+            )
+            raise InvalidInput(msg)
+
+    def _warn_of_body(self) -> None:
+        """Warn about a body that would do something: it never runs."""
+        code = self.function.__code__
+        reads = any(each.opname.startswith("LOAD_FAST") for each in dis.Bytecode(code))
+        if reads or {*code.co_names} - {"NotImplementedError"}:
+            declaration_warnings.warn_author(
+                f"{self._label} has a body, and it never runs: the model does the task."
+                " Write raise NotImplementedError, or use @tool for code that runs."
+            )
+
     def _check(self) -> None:
         function = self.function
         if inspect.iscoroutinefunction(function):
             msg = f"{self._label} is async, and no code of it runs. Write def instead."
+            raise InvalidInput(msg)
+        if callables.is_generator(function):
+            msg = (
+                f"{self._label} has a yield, and no code of it runs. Annotate a list "
+                "as its result, and write raise NotImplementedError."
+            )
             raise InvalidInput(msg)
         if not callables.is_method(function):
             msg = (

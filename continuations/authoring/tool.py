@@ -11,6 +11,7 @@ from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from continuations.authoring import callables, declaration_warnings, parameter_types
+from continuations.authoring.agent_options import check_option_names
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.tool_waits import is_tool_wait
 from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
@@ -376,6 +377,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _made(
     function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType | None
 ) -> Any:
+    init: Any = vars(Tool)["__init__"]
+    check_option_names("@tool", options, init.__kwdefaults__)
     if callables.is_method(function):
         from continuations.authoring.method_tool import MethodTool  # noqa: PLC0415 - few tools are methods
 

@@ -47,7 +47,10 @@ class _Content:
         if not isinstance(data, bytes) or not data:
             got = "no bytes" if data == b"" else type(data).__name__
             msg = f"data must be bytes with at least one byte, got {got}."
-            raise InvalidInput(f"{self._class_name}: {msg} Pass the content.")
+            advice = "Pass the content"
+            if isinstance(data, str):
+                advice += ", not a path or a URL: Path(...).read_bytes()"
+            raise InvalidInput(f"{self._class_name}: {msg} {advice}.")
         media_type: object = self.media_type
         prefix = "" if self.kind == "file" else f"{self.kind}/"
         if not (is_media_type(media_type) and self.media_type.startswith(prefix)):

@@ -79,7 +79,7 @@ class CallExaminer:
         frame = state.frames[call.frame_id]
         offer = agent, self.context, state, frame
         if tool is None or not await is_enabled(tool, *offer):
-            offered = await enabled_tools(*offer)
+            offered = await enabled_tools(*offer, without=call.tool)
             names = ", ".join(each.name for each in offered) or "none"
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return call_failures.rejection(call, "unknown_tool", text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.attachment_parts import MAX_RUN_BYTES
 from continuations.core.attachments import attachments_of_run, content_of
-from continuations.errors import Corrupt, InvalidInput
+from continuations.errors import AttachmentsTooLarge, Corrupt, InvalidInput
 from continuations.ledger.run_files import RunFiles
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ async def give_files(
     """Create the attachments of a new run, before its first version.
 
     They come from `files`, or from the run `source` in the same store. A marker is
-    created first. Raises `InvalidInput` if some are in neither of them.
+    created first. Raises `InvalidInput` if some are in neither of them, or if they have
+    too many bytes together.
     """
     attachments = attachments_of_run(state)
     if not attachments:
@@ -44,7 +46,15 @@ async def give_files(
     known = {**read, **files}
     await journal.ensure_guarded()
     contents = [content_of(each, known[each.digest]) for each in attachments]
-    await RunFiles.of(objects, state.run).add(contents)
+    try:
+        await RunFiles.of(objects, state.run).add(contents)
+    except AttachmentsTooLarge as error:
+        msg = (
+            f"run {state.run.id} was not created: the attachments of run {source.id} "
+            f"have too many bytes together for one run. At most {MAX_RUN_BYTES} are "
+            "allowed. Fork an earlier version, or pass `messages` with fewer of them."
+        )
+        raise AttachmentsTooLarge(msg, run_id=source.id) from error
 
 
 async def take_back_files(objects: Objects, state: RunState) -> None:

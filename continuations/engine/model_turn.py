@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.call_gate import current_gate
-from continuations.authoring.errors import OutputInvalid
+from continuations.authoring.errors import EnabledInvalid, OutputInvalid
 from continuations.core import output_retries
 from continuations.core.events import ModelReplied
 from continuations.core.model_protocol import (
@@ -175,10 +175,15 @@ def _check_transcript(state: RunState, frame: FrameRow) -> bool:
 
 
 async def enabled_tools(
-    agent: AgentProtocol, context: Any, state: RunState, frame: FrameRow
+    agent: AgentProtocol,
+    context: Any,
+    state: RunState,
+    frame: FrameRow,
+    *,
+    without: str | None = None,
 ) -> list[ToolProtocol]:
-    """Return the tools of an agent that its model may call now."""
-    tools = agent.tools_by_name.values()
+    """Return the tools of an agent that its model may call now, but for one."""
+    tools = [each for name, each in agent.tools_by_name.items() if name != without]
     return [
         tool for tool in tools if await is_enabled(tool, agent, context, state, frame)
     ]
@@ -202,11 +207,9 @@ async def is_enabled(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        _log.warning(
-            "tool %s is not offered, because is_enabled failed: %s",
-            tool.name,
-            describe_error(error),
-        )
+        wrong = isinstance(error, EnabledInvalid)
+        why = str(error) if wrong else f"is_enabled raised {describe_error(error)}"
+        _log.warning("agent %s: tool %s is not offered: %s", agent.name, tool.name, why)
         return False
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.authoring import callables
+from continuations.authoring.errors import InstructionsInvalid
 from continuations.core import jsontext
 from continuations.core.frames import FrameRow, MessageLog
 from continuations.core.messages import (
@@ -110,15 +111,22 @@ async def root_instructions(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
+        wrong = isinstance(error, InstructionsInvalid)
+        why = str(error) if wrong else f"raised {type(error).__name__}"
         msg = (
-            f"agent {agent.name}: the instructions function raised "
-            f"{type(error).__name__}. Nothing was started. Correct the function, then "
-            "start again."
+            f"agent {agent.name}: the instructions function {why}. Nothing was "
+            "started. Correct the function, then start again."
         )
         raise InvalidInput(msg) from error
 
 
 def _parse_message(index: int, value: object) -> Message:
+    if not _is_mapping(value):
+        msg = (
+            f"input[{index}] must be a chat message as a dict, got "
+            f"{type(value).__name__}. Pass {{'role': 'user', 'content': ...}}."
+        )
+        raise InvalidInput(msg)
     fields = jsontext.as_object(value) or {}
     parts = jsontext.as_array(fields.get("content"))
     try:
@@ -135,6 +143,10 @@ def _parse_message(index: int, value: object) -> Message:
         return message
     msg = f"input[{index}] has no content. Pass a text or a list of parts."
     raise InvalidInput(msg)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def parse_user_message(text: object) -> Message:

@@ -161,10 +161,14 @@ class Ports:
 
 
 def check_on_event(function: object) -> None:
-    """Raise `InvalidInput` unless the value is a function or `None`."""
-    if function is not None and not callable(function):
+    """Raise `InvalidInput` unless the value is a function of an event, or `None`."""
+    if function is None:
+        return
+    from continuations.authoring import agent_options, callables  # noqa: PLC0415 - few runners have a listener
+
+    if not agent_options.is_observer(function):
         msg = (
-            "on_event must be a function or coroutine function that takes an event, "
-            f"got {type(function).__name__}."
+            "on_event must be a function, plain or async, with one parameter, got "
+            f"{callables.shown(function)}. Declare def on_event(event)."
         )
         raise InvalidInput(msg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from continuations.engine import portal
@@ -27,8 +28,8 @@ class AsyncRunStream(Generic[Result]):
 
     The iteration ends when the work ends; then `outcome` has its result. An error of
     the work is raised by the iteration, after the events before it. If the iteration is
-    left early, the work is cancelled, as `resume` is if its task is cancelled: the
-    run is not lost, and it can be resumed. `async with` and `aclose` do that at once.
+    left early, the work is cancelled, as `resume` is if its task is cancelled. A stored
+    run can be resumed; another one is lost. `async with` and `aclose` do that at once.
     After a `break` alone, Python does it when it deletes the iterator.
 
     Args:
@@ -56,21 +57,65 @@ class AsyncRunStream(Generic[Result]):
             ContinuationsError: The iteration has not ended, or it ended early.
         """
         if self._result is None:
-            msg = (
-                "stream.outcome is not available: the stream was not read to its end. "
-                "Iterate over all events first."
-            )
+            msg = f"stream.outcome is not available: {self._progress}"
             raise ContinuationsError(msg)
         return self._result[0]
 
+    @property
+    def _progress(self) -> str:
+        """Why there is no outcome, and what to do."""
+        task = self._task
+        if not self._is_closed:
+            return (
+                "the stream was not read to its end. Iterate over all events first."
+                if task
+                else "no work has begun. Iterate over all events of the stream first."
+            )
+        if task and task.done() and not task.cancelled() and task.exception():
+            name = type(task.exception()).__name__
+            return f"the work raised {name}. Handle the error of the iteration."
+        return (
+            "the stream was closed before its end, which stopped the work. Call "
+            "runner.resume_stream(run_id); without a store, begin again."
+        )
+
+    def __del__(self) -> None:
+        """Warn about a stream that was never read: its run did not begin."""
+        if self._task is None and not self._is_closed:
+            warnings.warn(
+                "a stream was made and never read, so no work began. Iterate over it: "
+                "for event in stream, or async for.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
     async def __aiter__(self) -> AsyncGenerator[RunEvent]:
-        """Iterate over the events; leaving the iteration cancels the work."""
+        """Iterate over the events; leaving the iteration cancels the work.
+
+        Raises:
+            ContinuationsError: The stream has ended or was closed, or an error of the
+                work.
+        """
+        self.check_open()
         try:
             while events := await self.read():
                 for event in events:
                     yield event
         finally:
             await self.aclose()
+
+    def check_open(self) -> None:
+        """Check that the stream may have events.
+
+        Raises:
+            ContinuationsError: The stream has ended, or was closed.
+        """
+        if self._is_closed:
+            why = self._progress
+            if self._result is not None:
+                why = "it was read to its end. Keep the events: events = list(stream)."
+            msg = f"the stream has no more events: {why}"
+            raise ContinuationsError(msg)
 
     async def __aenter__(self) -> Self:
         """Return the stream."""
@@ -127,7 +172,7 @@ class RunStream(Generic[Result]):
     The iteration ends when the work ends; then `outcome` has its result. An error of
     the work is raised by the iteration, after the events before it. If the loop is left
     early, with `break` or an exception, the work is cancelled, as `resume` is by
-    Ctrl-C: the run is not lost, and it can be resumed.
+    Ctrl-C. A stored run can be resumed; another one is lost.
 
     Attributes:
         async_stream: The `AsyncRunStream` of the same work.
@@ -146,8 +191,14 @@ class RunStream(Generic[Result]):
         return self.async_stream.outcome
 
     def __iter__(self) -> Generator[RunEvent]:
-        """Iterate over the events; leaving the iteration cancels the work."""
+        """Iterate over the events; leaving the iteration cancels the work.
+
+        Raises:
+            ContinuationsError: The stream has ended or was closed, or an error of the
+                work.
+        """
         try:
+            self.async_stream.check_open()
             # A round trip to the other thread costs more than many events.
             while events := portal.run_until_complete(self.async_stream.read()):
                 yield from events

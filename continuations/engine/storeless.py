@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import agent_declaration
 from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run, portal
@@ -60,7 +61,7 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
 
     Args:
         agent: The root agent.
-        input: The first user message as text, or a list of chat messages.
+        input: A text, or a list: texts and attachments, or chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with the run.
@@ -174,7 +175,7 @@ async def run_async(  # noqa: PLR0913 - as for `run`
 
     Args:
         agent: The root agent.
-        input: The first user message as text, or a list of chat messages.
+        input: A text, or a list: texts and attachments, or chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
             stored with the run.
@@ -317,8 +318,9 @@ def _read_continuation(data: Any) -> Continuation:
 
 
 def _check_agent(agent: object) -> None:
+    agent_declaration.check_made(agent)
     if not isinstance(agent, Agent):
-        msg = f"agent must be an Agent, got {type(agent).__name__}."
+        msg = f"agent must be an Agent, {agent_declaration.got_no_agent(agent)}"
         raise InvalidInput(msg)
 
 

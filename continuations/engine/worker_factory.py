@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.authoring import agent_declaration
 from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
@@ -235,15 +236,13 @@ class WorkerFactory:
 
 
 def _agent_list(agents: Any) -> list[Agent]:
-    if isinstance(agents, Agent):
-        return [agents]
     listed = isinstance(agents, list | tuple)
     items: list[Any] = [*cast("Sequence[Any]", agents)] if listed else [agents]
     for item in items:
         if not isinstance(item, Agent):
-            msg = (
-                "agents must be an Agent or a list of Agents, got "
-                f"{repr(item)[:60]} ({type(item).__name__})."
-            )
+            got = agent_declaration.got_no_agent(item)
+            msg = f"agents must be an Agent or a list of Agents, {got}"
             raise InvalidInput(msg)
+    for item in items:
+        agent_declaration.check_made(item)
     return items

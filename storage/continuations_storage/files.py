@@ -22,6 +22,7 @@ import errno
 import os
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from continuations_storage.contract import PAGE_SIZE
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
     from continuations_storage.new_file import NewFile
-    from continuations_storage.step_groups import Flush
+    from continuations_storage.step_groups import SlowCall
 
 __all__ = ["FileStore"]
 
@@ -73,6 +74,8 @@ _MAX_SMALL = 1 << 20
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
 _workers = DaemonThreadPool(32, "continuations-file")
+# Not the threads that flush, so that no create waits behind a slow removal.
+_removers = DaemonThreadPool(32, "continuations-remove")
 
 
 class FileStore:
@@ -98,7 +101,7 @@ class FileStore:
         self._creates = StepGroups(_workers)
         # A small body, such as the renewal of a claim, does not wait for these.
         self._large_creates = StepGroups(_workers)
-        self._deletes = StepGroups(_workers)
+        self._deletes = StepGroups(_workers, _removers)
         self._create_count = 0
         self._needs_names = False
 
@@ -229,7 +232,7 @@ class FileStore:
 
     def _publish(
         self, key: str, segments: list[str], body: bytes
-    ) -> Generator[Sequence[Flush], None, datetime]:
+    ) -> Generator[Sequence[SlowCall], None, datetime]:
         try:
             for _ in range(_MAX_ATTEMPTS):
                 try:
@@ -251,7 +254,7 @@ class FileStore:
 
     def _publish_once(
         self, key: str, segments: list[str], body: bytes
-    ) -> Generator[Sequence[Flush], None, datetime]:
+    ) -> Generator[Sequence[SlowCall], None, datetime]:
         *above, name = segments
         folder = self._folders.open_or_create(above)
         with closing(self._write(folder, body)) as file:
@@ -276,7 +279,7 @@ class FileStore:
 
     def _link(
         self, key: str, segments: list[str], file: NewFile, folder: Folder
-    ) -> Generator[Sequence[Flush]]:
+    ) -> Generator[Sequence[SlowCall]]:
         try:
             file.link(folder, segments[-1])
         except FileNotFoundError:
@@ -293,7 +296,7 @@ class FileStore:
 
     def _raise_taken(
         self, key: str, segments: list[str], folder: Folder
-    ) -> Generator[Sequence[Flush], None, NoReturn]:
+    ) -> Generator[Sequence[SlowCall], None, NoReturn]:
         name = segments[-1]
         if is_folder(folder.descriptor, name):
             try:
@@ -315,12 +318,13 @@ class FileStore:
 
     def _remove(
         self, key: str, segments: list[str]
-    ) -> Generator[Sequence[Flush], None, None]:
-        yield from ()  # it flushes nothing
+    ) -> Generator[Sequence[SlowCall], None, None]:
         *above, name = segments
         try:
             folder = self._folders.open(above)
-            unlink(folder.descriptor, name)
+            # A file system that discards the blocks of a removed file at once needs
+            # milliseconds, so the files of a group are removed at the same time.
+            yield [(partial(unlink, name=name), folder.descriptor)]
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as cause:
@@ -382,8 +386,8 @@ def _has_key(key: str, file: NewFile) -> bool:
 
 
 def _flush_published(
-    key: str, folder: Folder, name: str, *flushes: Flush
-) -> Generator[Sequence[Flush]]:
+    key: str, folder: Folder, name: str, *flushes: SlowCall
+) -> Generator[Sequence[SlowCall]]:
     try:
         yield (*flushes, (flush_folder, folder.descriptor))
     except Unsafe:

@@ -23,7 +23,7 @@ from continuations_storage.oserrors import NO_FLUSH
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from continuations_storage.step_groups import Flush
+    from continuations_storage.step_groups import SlowCall
 
 __all__ = [
     "Folder",
@@ -106,8 +106,8 @@ class FolderTree:
         folder: Folder,
         segments: Sequence[str],
         now: float,
-        *flushes: Flush,
-    ) -> Generator[Sequence[Flush]]:
+        *flushes: SlowCall,
+    ) -> Generator[Sequence[SlowCall]]:
         """Flush the names of the new folders on the way from the root to a folder.
 
         Another process may have made a folder and not flushed its name yet. So an

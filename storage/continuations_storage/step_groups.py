@@ -1,8 +1,8 @@
 """Operations that wait at the same time are made together, in one thread.
 
-An operation is a generator. It does what is quick, and yields the flushes that must end
-before it goes on. All operations of a group stop at their flushes. Then the flushes of
-all go at the same time, those of one folder once.
+An operation is a generator. It does what is quick, and yields the slow calls that must
+end before it goes on: flushes, and removals of files. All operations of a group stop at
+their slow calls. Then those of all go at the same time, a flush of one folder once.
 
 With a thread for each operation, every system call hands the interpreter to another
 thread. Sixteen creates at a time then spent more time on that than on their work.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    # A function and the descriptor to flush; two that are equal are made once.
-    Flush: TypeAlias = tuple[Callable[[int], None], int]
+    # A function and the descriptor for it; two that are equal are made once.
+    SlowCall: TypeAlias = tuple[Callable[[int], None], int]
 
 __all__ = ["StepGroups", "flush_together"]
 
@@ -44,13 +44,17 @@ class StepGroups:
 
     Args:
         pool: Its threads make the groups, one group at a time.
+        slow_calls: Its threads make the slow calls of a group, at the same time.
     """
 
-    def __init__(self, pool: DaemonThreadPool) -> None:
+    def __init__(
+        self, pool: DaemonThreadPool, slow_calls: DaemonThreadPool | None = None
+    ) -> None:
         self._pool = pool
+        self._slow_calls = slow_calls or _flushers
         self._waiting = PerProcess(_Waiting)  # its thread does not survive a fork
 
-    async def run(self, steps: Generator[Sequence[Flush], None, T]) -> T:
+    async def run(self, steps: Generator[Sequence[SlowCall], None, T]) -> T:
         """Make an operation, and return its result.
 
         After a cancellation, an operation that has not begun is not made; one that has
@@ -63,10 +67,10 @@ class StepGroups:
         waiting = self._waiting()
         try:
             if waiting.add(operation):
-                self._pool.start(_GroupWork(self._pool, waiting))
+                self._pool.start(_GroupWork(self._pool, self._slow_calls, waiting))
         except BaseException:  # Ctrl-C, for example
             if waiting.abandon(operation):
-                self._pool.start(_GroupWork(self._pool, waiting))
+                self._pool.start(_GroupWork(self._pool, self._slow_calls, waiting))
             raise
         return cast("T", await operation.future)
 
@@ -75,13 +79,13 @@ class _Operation(AwaitedResult):
     """An operation whose result an event loop awaits.
 
     Attributes:
-        flushes: The flushes that must end before the next step; None after the last.
+        slow_calls: They must end before the next step; None after the last step.
     """
 
-    def __init__(self, steps: Generator[Sequence[Flush], None, Any]) -> None:
+    def __init__(self, steps: Generator[Sequence[SlowCall], None, Any]) -> None:
         super().__init__()
         self._steps = steps
-        self.flushes: Sequence[Flush] | None = ()
+        self.slow_calls: Sequence[SlowCall] | None = ()
 
     def begins(self) -> bool:
         """Return whether to make the operation: it is not cancelled."""
@@ -90,18 +94,18 @@ class _Operation(AwaitedResult):
             return False
         return True
 
-    def advance(self, errors: Mapping[Flush, BaseException]) -> None:
-        """Make the next step, after the flushes were made or raised an error."""
-        failed = [errors[flush] for flush in self.flushes or () if flush in errors]
+    def advance(self, errors: Mapping[SlowCall, BaseException]) -> None:
+        """Make the next step, after the slow calls have ended or raised an error."""
+        failed = [errors[each] for each in self.slow_calls or () if each in errors]
         try:
             if failed:
-                self.flushes = self._steps.throw(failed[0])
+                self.slow_calls = self._steps.throw(failed[0])
             else:
-                self.flushes = next(self._steps)
+                self.slow_calls = next(self._steps)
         except StopIteration as end:
-            self.result, self.flushes = end.value, None
+            self.result, self.slow_calls = end.value, None
         except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            self.error, self.flushes = error, None
+            self.error, self.slow_calls = error, None
 
 
 class _Waiting:
@@ -145,12 +149,15 @@ class _Waiting:
 class _GroupWork:
     """The work of a thread: one group. Other work of the pool goes before the next."""
 
-    def __init__(self, pool: DaemonThreadPool, waiting: _Waiting) -> None:
+    def __init__(
+        self, pool: DaemonThreadPool, slow_calls: DaemonThreadPool, waiting: _Waiting
+    ) -> None:
         self._pool = pool
+        self._slow_calls = slow_calls
         self._waiting = waiting
 
     def run(self) -> None:
-        _make_group(self._waiting.next_group())
+        _make_group(self._waiting.next_group(), self._slow_calls)
 
     def deliver(self) -> None:
         """Queue the next group; each operation has delivered its own result."""
@@ -158,40 +165,42 @@ class _GroupWork:
             self._pool.start(self)
 
 
-def _make_group(group: Sequence[_Operation]) -> None:
+def _make_group(group: Sequence[_Operation], pool: DaemonThreadPool) -> None:
     """Make the steps of a group; results of the same step are delivered together."""
     going = [each for each in group if each.begins()]
-    errors: Mapping[Flush, BaseException] = {}
+    errors: Mapping[SlowCall, BaseException] = {}
     while going:
         for each in going:
             each.advance(errors)
-        deliver_together([each for each in going if each.flushes is None])
-        going = [each for each in going if each.flushes is not None]
-        errors = _make_flushes(
-            chain.from_iterable(each.flushes or () for each in going)
+        deliver_together([each for each in going if each.slow_calls is None])
+        going = [each for each in going if each.slow_calls is not None]
+        errors = _make_together(
+            chain.from_iterable(each.slow_calls or () for each in going), pool
         )
 
 
-def flush_together(flushes: Iterable[Flush]) -> None:
+def flush_together(flushes: Iterable[SlowCall]) -> None:
     """Make flushes at the same time: the system then needs one write for all.
 
     Raises:
         Exception: The error of one of them.
     """
-    for error in _make_flushes(flushes).values():
+    for error in _make_together(flushes, _flushers).values():
         raise error
 
 
-def _make_flushes(flushes: Iterable[Flush]) -> dict[Flush, BaseException]:
-    """Make flushes at the same time; return the errors."""
-    errors: dict[Flush, BaseException] = {}
+def _make_together(
+    calls: Iterable[SlowCall], pool: DaemonThreadPool
+) -> dict[SlowCall, BaseException]:
+    """Make slow calls at the same time; return the errors."""
+    errors: dict[SlowCall, BaseException] = {}
 
-    def make(flush: Flush) -> None:
-        function, descriptor = flush
+    def make(call: SlowCall) -> None:
+        function, descriptor = call
         try:
             function(descriptor)
         except BaseException as error:  # noqa: BLE001 - the caller raises it
-            errors[flush] = error
+            errors[call] = error
 
-    _flushers.run_together([partial(make, each) for each in dict.fromkeys(flushes)])
+    pool.run_together([partial(make, each) for each in dict.fromkeys(calls)])
     return errors

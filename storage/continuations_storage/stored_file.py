@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from continuations_storage.filesystem import Folder
-    from continuations_storage.step_groups import Flush
+    from continuations_storage.step_groups import SlowCall
 
 __all__ = [
     "flush_before_use",
@@ -43,7 +43,7 @@ def flush_before_use(folder: Folder, name: str) -> None:
 
 
 @contextmanager
-def missing_flushes(folder: Folder, name: str) -> Generator[list[Flush]]:
+def missing_flushes(folder: Folder, name: str) -> Generator[list[SlowCall]]:
     """Return the flushes of a creator that is not done, and keep its file open."""
     descriptor = os.open(name, _READ, dir_fd=folder.descriptor)
     try:

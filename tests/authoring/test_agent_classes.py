@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
@@ -22,6 +23,8 @@ from continuations import (
 )
 from continuations.core.model_protocol import OutputSchema
 from continuations.models.scripted import ScriptedModel, ToolCall
+
+T = TypeVar("T")
 
 
 def is_much(cents: int) -> bool:
@@ -220,6 +223,122 @@ def test_arguments_of_a_task_are_checked() -> None:
     wrong: Any = "cats"
     with pytest.raises(InvalidInput, match=r"task guide_tell: the arguments"):
         Guide().tell.input(wrong)
+
+
+def test_task_whose_body_would_do_something_warns() -> None:
+    """A method that reads a parameter, or calls something, looks as if it ran."""
+    with pytest.warns(UserWarning, match="Guide.tell has a body, and it never runs"):
+
+        class Guide(Agent):
+            @task
+            def tell(self, topic: str) -> str:
+                """Tell something."""
+                return "I tell: " + topic
+
+    assert "guide_tell" == Guide().tell.name
+
+
+def test_task_reads_its_arguments_like_the_call_of_a_model() -> None:
+    @dataclass
+    class Topic:
+        name: str
+
+    class Guide(Agent):
+        @task
+        def tell(self, topic: Topic, words: int = 5) -> str:
+            """Tell something."""
+            raise NotImplementedError
+
+    tell: Any = Guide().tell
+    assert '{"topic":{"name":"cats"},"words":5}' == tell.input({"name": "cats"})
+    fault = r"guide_tell: the arguments do not fit its parameters: words: .*integer"
+    with pytest.raises(InvalidInput, match=fault):
+        tell.input(Topic("cats"), words="many")
+    with pytest.raises(InvalidInput, match=r"'topic'. Pass its parameters: topic, wo"):
+        tell.input(words=3)
+
+
+def test_override_may_call_the_method_of_its_parent() -> None:
+    class Careful(SupportDesk):
+        @tool
+        def refund(self, cents: int) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+            """Pay money back with care."""
+            return "carefully: " + SupportDesk.refund(self, cents)
+
+    assert "carefully: careful paid 5" == Careful().refund(5)
+
+
+def test_attribute_that_was_set_before_the_agent_is_made_wins_over_the_body() -> None:
+    class Quiet(SupportDesk):
+        def __init__(self, turns: int) -> None:
+            self.max_turns = turns
+            self.name = f"quiet_{turns}"
+            super().__init__()
+
+    quiet = Quiet(2)
+    assert (2, "quiet_2", "gpt-5-mini") == (quiet.max_turns, quiet.name, quiet.model)
+    assert 3 == Quiet(3).max_turns
+
+
+def test_dataclass_is_an_agent_if_it_makes_one() -> None:
+    @dataclass
+    class Shop(Agent):
+        """You sell."""
+
+        city: str
+        model: Any = "gpt-5-mini"
+
+        def __post_init__(self) -> None:
+            super().__init__()
+
+    shop = Shop("Bern", model="gpt-5")
+    assert ("Bern", "gpt-5", "shop") == (shop.city, shop.model, shop.name)
+
+
+def test_helpers_and_attributes_of_a_body_have_any_other_name() -> None:
+    class Desk(Agent):
+        opened_at = 9
+        _mode = "fast"
+
+        @dataclass
+        class State:
+            total: int = 0
+
+        state = State
+
+        def approve(self) -> bool:
+            return self.opened_at == 9
+
+    assert Desk().approve()
+    assert {} == Desk().tools_by_name
+
+
+def test_class_may_have_parents_of_other_kinds() -> None:
+    """Their metaclasses add names to the body."""
+
+    class Named(Protocol):
+        shop: str
+
+    class Desk(Agent[int], Named, ABC, Generic[T]):
+        shop = "books"
+
+    assert ("desk", "books") == (Desk().name, Desk().shop)
+
+
+def test_parent_that_two_classes_share_is_no_second_tool() -> None:
+    class Left(SupportDesk):
+        pass
+
+    class Right(SupportDesk):
+        @tool
+        def refund(self, cents: int) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+            """Pay money back on the right."""
+            return f"right {cents}"
+
+    class Both(Left, Right):
+        pass
+
+    assert "right 5" == Both().refund(5)
 
 
 def test_tool_that_overrides_one_without_approval_asks() -> None:

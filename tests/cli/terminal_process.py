@@ -120,7 +120,10 @@ class TerminalProcess:
 
     def _read(self, seconds: float) -> bool:
         """Read what the terminal shows now; return False at its end or in the end."""
-        ready, _, _ = select.select([self._terminal], [], [], max(seconds, 0))
+        # Not `select.select`, which fails above 1,024 open files.
+        poll = select.poll()
+        poll.register(self._terminal, select.POLLIN)
+        ready = poll.poll(max(seconds, 0) * 1000)
         try:
             data = os.read(self._terminal, 65536) if ready else b""
         except OSError:  # Linux: the other side is closed

@@ -19,6 +19,7 @@ ALLOWED_MODULES = {
     "continuations",
     "dataclasses",
     "hashlib",
+    "itertools",
     "decimal",
     "json",
     "math",

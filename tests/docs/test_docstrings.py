@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import importlib
 import inspect
@@ -12,9 +13,14 @@ import docstring_parser
 import pytest
 
 import continuations
+from continuations import errors
+from continuations.authoring import errors as authoring_errors
+from continuations.authoring.agent_declaration import AgentOptions
+from continuations.authoring.tool_option_types import ToolOptions
 from continuations.authoring.tool_protocol import ToolProtocol
 from continuations.models.interface import Model
 from continuations.serve.dispatch import Dispatcher
+from continuations_storage import errors as storage_errors
 from continuations_storage.contract import Store
 from tests.docs.replay import ROOT
 
@@ -130,6 +136,42 @@ def test_docstring_documents_every_parameter(path: str) -> None:
     described = {param.arg_name.lstrip("*") for param in parsed(documented).params}
 
     assert set() == parameters - described - IMPLIED
+
+
+@pytest.mark.parametrize("path", sorted(FUNCTIONS))
+def test_docstring_describes_no_parameter_that_does_not_exist(path: str) -> None:
+    """A function with `**options` describes them as if they were parameters."""
+    function, documented = FUNCTIONS[path]
+    parameters = inspect.signature(function).parameters.values()
+    known = {each.name for each in parameters}
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        known |= {*AgentOptions.__annotations__, "output_type"}
+        known |= {*ToolOptions.__annotations__, "readings"}
+    sections = parsed(documented)
+    described = {
+        each.arg_name.lstrip("*")
+        for each in sections.params
+        if each.args[0] != "attribute"
+    }
+
+    assert set() == described - known
+
+
+@pytest.mark.parametrize("path", sorted(FUNCTIONS))
+def test_docstring_names_errors_that_exist(path: str) -> None:
+    """Each name is that of a public error, an error of Python, or of its package."""
+    function, documented = FUNCTIONS[path]
+    named = [each.type_name or "" for each in parsed(documented).raises]
+    own = importlib.import_module(function.__module__)
+    modules = (builtins, errors, authoring_errors, storage_errors, own)
+
+    lost = [
+        name
+        for names in named
+        for name in names.split(", ")
+        if not any(hasattr(module, name) for module in modules)
+    ]
+    assert [] == lost
 
 
 @pytest.mark.parametrize(

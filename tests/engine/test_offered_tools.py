@@ -323,8 +323,8 @@ def test_a_call_is_judged_by_the_turn_in_which_it_was_offered() -> None:
 
     assert [["look", "erase"], ["look"], ["look"]] == _offered(child)
     path = ("boss", "clerk")
-    # Asked before each turn, at each call, and again for the text of the refusal.
-    assert [0, 0, 1, 1, 1, 2] == [turns for turns, _, _ in seen]
+    # Asked before each turn, and once at each call.
+    assert [0, 0, 1, 1, 2] == [turns for turns, _, _ in seen]
     assert {(path, "clerk")} == {(each, name) for _, each, name in seen}
 
 
@@ -388,3 +388,29 @@ def test_a_function_with_a_default_gets_the_context_alone() -> None:
     assert [["look", "erase"]] == _offered(agent)
     with pytest.raises(InvalidInput, match="is_enabled must be True, False or a func"):
         _make_erase(takes_three)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "is_enabled returned None. Return True or False"),
+        (1, "is_enabled returned 1. Return True or False"),
+        ("a secret", "is_enabled returned a value of type str. Return True or False"),
+    ],
+)
+def test_is_enabled_of_another_type_is_logged_with_the_tool_and_the_value(
+    caplog: pytest.LogCaptureFixture, value: Any, text: str
+) -> None:
+    """Once for each turn, and once for a call that the model invents."""
+    replies = [[ToolCall("erase", {})]]
+
+    def is_enabled(_context: object) -> object:
+        return value
+
+    agent = _make_agent(_make_erase(is_enabled), replies=replies)
+
+    with caplog.at_level(logging.WARNING, logger="continuations"):
+        run(agent, "go")
+
+    line = f"agent clerk: tool erase is not offered: {text}"
+    assert [line] * 3 == [each.getMessage() for each in caplog.records]

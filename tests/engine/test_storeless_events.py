@@ -315,7 +315,7 @@ def test_a_loop_that_is_left_cancels_the_work() -> None:
     for _ in stream:
         break
 
-    with pytest.raises(ContinuationsError, match="was not read to its end"):
+    with pytest.raises(ContinuationsError, match="was closed before its end"):
         _ = stream.outcome
     assert "suspended" == outcome.continuation.status
 

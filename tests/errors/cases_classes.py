@@ -137,6 +137,22 @@ CLASSES = Area(
             names=("guide_tell",),
         ),
         Case(
+            "task-arguments-missing",
+            InvalidInput,
+            "Guide().tell.input()",
+            "Guide().tell.input(5)",
+            setup=_GUIDE,
+            names=("guide_tell", "topic"),
+        ),
+        Case(
+            "task-arguments-without-json",
+            InvalidInput,
+            "Guide().tell.input(object())",
+            "Guide().tell.input(5)",
+            setup=_GUIDE,
+            names=("guide_tell",),
+        ),
+        Case(
             "task-arguments",
             InvalidInput,
             'Guide().tell.input("cats")',

@@ -158,7 +158,7 @@ AGENTS = Area(
             InvalidInput,
             "run(talker(instructions=lambda task, context: None), TASK)",
             'run(talker(instructions=lambda task, context: "Talk."), TASK)',
-            names=("talker", "instructions", "TypeError"),
+            names=("talker", "instructions", "NoneType"),
         ),
         Case(
             "tool-of-a-lambda",
@@ -326,7 +326,53 @@ TOOLS = Area(
             InvalidInput,
             'tool("pay")',
             'tool(name="pay")(pay.function)',
-            names=("'pay'", "function"),
+            names=("'pay'", "function", "@tool(name='pay')"),
+        ),
+        Case(
+            "tool-unknown-option",
+            InvalidInput,
+            """
+                class Bank:
+                    @tool(approvall=True)
+                    def pay(self, cents: int) -> str: "Pay."
+            """,
+            """
+                class Bank:
+                    @tool(approval=True)
+                    def pay(self, cents: int) -> str: "Pay."
+            """,
+            names=("'approvall'", "approval"),
+        ),
+        Case(
+            "tool-generator",
+            InvalidInput,
+            """
+                @tool
+                async def rooms(city: str) -> object:
+                    "List rooms."
+                    yield city
+            """,
+            """
+                @tool
+                async def rooms(city: str) -> list[str]:
+                    "List rooms."
+                    return [city]
+            """,
+            names=("rooms", "yield"),
+        ),
+        Case(
+            "tool-approval-class",
+            InvalidInput,
+            "tool(approval=ApprovalPolicy)(pay.function)",
+            "tool(approval=ApprovalPolicy())(pay.function)",
+            names=("pay", "approval", "ApprovalPolicy"),
+        ),
+        Case(
+            "agent-tools-one-function",
+            InvalidInput,
+            'Agent("clerk", tools=pay.function)',
+            'Agent("clerk", tools=[pay.function])',
+            names=("clerk", "tools", "pay(cents, note)"),
         ),
         Case(
             "tool-description",

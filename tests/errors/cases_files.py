@@ -50,6 +50,23 @@ FILES = Area(
             setup=_PHOTO,
         ),
         Case(
+            "fork-attachments-too-large",
+            AttachmentsTooLarge,
+            'looker.fork("jane-1", run_id="jane-2")',
+            'looker.fork("jane-1", run_id="jane-2", messages={"f1": _PLAIN})'.replace(
+                "_PLAIN", "[{'role': 'user', 'content': 'Hello.'}]"
+            ),
+            setup=f"""
+                import continuations.core.attachments as limits
+                {_PHOTO}
+                looker = Runner(talker(), store=store)
+                looker.start([TASK, photo], run_id="jane-1", work=False)
+                scene.callback(setattr, limits, "MAX_RUN_BYTES", limits.MAX_RUN_BYTES)
+                limits.MAX_RUN_BYTES = 2
+            """,
+            names=("jane-2", "jane-1", "messages"),
+        ),
+        Case(
             "input-mixed",
             InvalidInput,
             f'{_LOOK}(["Describe it.", {{"role": "user", "content": "Hello."}}])',

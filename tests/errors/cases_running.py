@@ -15,6 +15,7 @@ from continuations.errors import (
     StaleRun,
     StoreUnavailable,
     TranscriptInvalid,
+    VersionNotFound,
 )
 from tests.errors.case import Area, Case
 
@@ -68,6 +69,48 @@ OPTIONS = Area(
                 stream = Runner(clerk(), store=folder).stream(TASK)
             """,
             names=("stream.outcome",),
+        ),
+        Case(
+            "stream-outcome-after-a-break",
+            ContinuationsError,
+            "stream.outcome",
+            """
+                again = Runner(clerk(), store=folder).resume_stream("r1")
+                list(again); again.outcome
+            """,
+            setup="""
+                stream = Runner(clerk(), store=folder).stream(TASK, run_id="r1")
+                for event in stream: break
+            """,
+            names=("stream.outcome", "resume_stream"),
+        ),
+        Case(
+            "stream-iterated-twice",
+            ContinuationsError,
+            "list(stream)",
+            """
+                events = list(Runner(clerk(), store=folder).stream(TASK))
+                assert events
+            """,
+            setup="""
+                stream = Runner(clerk(), store=folder).stream(TASK)
+                list(stream)
+            """,
+            names=("stream", "list(stream)"),
+        ),
+        Case(
+            "runner-on-event-parameters",
+            InvalidInput,
+            "Runner(clerk(), store=folder, on_event=lambda run, event: None)",
+            "Runner(clerk(), store=folder, on_event=lambda event: None)",
+            names=("on_event", "<lambda>(run, event)"),
+        ),
+        Case(
+            "input-of-pairs",
+            InvalidInput,
+            'run(clerk(), [("user", TASK)])',
+            'run(clerk(), [{"role": "user", "content": TASK}])',
+            names=("input[0]", "tuple"),
         ),
         Case(
             "runner-store-url",
@@ -904,7 +947,7 @@ SENDING = Area(
         ),
         Case(
             "look-at-unknown-version",
-            RunNotFound,
+            VersionNotFound,
             'runner.look("jane-1", version=99)',
             'runner.look("jane-1", version=runner.look("jane-1").version)',
             setup="start()",
@@ -912,7 +955,7 @@ SENDING = Area(
         ),
         Case(
             "look-at-version-zero",
-            RunNotFound,
+            VersionNotFound,
             'runner.look("jane-1", version=0)',
             'runner.look("jane-1", version=1)',
             setup="start()",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.errors import (
     cases_approvals,
     cases_bytes,
+    cases_class_bodies,
     cases_classes,
     cases_command_line,
     cases_compaction,
@@ -35,6 +36,7 @@ from tests.errors import (
 AREAS = (
     cases_declaring.AGENTS,
     cases_classes.CLASSES,
+    cases_class_bodies.CLASS_BODIES,
     cases_declaring.TOOLS,
     cases_declaring.SCHEMA_TOOLS,
     cases_declaring.POLICIES,

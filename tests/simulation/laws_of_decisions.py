@@ -160,6 +160,8 @@ def decided_in_time(evidence: Evidence) -> str | None:
             continue
         if decision.signal or decision.event:
             continue  # the time counts when the signal or event was recorded
+        if _was_answered_early(evidence, record):
+            continue
         if (decision.at > deadline) != (decision.kind == "expire"):
             when = f"{decision.kind} at {decision.at}, deadline {deadline}"
             return f"{record.wait.id}: {when}"
@@ -167,6 +169,21 @@ def decided_in_time(evidence: Evidence) -> str | None:
         if made_at is not None and wall_time(made_at) > deadline:
             return f"{record.wait.id} was decided {made_at}, after {deadline}"
     return None
+
+
+def _was_answered_early(evidence: Evidence, record: WaitRecord) -> bool:
+    """Return whether a job's system looked for the wait before the call had opened it.
+
+    Such an answer has no deadline, and its process may freeze before it records it.
+    """
+    key = layout.wait_key(record.wait.id)
+    decision_key = layout.decision_key(record.wait.id)
+    opened, decided = evidence.created.get(key), evidence.created.get(decision_key)
+    if record.wait.kind != "external" or not opened or not decided:
+        return False
+    looked = (decided[0].process, "read", key)
+    log = evidence.environment.log
+    return any(x[1:4] == looked and x[0] < opened[0].at for x in log)
 
 
 def not_expired_early(evidence: Evidence) -> str | None:

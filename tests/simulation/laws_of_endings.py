@@ -85,7 +85,12 @@ def _why_unread(evidence: Evidence, history: RunHistory) -> str | None:
     state, bodies = history.newest_state, evidence.environment.store.bodies
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
     posted = sum(key.startswith(prefix) for key in bodies)
-    can_read_message = not state.frames[ROOT_FRAME_ID].open_call_ids
+    # A person judges a text of the root agent: it reads the message after that.
+    is_judged = any(
+        wait.frame_id == ROOT_FRAME_ID and wait.kind in ("input", "output")
+        for wait in state.waits.values()
+    )
+    can_read_message = not (state.frames[ROOT_FRAME_ID].open_call_ids or is_judged)
     if state.run.thread_key is not None:
         can_read_message = state.run.rests and not state.is_suspended
     if posted > state.run.last_inbox_number and can_read_message:
@@ -299,7 +304,9 @@ def _was_decided_otherwise(evidence: Evidence, history: RunHistory) -> bool:
             continue
         if "was not recorded" in (record.wait.note or ""):
             return True  # a person was asked instead of a rule, which may deny
-        if decision.kind == "answer" and decision.value in true_answers:
+        # The answer of a person brings no file.
+        is_true = decision.value in true_answers and "draw" not in record.wait.tool
+        if decision.kind == "answer" and is_true:
             continue
         if decision.kind != "approve" or decision.arguments is not None:
             return True

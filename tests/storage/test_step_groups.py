@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from continuations_storage.step_groups import Flush
+    from continuations_storage.step_groups import SlowCall
 
 _KEYS = [f"folder/{number:02d}" for number in range(16)]
 _GROUP = 32
@@ -44,7 +44,7 @@ async def busy(groups: StepGroups) -> AsyncGenerator[None]:
         entered.set()
         assert gate.wait(10)
 
-    def hold() -> Generator[Sequence[Flush], None, None]:
+    def hold() -> Generator[Sequence[SlowCall], None, None]:
         yield [(wait, 0)]
 
     holding = asyncio.ensure_future(groups.run(hold()))
@@ -57,6 +57,10 @@ async def busy(groups: StepGroups) -> AsyncGenerator[None]:
 
 def creates(store: FileStore) -> StepGroups:
     return store._creates  # pyright: ignore[reportPrivateUsage]
+
+
+def deletes(store: FileStore) -> StepGroups:
+    return store._deletes  # pyright: ignore[reportPrivateUsage]
 
 
 def create(store: FileStore, key: str) -> asyncio.Future[datetime]:
@@ -294,12 +298,74 @@ def test_large_body_does_not_hold_a_small_create(
     asyncio.run(scenario())
 
 
+def test_deletes_of_a_group_remove_their_files_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A removal takes milliseconds if the file system discards blocks at once."""
+    unlink, all_began = os.unlink, threading.Barrier(len(_KEYS))
+
+    def waits_for_the_others(*args: Any, **options: Any) -> None:
+        all_began.wait(10)
+        unlink(*args, **options)
+
+    async def scenario() -> list[str]:
+        store = FileStore(tmp_path)
+        await asyncio.gather(*(create(store, key) for key in [*_KEYS, "folder/kept"]))
+        monkeypatch.setattr(os, "unlink", waits_for_the_others)
+        async with busy(deletes(store)):
+            deleting = [asyncio.ensure_future(store.delete(key)) for key in _KEYS]
+        await asyncio.gather(*deleting)
+        return await store.keys("folder/")
+
+    assert ["folder/kept"] == asyncio.run(scenario())
+
+
+def test_creates_flush_in_parallel_while_removals_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The removals have threads of their own."""
+    unlink, fsync = os.unlink, os.fsync
+    gate, all_began = threading.Event(), threading.Barrier(3)
+    all_hang = threading.Barrier(_GROUP + 1)
+
+    def hangs(*args: Any, **options: Any) -> None:
+        all_hang.wait(10)
+        assert gate.wait(20)
+        unlink(*args, **options)
+
+    def waits_for_the_others(descriptor: int) -> None:
+        all_began.wait(10)
+        fsync(descriptor)
+
+    async def scenario() -> None:
+        store = FileStore(tmp_path)
+        keys = [f"folder/{number}" for number in range(_GROUP)]
+        await asyncio.gather(*(create(store, key) for key in keys))
+        monkeypatch.setattr(os, "unlink", hangs)
+        monkeypatch.setattr(os, "fsync", waits_for_the_others)
+        async with busy(deletes(store)):
+            deleting = [asyncio.ensure_future(store.delete(key)) for key in keys]
+        await asyncio.to_thread(all_hang.wait, 10)
+        async with busy(creates(store)):
+            new = [store.create(f"folder/new-{i}", b"") for i in range(2)]
+            creating = asyncio.gather(*new)
+        try:
+            # Two empty bodies and their folder are flushed at the same time.
+            await asyncio.wait_for(creating, 15)
+        finally:
+            gate.set()
+        await asyncio.gather(*deleting)
+        assert ["folder/new-0", "folder/new-1"] == await store.keys("folder/")
+
+    asyncio.run(scenario())
+
+
 def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
     """With one thread, the other store is served before the second group."""
     pool = DaemonThreadPool(1, "test-fair")
     made: list[str] = []
 
-    def step(name: str) -> Generator[Sequence[Flush], None, None]:
+    def step(name: str) -> Generator[Sequence[SlowCall], None, None]:
         made.append(name)
         yield from ()
 
