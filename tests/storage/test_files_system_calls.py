@@ -525,7 +525,7 @@ def test_concurrent_creates_flush_in_parallel(
 
     def fsync(descriptor: int) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            together.wait(timeout=10)  # fails unless eight wait at once
+            together.wait(timeout=60)  # fails unless eight wait at once
         real(descriptor)
 
     async def scenario() -> None:
@@ -544,7 +544,7 @@ def test_event_loop_runs_while_a_create_flushes(
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
-        assert go_on.wait(timeout=10)
+        assert go_on.wait(timeout=60)
         real(descriptor)
 
     async def scenario() -> None:
