@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         StoreUnsafe,
         ThreadClosed,
         TranscriptInvalid,
+        VersionNotFound,
         WaitExpired,
         WaitNotFound,
     )
@@ -203,7 +204,7 @@ _EXPORTS_BY_MODULE = {
         "IllegalTransition Inconclusive InvalidId InvalidInput ModelError "
         "PriceUnknown NewerFormat RunBusy RunErased RunExists RunNotFound StaleRun "
         "StoreDenied StoreError StoreUnavailable StoreUnsafe ThreadClosed "
-        "TranscriptInvalid WaitExpired WaitNotFound"
+        "TranscriptInvalid VersionNotFound WaitExpired WaitNotFound"
     ),
     "continuations.ledger.objects": "open_store",
     "continuations.ledger.published_events": "Publication",
@@ -320,6 +321,7 @@ __all__ = [
     "TurnInfo",
     "Usage",
     "Verdict",
+    "VersionNotFound",
     "Vote",
     "Wait",
     "WaitExpired",

@@ -50,12 +50,16 @@ def _rebuild_error(
 
 
 class RunNotFound(ContinuationsError):
-    """The store has no run with this id, or no version with this number.
+    """The store has no run with this id.
 
     The id may be misspelled, the store may be the wrong one, or the objects of the run
     were deleted. Check the id and the URL of the store. `runner.waiting()` lists the
     runs that have open waits.
     """
+
+
+class VersionNotFound(RunNotFound):
+    """The run has no version with this number. `runner.history()` lists them."""
 
 
 class WaitNotFound(ContinuationsError):

@@ -58,13 +58,14 @@ class BodyChecks:
                 hint = f', and pass @tool(name="{name}")' if kind == "tool" else ""
                 raise InvalidInput(f"{msg}{hint}.")
             return
-        if name in _RESERVED or hasattr(self.base, name):
+        if name in _RESERVED or self._is_of_agents(name):
             msg = (
                 f"{self._label}: {name} is an attribute of every Agent and cannot "
                 "be replaced. Choose another name."
             )
             raise InvalidInput(msg)
-        if name.startswith("_") or isinstance(value, OfClass):
+        is_nested = isinstance(value, type) and value.__name__ == name
+        if name.startswith("_") or isinstance(value, OfClass) or is_nested:
             return
         similarity = _SIMILAR_FUNCTION if inspect.isroutine(value) else _SIMILAR_VALUE
         close = difflib.get_close_matches(
@@ -76,6 +77,11 @@ class BodyChecks:
                 f"effect. Write {close[0]}; or _{name} for an attribute of your own."
             )
             raise InvalidInput(msg)
+
+    def _is_of_agents(self, name: str) -> bool:
+        """Return whether `Agent` has the name; `Generic` has names of its own."""
+        own = (each for each in self.base.__mro__ if each.__module__ != "typing")
+        return any(name in vars(each) for each in own)
 
     def _check_order(self) -> None:
         """Raise `InvalidInput` if a class behind `Agent` declares a hidden name."""

@@ -101,7 +101,7 @@ class Versions:
         """Return one version.
 
         Raises:
-            RunNotFound: The run has no version with this number.
+            RunNotFound: The store has no such run or version.
             Corrupt: The version, or one that it needs, is damaged or missing.
             FormatError: One of them has a newer format.
         """
@@ -112,9 +112,10 @@ class Versions:
         if _MOST_LIKELY_TREE.follows_root(number):
             numbers = (number,)
         bodies = await self._read_chain(numbers, allow_missing=True)
-        if number not in bodies and number > await self.newest_number():
-            raise self._not_found_error(number)
         if number not in bodies:
+            newest = await self.newest_number()
+            if number > newest:
+                raise self._not_found_error(number, newest)
             await self.newest_header()  # it raises `RunErased` if the run was erased
             bodies |= await self._read_chain((number,), allow_missing=False)
         header = self.decode_header(number, bodies[number])
@@ -300,12 +301,12 @@ class Versions:
         )
         return RunNotFound(msg, run_id=self.run_id)
 
-    def _not_found_error(self, number: int) -> RunNotFound:
-        msg = (
-            f"run {self.run_id} has no version {number} in this store. List its "
-            f"versions with `continuations history {self.run_id}` or Runner.history()."
-        )
-        return RunNotFound(msg, run_id=self.run_id)
+    def _not_found_error(self, number: int, newest: int = 1) -> RunNotFound:
+        if newest == 0:
+            return self.run_not_found_error()
+        from continuations.ledger.not_found import version_not_found_error  # noqa: PLC0415 - rarely needed
+
+        return version_not_found_error(self.run_id, number)
 
     def stale_error(self, number: int) -> StaleRun:
         """Return the error of a process whose version is no longer the newest."""

@@ -33,6 +33,9 @@ INTERNAL_ERROR = ProblemType(500, "internal", "Internal error")
 # An error that is not in the table has the problem type of its nearest base class.
 _BY_ERROR: Mapping[type[Exception], ProblemType] = {
     errors.RunNotFound: ProblemType(404, "run-not-found", "Run not found"),
+    errors.VersionNotFound: ProblemType(
+        404, "version-not-found", "The run has no such version"
+    ),
     errors.WaitNotFound: ProblemType(404, "wait-not-found", "Wait not found"),
     errors.InvalidId: ProblemType(400, "invalid-id", "Invalid run id"),
     errors.InvalidInput: ProblemType(400, "invalid-input", "Invalid input"),

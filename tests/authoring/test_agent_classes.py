@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
@@ -22,6 +23,8 @@ from continuations import (
 )
 from continuations.core.model_protocol import OutputSchema
 from continuations.models.scripted import ScriptedModel, ToolCall
+
+T = TypeVar("T")
 
 
 def is_much(cents: int) -> bool:
@@ -297,11 +300,29 @@ def test_helpers_and_attributes_of_a_body_have_any_other_name() -> None:
         opened_at = 9
         _mode = "fast"
 
+        @dataclass
+        class State:
+            total: int = 0
+
+        state = State
+
         def approve(self) -> bool:
             return self.opened_at == 9
 
     assert Desk().approve()
     assert {} == Desk().tools_by_name
+
+
+def test_class_may_have_parents_of_other_kinds() -> None:
+    """Their metaclasses add names to the body."""
+
+    class Named(Protocol):
+        shop: str
+
+    class Desk(Agent[int], Named, ABC, Generic[T]):
+        shop = "books"
+
+    assert ("desk", "books") == (Desk().name, Desk().shop)
 
 
 def test_parent_that_two_classes_share_is_no_second_tool() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from continuations.errors import InvalidInput, RunExists, RunNotFound, StaleRun
+from continuations.errors import (
+    InvalidInput,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+    VersionNotFound,
+)
 from tests.errors.case import Area, Case
 from tests.errors.cases_command_line import STARTED
 
@@ -35,11 +41,19 @@ PAST = Area(
         ),
         Case(
             "diff-of-no-version",
-            RunNotFound,
+            VersionNotFound,
             'runner.diff("jane-1", 1, 99)',
             'runner.diff("jane-1", 1, 2)',
             setup='start("jane-1")',
             names=("99",),
+        ),
+        Case(
+            "http-no-version",
+            "problem 404 version-not-found",
+            'http("GET", "/runs/jane-1/versions/99")',
+            'http("GET", "/runs/jane-1/versions/1")',
+            setup='start("jane-1")',
+            names=("99", "jane-1"),
         ),
         Case(
             "http-versions-query",

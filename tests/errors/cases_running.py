@@ -15,6 +15,7 @@ from continuations.errors import (
     StaleRun,
     StoreUnavailable,
     TranscriptInvalid,
+    VersionNotFound,
 )
 from tests.errors.case import Area, Case
 
@@ -946,7 +947,7 @@ SENDING = Area(
         ),
         Case(
             "look-at-unknown-version",
-            RunNotFound,
+            VersionNotFound,
             'runner.look("jane-1", version=99)',
             'runner.look("jane-1", version=runner.look("jane-1").version)',
             setup="start()",
@@ -954,7 +955,7 @@ SENDING = Area(
         ),
         Case(
             "look-at-version-zero",
-            RunNotFound,
+            VersionNotFound,
             'runner.look("jane-1", version=0)',
             'runner.look("jane-1", version=1)',
             setup="start()",

@@ -105,7 +105,12 @@ class Console:
         return self._complete(request, response)
 
     def error_response(self, request: Request, root: str, error: Exception) -> Response:
-        """Return the page of an error."""
+        """Return the page of an error, or its problem for a program."""
+        if _wants_json(request):
+            problem = problems.from_error(
+                error, now=self.clock.now(), operation=_operation(request)
+            )
+            return self._complete(request, problem.response())
         response = error_pages.error_page(
             error,
             shell=Shell(root=root, person="", csrf=""),
@@ -187,7 +192,10 @@ class Console:
         if found is None:
             if _is_api_path(request):
                 return await self.api.handle(request)
-            return error_pages.problem_page(problems.no_such_path(), shell=shell)
+            unknown = problems.no_such_path()
+            if _wants_json(request):
+                return unknown.response()
+            return error_pages.problem_page(unknown, shell=shell)
         route, params = found
         page = Page(
             request=request,

@@ -33,6 +33,10 @@ _WORDS: Mapping[str, _Words] = {
         "This run does not exist",
         "The address may be misspelled, or the run is in another store.",
     ),
+    "version-not-found": _Words(
+        "This version does not exist",
+        "The run has no version with this number. Its page leads to its versions.",
+    ),
     "wait-not-found": _Words(
         "This wait does not exist",
         "The address may be misspelled, or another wait has replaced this one.",

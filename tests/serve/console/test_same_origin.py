@@ -143,3 +143,44 @@ def test_program_with_json_needs_no_token() -> None:
         assert (200, "kim") == (answer.status_code, answer.json()["decision"]["by"])
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", "/runs/r1/resume", {"accept": "application/json"}, 403),
+        ("DELETE", "/runs/r1", {"accept": "application/json"}, 403),
+        ("PUT", "/nowhere", {"content_type": "application/json"}, 404),
+        (
+            "GET",
+            "/nowhere",
+            {"accept": "application/problem+json, application/json"},
+            404,
+        ),
+        (
+            "POST",
+            "/runs/r1/resume",
+            {"content_type": "application/json", "origin": OTHER},
+            403,
+        ),
+    ],
+)
+def test_program_gets_its_refusal_as_json(
+    method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    """A page of HTML tells a program nothing."""
+    response = asyncio.run(ConsoleClient().send(method, path, **headers))
+
+    assert status == response.status_code
+    assert "application/problem+json" == response.headers["content-type"]
+    assert status == response.json()["status"]
+    assert "content-security-policy" in response.headers
+
+
+def test_browser_gets_its_refusal_as_a_page() -> None:
+    response = asyncio.run(
+        ConsoleClient().send("POST", "/runs/r1/cancel", {"typed": ""})
+    )
+
+    assert 403 == response.status_code
+    assert response.headers["content-type"].startswith("text/html")
