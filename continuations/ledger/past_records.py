@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from continuations.core.audit import AuditLine, rewind_reason
 from continuations.errors import FormatError
 from continuations.ledger import layout
+from continuations.ledger.other_runs import decode_own_header
 from continuations.ledger.versions import Versions
-from continuations.wire.versions import decode_header, decode_version
+from continuations.wire.versions import decode_version
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -69,7 +70,7 @@ async def _read_versions(objects: Objects, run_id: str) -> AsyncIterator[Version
             if data is None:
                 continue
             try:
-                is_full = decode_header(data, key).base == 0
+                is_full = decode_own_header(data, key, run_id).base == 0
                 # A delta omits the fields of the run that never change.
                 version = decode_version(data, key, None if is_full else run)
             except FormatError:

@@ -35,6 +35,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/decided_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/inbox_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/page.py": _CONSOLE_PAGE,
+    "continuations/serve/console/fork_page.py:fork": _FORGED_FORM,
     "continuations/serve/console/fork_page.py:_verdict": _FORGED_FORM,
     "continuations/serve/console/fork_page.py:_value": _CONSOLE_PAGE,
     "continuations/serve/console/drift_page.py": _CONSOLE_PAGE,

@@ -108,7 +108,8 @@ def moved_on(shown: str, now: RewindView) -> MovedOn:
     if number != now.newest:
         text = f"the run moved on from version {number} to version {now.newest}."
     elif decided:
-        text = f"meanwhile, this was decided: {', '.join(decided)}."
+        titles = ", ".join(f"“{title}”" for title in decided)
+        text = f"meanwhile, this was decided: {titles}."
     else:
         text = "meanwhile, something was decided for the run, or a grant was revoked."
     return MovedOn(shown=number, is_newer=number < now.newest, text=text)

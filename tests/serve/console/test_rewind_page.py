@@ -155,7 +155,7 @@ def test_decision_since_the_page_shows_the_page_again_before_a_rewind() -> None:
     assert 409 == again.status_code
     assert newest == runner.look(RUN).version
     text = text_of(again)
-    assert "Nothing was changed: meanwhile, this was decided: Which printer?" in text
+    assert "Nothing was changed: meanwhile, this was decided: “Which printer?”." in text
     assert "Decided already: after the rewind, the decision has no effect." in text
     assert form_of(again)["shown"] != form_of(first)["shown"]
 
