@@ -35,12 +35,13 @@ ToolMaker: TypeAlias = "Callable[[Record], ToolProtocol | Callable[..., Any]]"
 def act_after_effect(then: str) -> None:
     """Do one of `die`, `die-once`, `sleep:<seconds>`, `raise:<message>`, or nothing.
 
-    `until:<key>` waits until the store has the object with this key.
+    `until:<key>` waits until the store has the object with this key, 60 s at most.
     """
     verb, _, rest = then.partition(":")
     if verb == "until":
         store = Path(os.environ["TEST_STORE"].removeprefix("file:"))
-        while not (store / rest).exists():
+        end = time.monotonic() + 60
+        while not (store / rest).exists() and time.monotonic() < end:
             time.sleep(0.01)
     if verb == "sleep":
         time.sleep(float(rest))

@@ -140,13 +140,14 @@ def test_racing_decide_cancel_and_resume_have_one_end(
 
 def test_run_busy_error_names_the_end_of_the_claim(environment: RunEnvironment) -> None:
     """It is raised before any call."""
-    script: Script = {"go": [[call("act", what="x", then="sleep:2")], "end"]}
+    script: Script = {"go": [[call("act", what="x", then="until:../release")], "end"]}
     first = environment.spawn("start", "r1", "go", script=script)
     try:
         wait_until_tool_runs(environment)
         before = time.monotonic()
         result = environment.resume(script)
     finally:
+        (environment.folder / "release").touch()
         first.wait()
 
     assert ("RunBusy", "r1") == (result["raised"], result["run_id"])

@@ -101,8 +101,11 @@ def test_python_calls_of_a_turn_do_not_grow_with_the_messages(
     *, read_only: bool, limit: int
 ) -> None:
     """At 2,000 messages a turn makes as many calls as at 200, and 20 more at most."""
-    few = python_calls_per_turn(200, read_only=read_only)
-    many = python_calls_per_turn(2000, read_only=read_only)
+    # On a busy machine, timers of the run add calls to some turns: the least counts.
+    few, many = (
+        min(python_calls_per_turn(count, read_only=read_only) for _ in range(2))
+        for count in (200, 2000)
+    )
 
     assert 100 < few <= limit
     assert many <= few + 20

@@ -44,13 +44,21 @@ ROUNDS = ["--rounds", "100" if RUNS_ALL_CASES else "1"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 PAY: Script = {"go": [[["act", {"what": "1"}]], [["pay", {"what": "2"}]], "end"]}
+# The tool ends when the test calls `release`.
 SLOW: Script = {
     "go": [
-        [["act", {"what": "1", "then": "sleep:1.5"}]],
+        [["act", {"what": "1", "then": "until:../release"}]],
         [["pay", {"what": "2"}]],
         "end",
     ]
 }
+
+
+def release(environment: RunEnvironment) -> None:
+    """Let the tool of `SLOW` end."""
+    (environment.folder / "release").touch()
+
+
 # Seconds. A claim lasts 30 s, and a quarter of it is 7.5 s.
 CLOCK_OFFSETS = ("7", "-7")
 EXCESSIVE_OFFSETS = ("9", "-9", "60", "-60")
@@ -94,6 +102,7 @@ def test_hosts_with_small_clock_offsets_work_normally(
     # When a host whose clock is off the other way resumes it and sweeps
     busy = environment.resume(SLOW, skewed=other)
     swept = environment.run("sweep", script=SLOW, skewed=other)
+    release(environment)
 
     # Then it gets RunBusy
     assert ("RunBusy", [], {}) == (busy["raised"], swept["resumed"], swept["failed"])
@@ -190,6 +199,7 @@ def test_host_with_fast_clock_takes_over_nothing(
     arguments = ["r1"] if command == "resume" else []
     fast = environment.run(command, *arguments, script=SLOW, skewed="3600")
 
+    release(environment)
     result = holder.wait_for_result()
 
     # Then it gets ClockOff, and the worker continues

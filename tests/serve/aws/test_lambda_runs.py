@@ -438,7 +438,9 @@ def test_reply_that_outlasts_the_function_goes_on_in_others(
     cloud = cloud.with_settings(script=LONG, MARGIN="3").with_queue()
 
     result = cloud.invoke(message("go", id="m-1"), timeout=6.0)
-    assert ("suspended", []) == (result["status"], result["waits"])
+    # "queued" if the function was so slow that it did not begin.
+    assert result["status"] in ("suspended", "queued")
+    assert [] == result["waits"]
     resumed = 0
     while messages := cloud.receive_messages():
         cloud.invoke(queue_event(*messages), timeout=6.0)
