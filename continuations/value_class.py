@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +141,9 @@ class _LazyInit:
     def __set_name__(self, owner: type, _name: str) -> None:
         self._cls = owner
         if owner.__bases__ != (object,) or any(
-            isinstance(default, Field) for default in self._defaults.values()
+            isinstance(default, Field)
+            and not (default.init and default.kw_only is MISSING)
+            for default in self._defaults.values()
         ):
             self._calls_left = 0
 
@@ -152,16 +154,28 @@ class _LazyInit:
         return partial(self._initialize, instance)
 
     def _initialize(self, instance: Any, /, *arguments: Any, **named: Any) -> None:
-        """Do what the compiled method does, for fields without options."""
-        values = {**dict(zip(self._positional, arguments, strict=False)), **named}
-        is_each_given_once = len(values) == len(arguments) + len(named)
-        values = {**self._defaults, **values}
-        if not is_each_given_once or values.keys() != set(self._names):
+        """Do what the compiled method does."""
+        given = {**dict(zip(self._positional, arguments, strict=False)), **named}
+        is_each_given_once = len(given) == len(arguments) + len(named)
+        values = {
+            name: given.pop(name) if name in given else self._default(name)
+            for name in self._names
+        }
+        is_each_known = is_each_given_once and not given
+        if not is_each_known or any(value is MISSING for value in values.values()):
             self._compiled()(instance, *arguments, **named)  # raises TypeError
         for name, value in values.items():
             object.__setattr__(instance, name, value)
         if hasattr(instance, "__post_init__"):
             instance.__post_init__()
+
+    def _default(self, name: str) -> Any:
+        default = self._defaults.get(name, MISSING)
+        if not isinstance(default, Field):
+            return default
+        field = cast("Field[Any]", default)
+        make = field.default_factory
+        return field.default if make is MISSING else make()
 
     def _compiled(self) -> Any:
         method = _compiled_init(self._cls)
@@ -187,8 +201,12 @@ def _compiled_init(cls: type) -> Any:
             value = f"_make_{name}() if {name} is _missing else {name}"
         if field.init:
             (named if field.kw_only else positional).append(parameter)
+        elif f"_make_{name}" in known:
+            value = f"_make_{name}()"
+        elif f"_default_{name}" in known:
+            value = f"_default_{name}"
         else:
-            value = value.partition(" if ")[0] if value != name else f"_default_{name}"
+            continue  # `__post_init__` sets it
         # The setter of the slot takes half of the time of `object.__setattr__`.
         known[f"_set_{name}"] = getattr(cls, name).__set__
         body.append(f"_set_{name}(self, {value})")

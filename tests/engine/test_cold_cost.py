@@ -17,7 +17,7 @@ from tests.run_environment import ROOT
 
 PACKAGE = Path(continuations.__file__).parent
 # The rooms whose modules a cold process loads.
-ROOMS = ("core", "wire", "ledger", "engine", "authoring")
+ROOMS = ("core", "wire", "ledger", "engine", "authoring", "present", "serve")
 
 AGENT = '''
 import os, sys

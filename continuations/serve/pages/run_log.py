@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext, run_stream
@@ -13,6 +12,7 @@ from continuations.core.visible_text import shorten
 from continuations.present.counted import counted
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.time_words import clock_text, day_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
