@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,15 +135,17 @@ class _LazyInit:
     ) -> None:
         self._names = names
         self._defaults = defaults
+        self._with_options = {
+            name for name, default in defaults.items() if isinstance(default, Field)
+        }
         self._positional = [] if kw_only else names
         self._calls_left = _CALLS_UNTIL_COMPILED
 
     def __set_name__(self, owner: type, _name: str) -> None:
         self._cls = owner
+        options = [self._defaults[name] for name in self._with_options]
         if owner.__bases__ != (object,) or any(
-            isinstance(default, Field)
-            and not (default.init and default.kw_only is MISSING)
-            for default in self._defaults.values()
+            each.kw_only is not MISSING or not each.init for each in options
         ):
             self._calls_left = 0
 
@@ -171,11 +173,10 @@ class _LazyInit:
 
     def _default(self, name: str) -> Any:
         default = self._defaults.get(name, MISSING)
-        if not isinstance(default, Field):
+        if name not in self._with_options:
             return default
-        field = cast("Field[Any]", default)
-        make = field.default_factory
-        return field.default if make is MISSING else make()
+        make = default.default_factory
+        return default.default if make is MISSING else make()
 
     def _compiled(self) -> Any:
         method = _compiled_init(self._cls)
