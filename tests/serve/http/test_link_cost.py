@@ -101,7 +101,7 @@ def test_cold_decision_by_a_link_loads_no_template(tmp_path: Path) -> None:
     assert "jinja2" in loaded_by_page
     assert "Your decision is recorded" in answer
     assert set() == UNUSED & set(loaded)
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 106
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 96
 
 
 def test_cold_function_decides_by_a_link_without_what_only_runs_need(
@@ -117,4 +117,4 @@ def test_cold_function_decides_by_a_link_without_what_only_runs_need(
     assert "Your decision is recorded" in answer
     of_runs = {"continuations.core.reducer", "continuations.engine.outcomes"}
     assert set() == (UNUSED | of_runs | {"boto3", "pathlib"}) & set(loaded)
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 113
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 103
