@@ -212,7 +212,7 @@ class RunSweep:
             # a wait object again after the decision, and died before it deleted it.
             decided = await list_decided_wait_ids(self.objects, state.run.id)
             await waits.delete(self.objects, decided)
-        elif state.run.status in ENDED_STATUSES:
+        if state.run.status in ENDED_STATUSES and newest.number != before.number:
             # This look ended the run. Its worker keeps the markers of a run that it
             # could not list, and they go now.
             await run_index.move_to_ended(self.objects, newest)

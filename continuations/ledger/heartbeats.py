@@ -14,7 +14,6 @@ from continuations.errors import DecisionRefused
 from continuations.ledger import decisions, layout, markers, wait_slots
 from continuations.ledger.arrivals import read_decision
 from continuations.ledger.decision_errors import closed_wait_error, late_error
-from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ async def extend_deadline(
     keys = [each async for piece in clock.all_keys(objects, prefix) for each in piece]
     current = await wait_slots.follow_keys(objects, opened, keys)
     if not clock.is_observed:
-        await _observe_time(objects, opened, clock)
+        await _observe_time(objects, wait_id, clock, new_ulid())
     while not isinstance(current, Decision):
         now = clock.now()
         deadline = whole_milliseconds(now + extend)
@@ -102,9 +101,14 @@ def _extension(
     )
 
 
-async def _observe_time(objects: Objects, wait: Wait, clock: StoreClock) -> None:
-    """Observe the time of a store that tells it only with a create."""
-    marker = markers.deadline_marker(replace(wait, deadline=clock.now()))
-    assert marker is not None  # noqa: S101 - it has a deadline
+async def _observe_time(
+    objects: Objects, wait_id: str, clock: StoreClock, nonce: str
+) -> None:
+    """Observe the time of a store that tells it only with a create.
+
+    The marker is due now, and not at a time of this machine's clock: if its delete
+    fails, a sweep deletes it.
+    """
+    marker = markers.for_decision(wait_id, nonce)
     await clock.create(objects, marker.key)
     await objects.delete(marker.key)

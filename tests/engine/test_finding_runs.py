@@ -23,7 +23,7 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.run_index import mend
 from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore
+from continuations_storage.faults import FaultyStore, on, refused
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
@@ -191,6 +191,24 @@ def test_crash_at_every_operation_hides_no_run() -> None:
         day = f"{row.updated_at:%Y-%m-%d}"
         keys = [f"index/ended/{day}/r1", "index/label/team=finance/r1"]
         assert keys == index_keys(store), point
+
+
+def test_sweep_that_cannot_list_the_run_that_it_ended_tries_again(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """Also if an earlier process left the marker of its version."""
+    untidy = FaultyStore(store, on("delete", refused(), prefix="markers/"))
+    outcome = make_runner(untidy, clock).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    make_runner(store, clock).decide(outcome.waits[0].id, Approve(by="kim"))
+    clock.seconds += 120
+    plan = on("create", refused(), prefix="index/ended/")
+    make_runner(FaultyStore(store, plan), clock).sweep()
+    make_runner(store, clock).sweep()
+
+    (row,) = make_runner(store, clock).runs()
+    assert "finished" == row.status
+    assert [f"index/ended/{row.updated_at:%Y-%m-%d}/r1"] == index_keys(store)
 
 
 def test_crash_at_every_operation_of_a_stored_run_hides_no_run() -> None:

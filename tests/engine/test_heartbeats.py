@@ -243,6 +243,23 @@ def test_crash_at_any_operation_leaves_a_deadline_that_is_kept() -> None:
         assert [] == asyncio.run(job.store.keys("markers/"))
 
 
+def test_crash_of_a_sender_with_a_wrong_clock_leaves_no_marker_for_years() -> None:
+    """A marker that is dated by that clock would outlive the run."""
+    for point in every_crash("before", "after", more_than=3):
+        job = Job()
+        wait = job.start()
+        fast = ManualClock(timedelta(days=365).total_seconds())
+        with point.process(job.store) as dying:
+            Runner([], store=dying, clock=fast).heartbeat(wait.id, extend=60)
+
+        job.runner(agents=[]).decide(wait.id, Answer(3))
+        [ended] = job.runner().sweep().resumed
+
+        assert isinstance(ended, Finished), point
+        job.runner().sweep()
+        assert [] == asyncio.run(job.store.keys("markers/")), point
+
+
 # Erasing ------------------------------------------------------------------------------
 
 

@@ -16,7 +16,6 @@ from tests.simulation.agents import (
     GUARDED_TREES,
     JOB_TREES,
     JUDGED_TREES,
-    POISON_TREES,
     POLICY_TREES,
     SHORTENED_TREES,
     TIMEOUT_TREES,
@@ -27,7 +26,7 @@ from tests.simulation.agents import (
 )
 from tests.simulation.attachers import ATTACHER
 from tests.simulation.fault_schedule import LOST_REPLY_KINDS
-from tests.simulation.laws_of_operators import requests_of
+from tests.simulation.laws_of_operators import is_poison, requests_of
 from tests.simulation.processes import wall_time
 from tests.simulation.tools import deployed_tools, results_without_errors
 
@@ -45,16 +44,12 @@ def no_run_stranded(evidence: Evidence) -> str | None:
     A poison run may go on without end, but it stops no other run.
     """
     for history in evidence.runs.values():
-        if not history.versions or history.ended or _is_poison(evidence, history):
+        if not history.versions or history.ended or is_poison(evidence, history):
             continue
         reason = _why_stranded(evidence, history)
         if reason:
             return f"{history.run_id} {reason}, and no sweep resumes it"
     return None
-
-
-def _is_poison(evidence: Evidence, history: RunHistory) -> bool:
-    return evidence.environment.tree_of_run[history.run_id] in POISON_TREES
 
 
 def _why_stranded(  # noqa: PLR0911 - one for each reason
@@ -134,7 +129,7 @@ def only_able_workers_postpone(evidence: Evidence) -> str | None:
         if marker is None or not marker.fruitless_looks or not marker.due_ms:
             continue  # a marker that is due now, and was dated later before
         history, create = evidence.runs[marker.run_id], creates[0]
-        if create.process not in wrong or _is_poison(evidence, history):
+        if create.process not in wrong or is_poison(evidence, history):
             continue
         if history.version_before(_looked_at(evidence, create, marker.run_id)):
             return f"{create.process} postponed {key}, and its clock is wrong"
@@ -213,7 +208,7 @@ def open_waits_are_notified(evidence: Evidence) -> str | None:
 def same_end_as_uninterrupted(evidence: Evidence) -> str | None:
     """A run that no decision changed ends like a run without faults."""
     for history in evidence.runs.values():
-        if not history.ended or _is_poison(evidence, history):
+        if not history.ended or is_poison(evidence, history):
             continue
         chain = evidence.environment.run_and_sources(history.run_id)
         if evidence.environment.changed_forks.intersection(chain):

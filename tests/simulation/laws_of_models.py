@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from continuations.core.plan import plan
@@ -32,8 +33,9 @@ def pending_turn_is_asked_once(evidence: Evidence) -> str | None:
         if pending.kind != "pending":
             continue
         committed_at = _committed_at(evidence, pending)
-        if committed_at is None:
-            continue
+        asked_again_at = _asked_again_at(provider, pending)
+        if committed_at is None or asked_again_at < committed_at:
+            continue  # the wait is the one of a later request
         for turn in evidence.environment.model_turns:
             if not _is_of_turn(turn, pending) or turn.began_at < committed_at:
                 continue
@@ -57,7 +59,14 @@ def _committed_at(evidence: Evidence, pending: ProviderEvent) -> float | None:
     return None
 
 
-def _is_of_turn(turn: ModelTurn, event: ProviderEvent) -> bool:
+def _asked_again_at(provider: SlowProvider | None, pending: ProviderEvent) -> float:
+    """Return when the provider next replied to the turn, or infinity."""
+    events = provider.events if provider is not None else ()
+    later = (event for event in events if event.at > pending.at)
+    return min((each.at for each in later if _is_of_turn(each, pending)), default=inf)
+
+
+def _is_of_turn(turn: ModelTurn | ProviderEvent, event: ProviderEvent) -> bool:
     return (turn.run_id, turn.frame_task, turn.turn) == (
         event.run_id,
         event.frame_task,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import CLOSED_STATES, Nested
 from continuations.ledger import layout
 from continuations.wire.operator_records import decode_operator_request
+from tests.simulation.agents import POISON_TREES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
-    from tests.simulation.evidence import Evidence
+    from tests.simulation.evidence import Evidence, RunHistory
 
 
 def requests_of(evidence: Evidence, run_id: str) -> Iterator[OperatorRequest]:
@@ -82,10 +83,18 @@ def _agent_is_cancelled(state: RunState, frame_id: str) -> bool:
     return parent is not None and state.calls[parent].cancelled is not None
 
 
+def is_poison(evidence: Evidence, history: RunHistory) -> bool:
+    """Tell whether the code of a run stops every worker that works on it."""
+    return evidence.environment.tree_of_run[history.run_id] in POISON_TREES
+
+
 def cancelled_agent_ends(evidence: Evidence) -> str | None:
-    """At the end, no cancelled agent is left, and every request is taken in."""
+    """At the end, no cancelled agent is left, and every request is taken in.
+
+    A poison run may go on without end. Only a cancellation of the run ends it.
+    """
     for history in evidence.runs.values():
-        if not history.versions or history.ended:
+        if not history.versions or history.ended or is_poison(evidence, history):
             continue
         state = history.newest_state
         left = [

@@ -1,14 +1,20 @@
 """Bugs of the index of runs."""
 
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.engine.run_sweep import RunSweep
 from continuations.ledger import run_index
+from tests.simulation.families import EVENTS
 from tests.simulation.laws_of_index import runs_are_found
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
+    from continuations.ledger.layout import Marker
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
@@ -22,6 +28,26 @@ def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
         del objects, version
 
     yield patch(run_index.mend, mend)
+
+
+@mutant(
+    "A sweep that repaired a publication does not list the run that it ended.",
+    breaks=(runs_are_found,),
+    family=EVENTS,
+)
+def a_sweep_does_not_list_the_run_that_it_ended() -> Patches:
+    original = RunSweep._repair
+
+    async def repair(
+        self: RunSweep, due_markers: list[Marker], before: LoadedVersion
+    ) -> None:
+        if self._is_published(due_markers, before):
+            await original(self, due_markers, before)
+        else:
+            newest = await self.worker.versions.load_newest()
+            await original(self, due_markers, newest)
+
+    yield patch(RunSweep._repair, repair)
 
 
 MUTANTS = mutants_in(globals())

@@ -1,12 +1,18 @@
 """Mutants of jobs of other systems: who stops them, and when."""
 
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.publishing import Publisher
+from continuations.ledger import heartbeats, layout
+from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import JOBS
+from tests.simulation.laws_of_endings import ended_run_leaves_no_keys
 from tests.simulation.laws_of_jobs import (
     job_with_a_result_is_not_stopped,
     stopped_before_its_end,
@@ -21,6 +27,8 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.engine.journal import StoreJournal
     from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -79,6 +87,24 @@ def a_job_is_stopped_again_after_its_end() -> Patches:
     original_cancel, original_commit = JobCanceller.cancel, Publisher.commit_and_publish
     yield patch(JobCanceller.cancel, cancel)
     yield patch(Publisher.commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A heartbeat asks for the store's time with a marker of its own clock's time.",
+    breaks=(ended_run_leaves_no_keys,),
+    family=JOBS,
+)
+def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
+    async def observe_time(
+        objects: Objects, wait_id: str, clock: StoreClock, nonce: str
+    ) -> None:
+        name = layout.parse_wait_id(wait_id)
+        due_ms, nonce = to_milliseconds(clock.now()), nonce[-layout.NONCE_LENGTH :]
+        marker = layout.Marker(due_ms, "e", name.ulid, nonce, name.run_id)
+        await clock.create(objects, marker.key)
+        await objects.delete(marker.key)
+
+    yield patch(heartbeats._observe_time, observe_time)
 
 
 MUTANTS = mutants_in(globals())

@@ -122,6 +122,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "timed_out_call_is_over_before_a_repeat",
     ),
     "a_dead_process_leaves_a_run_out_of_the_index": (19, "runs_are_found"),
+    "a_sweep_does_not_list_the_run_that_it_ended": (3002757, "runs_are_found"),
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (270, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
@@ -203,6 +204,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_cancelled_job_is_not_stopped": (4000002, "stopped_before_its_end"),
     "every_decision_stops_its_job": (4000000, "job_with_a_result_is_not_stopped"),
     "a_job_is_stopped_again_after_its_end": (4000002, "stopped_before_its_end"),
+    "a_heartbeat_trusts_its_clock_for_a_moment": (4000496, "ended_run_leaves_no_keys"),
     "a_revocation_is_ignored": (6000004, "no_agent_is_entered_unasked"),
     "a_revocation_under_a_taken_number_is_a_success": (
         6000007,
