@@ -1,17 +1,20 @@
 """`dataclass` for values, cheap to declare: a cold process declares more than 100.
 
-`dataclasses.dataclass` compiles up to six methods for each class at import, which took
-a third of a cold resume. Here `__init__` is compiled on first use, and the other
-methods are closures. Type checkers see `dataclasses.dataclass`; `dataclasses.fields`,
-`replace` and `is_dataclass` work. `replace` of this module takes a third of the time.
+`dataclasses.dataclass` looks at each field of a class and compiles up to six methods
+for it at import, which took a third of a cold resume. Here, classes share their other
+methods, `__init__` is compiled when it is used often, and the attributes for the module
+`dataclasses` are made when they are asked for. Type checkers see
+`dataclasses.dataclass`; `dataclasses.fields`, `replace` and `is_dataclass` work.
+`replace` of this module takes a third of the time.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +23,10 @@ __all__ = ["dataclass", "replace"]
 
 # `attrgetter` returns a tuple for at least two names.
 _MIN_TUPLE = 2
-_Fields: TypeAlias = tuple[Field[Any], ...]
+# About as many calls of `_LazyInit` take the time to compile an `__init__`.
+_CALLS_UNTIL_COMPILED = 32
+# The attributes that `dataclasses` and `match` read.
+_STANDARD_NAMES = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
 
 
 def _value_class(
@@ -32,24 +38,40 @@ def _value_class(
         raise TypeError(msg)
 
     def decorate(declared: type[Any]) -> type[Any]:
-        # Without one, `dataclasses` makes it from a signature, in a millisecond.
-        declared.__doc__ = declared.__doc__ or declared.__name__
-        cls: type[Any] = dataclasses.dataclass(
-            init=False, repr=False, eq=False, slots=True, kw_only=kw_only
-        )(declared)
-        fields = dataclasses.fields(cls)
-        methods = {
-            "__init__": _LazyInit(cls, fields),
-            **_frozen_methods(fields),
-            **_value_methods(fields),
+        names = [
+            name
+            for name, annotation in declared.__annotations__.items()
+            if not str(annotation).startswith("ClassVar")
+        ]
+        own = dict(vars(declared))
+        defaults = {name: own.pop(name) for name in names if name in own}
+        # A class that defines __eq__ alone has None as __hash__.
+        own["__hash__"] = own.get("__hash__") or _hash_of
+        standard = {
+            name: _Standard(declared, kw_only=kw_only) for name in _STANDARD_NAMES
         }
-        for name, method in methods.items():
-            # A class that defines __eq__ alone has None as __hash__.
-            if vars(cls).get(name) is None:
-                setattr(cls, name, method)
-        return cls
+        return _class_like(
+            declared,
+            {
+                "__slots__": tuple(names),
+                "__init__": _LazyInit(names, defaults, kw_only=kw_only),
+                **standard,
+                **_SHARED_METHODS,
+                **own,
+            },
+        )
 
     return decorate
+
+
+def _class_like(declared: type[Any], attributes: dict[str, Any]) -> type[Any]:
+    """Return a new class with the name and the bases of another one."""
+    for name in ("__dict__", "__weakref__"):
+        attributes.pop(name, None)
+    attributes["__qualname__"] = declared.__qualname__
+    make_class: Any = type(declared)
+    made: type[Any] = make_class(declared.__name__, declared.__bases__, attributes)
+    return made
 
 
 def _replace(value: Any, /, **changes: Any) -> Any:
@@ -80,24 +102,79 @@ else:
     dataclass, replace = _value_class, _replace
 
 
-class _LazyInit:
-    """The `__init__` of a class, which replaces itself on first use."""
+class _Standard:
+    """An attribute of a standard dataclass, which is made on first use."""
 
-    def __init__(self, cls: type, fields: _Fields) -> None:
-        self._cls = cls
-        self._fields = fields
+    def __init__(self, declared: type[Any], *, kw_only: bool) -> None:
+        self._declared = declared
+        self._kw_only = kw_only
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._cls, self._name = owner, name
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        method = _compiled_init(self._cls, self._fields)
+        # A copy, because `dataclasses` removes the defaults of a class, and several
+        # threads may be here. It makes a missing text from a signature, slowly.
+        copy = _class_like(self._declared, {**vars(self._declared), "__doc__": "-"})
+        standard = dataclasses.dataclass(
+            init=False, repr=False, eq=False, kw_only=self._kw_only
+        )(copy)
+        attributes: dict[str, Any] = {
+            name: vars(standard)[name] for name in _STANDARD_NAMES
+        }
+        for name, value in attributes.items():
+            setattr(self._cls, name, value)
+        return attributes[self._name]
+
+
+class _LazyInit:
+    """The `__init__` of a class, which compiles itself when it is used often."""
+
+    def __init__(
+        self, names: list[str], defaults: dict[str, Any], *, kw_only: bool
+    ) -> None:
+        self._names = names
+        self._defaults = defaults
+        self._positional = [] if kw_only else names
+        self._calls_left = _CALLS_UNTIL_COMPILED
+
+    def __set_name__(self, owner: type, _name: str) -> None:
+        self._cls = owner
+        if owner.__bases__ != (object,) or any(
+            isinstance(default, Field) for default in self._defaults.values()
+        ):
+            self._calls_left = 0
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        self._calls_left -= 1
+        if instance is None or self._calls_left < 0:
+            return self._compiled().__get__(instance, owner)
+        return partial(self._initialize, instance)
+
+    def _initialize(self, instance: Any, /, *arguments: Any, **named: Any) -> None:
+        """Do what the compiled method does, for fields without options."""
+        values = {**dict(zip(self._positional, arguments, strict=False)), **named}
+        is_each_given_once = len(values) == len(arguments) + len(named)
+        values = {**self._defaults, **values}
+        if not is_each_given_once or values.keys() != set(self._names):
+            self._compiled()(instance, *arguments, **named)  # raises TypeError
+        for name, value in values.items():
+            object.__setattr__(instance, name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+    def _compiled(self) -> Any:
+        method = _compiled_init(self._cls)
         self._cls.__init__ = method  # type: ignore[misc]
-        return method.__get__(instance, owner)
+        return method
 
 
-def _compiled_init(cls: type, fields: _Fields) -> Any:
+def _compiled_init(cls: type) -> Any:
     known: dict[str, Any] = {"_missing": MISSING}
     positional = ["self"]
     named: list[str] = []
     body = ["pass"]
+    fields = dataclasses.fields(cls)
     for field in fields:
         name = field.name
         parameter = value = name
@@ -128,51 +205,58 @@ def _compiled_init(cls: type, fields: _Fields) -> Any:
     return method
 
 
-def _frozen_methods(fields: _Fields) -> dict[str, Any]:
-    names = tuple(field.name for field in fields)
-
-    def set_attribute(_: object, name: str, _value: object) -> None:
-        msg = f"cannot assign to field {name!r}"
-        raise FrozenInstanceError(msg)
-
-    def delete_attribute(_: object, name: str) -> None:
-        msg = f"cannot delete field {name!r}"
-        raise FrozenInstanceError(msg)
-
-    def get_state(value: object) -> list[object]:
-        return [getattr(value, name) for name in names]
-
-    def set_state(value: object, state: list[object]) -> None:
-        for name, field_value in zip(names, state, strict=True):
-            object.__setattr__(value, name, field_value)
-
-    return {
-        "__setattr__": set_attribute,
-        "__delattr__": delete_attribute,
-        "__getstate__": get_state,
-        "__setstate__": set_state,
-    }
+def _set_attribute(_: object, name: str, _value: object) -> None:
+    msg = f"cannot assign to field {name!r}"
+    raise FrozenInstanceError(msg)
 
 
-def _value_methods(fields: _Fields) -> dict[str, Any]:
-    shown = [field.name for field in fields if field.repr]
-    compared = _reader([field.name for field in fields if field.compare])
-
-    def represent(value: object) -> str:
-        items = ", ".join(f"{name}={getattr(value, name)!r}" for name in shown)
-        return f"{type(value).__qualname__}({items})"
-
-    def is_equal(value: object, other: object) -> object:
-        if type(other) is not type(value):
-            return NotImplemented
-        return compared(value) == compared(other)
-
-    def hash_of(value: object) -> int:
-        return hash(compared(value))
-
-    return {"__repr__": represent, "__eq__": is_equal, "__hash__": hash_of}
+def _delete_attribute(_: object, name: str) -> None:
+    msg = f"cannot delete field {name!r}"
+    raise FrozenInstanceError(msg)
 
 
-def _reader(names: list[str]) -> Callable[[object], object]:
-    """Return a function that returns the values of some fields together."""
-    return attrgetter(*names) if names else lambda _: ()
+def _get_state(value: Any) -> list[object]:
+    return [getattr(value, field.name) for field in dataclasses.fields(value)]
+
+
+def _set_state(value: Any, state: list[object]) -> None:
+    for field, field_value in zip(dataclasses.fields(value), state, strict=True):
+        object.__setattr__(value, field.name, field_value)
+
+
+def _represent(value: Any) -> str:
+    shown = [field.name for field in dataclasses.fields(value) if field.repr]
+    items = ", ".join(f"{name}={getattr(value, name)!r}" for name in shown)
+    return f"{type(value).__qualname__}({items})"
+
+
+def _is_equal(value: object, other: object) -> object:
+    if type(other) is not type(value):
+        return NotImplemented
+    read = _compared[type(value)]
+    return read(value) == read(other)
+
+
+def _hash_of(value: object) -> int:
+    return hash(_compared[type(value)](value))
+
+
+class _ComparedFields(dict[type, "Callable[[object], object]"]):
+    """How to read the fields of a class that count for equality, by class."""
+
+    def __missing__(self, cls: Any) -> Callable[[object], object]:
+        names = [field.name for field in dataclasses.fields(cls) if field.compare]
+        read = self[cls] = attrgetter(*names) if names else lambda _: ()
+        return read
+
+
+_compared = _ComparedFields()
+_SHARED_METHODS = {
+    "__setattr__": _set_attribute,
+    "__delattr__": _delete_attribute,
+    "__getstate__": _get_state,
+    "__setstate__": _set_state,
+    "__repr__": _represent,
+    "__eq__": _is_equal,
+    "__replace__": _replace,
+}

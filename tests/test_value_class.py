@@ -165,16 +165,72 @@ def test_value_is_copied_replaced_pickled_and_matched() -> None:
             assert (x, y) == (1, 2)
 
 
-def test_init_is_compiled_on_first_use() -> None:
+def test_init_is_compiled_when_it_is_used_often() -> None:
+    """A value that is made a few times takes less time than the compiler."""
+
     @dataclass(frozen=True, slots=True)
     class Late:
         value: int
+        label: str = "x"
 
+        def __post_init__(self) -> None:
+            made.append(self.value)
+
+    made: list[int] = []
+    assert type(vars(Late)["__init__"]).__name__ == "_LazyInit"
+    assert (Late(1).value, Late(1).label) == (1, "x")
+    assert (Late(1, "y").label, Late(label="z", value=1).label) == ("y", "z")
+    assert [1, 1, 1, 1] == made
     assert type(vars(Late)["__init__"]).__name__ == "_LazyInit"
 
-    assert Late(1).value == 1
+    for _ in range(100):
+        assert Late(2).value == 2
 
     assert inspect.isfunction(vars(Late)["__init__"])
+    assert 104 == len(made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), {}),
+        ((1, "x", "z"), {}),
+        ((1,), {"value": 1}),
+        ((1,), {"other": 1}),
+        ((), {"label": "y", "other": 1}),
+    ],
+)
+def test_first_value_with_wrong_arguments_raises_the_usual_error(
+    arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        value: int
+        label: str = "x"
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Standard:
+        value: int
+        label: str = "x"
+
+    Standard.__init__.__qualname__ = Late.__qualname__ + ".__init__"
+    with pytest.raises(TypeError) as expected:
+        Standard(*arguments, **named)
+    with pytest.raises(TypeError) as raised:
+        Late(*arguments, **named)
+
+    assert str(expected.value) == str(raised.value)
+
+
+def test_base_class_with_fields_keeps_them() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Labelled(Number):
+        name: str = "x"
+
+    assert ["value", "name"] == [field.name for field in dataclasses.fields(Labelled)]
+    assert repr(Labelled(1)).endswith("Labelled(value=1, name='x')")
+    assert (Labelled(1), Labelled(2)) == (Labelled(1, "x"), Labelled(value=2))
+    assert Labelled(1) != Number(1)
 
 
 def test_other_kinds_of_dataclass_are_refused() -> None:

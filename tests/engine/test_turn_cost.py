@@ -16,8 +16,9 @@ from continuations_storage import MemoryStore
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest
 
-# Turns before the first counted one, and counted turns.
-_WARM_UP, _COUNTED = 4, 8
+# Turns before the first counted one, and counted turns. By then, the methods of values
+# that each turn makes are compiled (`value_class`).
+_WARM_UP, _COUNTED = 40, 8
 
 
 class CountingModel:

@@ -1,5 +1,8 @@
 """Bugs of the index of runs."""
 
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

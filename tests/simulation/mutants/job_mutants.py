@@ -1,5 +1,8 @@
 """Mutants of jobs of other systems: who stops them, and when."""
 
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
