@@ -142,7 +142,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     console: LambdaConsole | None = None,
     **options: Unpack[RunnerOptions],
 ) -> Handler:
-    """Return a handler for AWS Lambda. Use neither disk nor network.
+    """Return a handler for AWS Lambda, without a use of disk or network.
 
     Args:
         store: The store of the runs, as for `AsyncRunner`.

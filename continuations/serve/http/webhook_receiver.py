@@ -150,7 +150,7 @@ class WebhookReceiver:
         return message_id if is_valid else None
 
     async def meaning(self, payload: Any, headers: Mapping[str, str]) -> Meaning:
-        """Return what the application's function says about a message.
+        """Call the application's function with a message.
 
         Args:
             payload: The JSON value of the body.
