@@ -17,16 +17,24 @@ from continuations.serve.option_checks import check_callable, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
     from os import PathLike
     from typing import TypeAlias
 
     from continuations.authoring.agent import Agent
     from continuations.core.doors import Door
     from continuations.core.identity import Identity
+    from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify, OnEvent
+    from continuations.engine.ports import (
+        CallbackUrl,
+        Groups,
+        IdGenerator,
+        Notify,
+        OnEvent,
+    )
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
@@ -64,8 +72,15 @@ class RunnerOptions(TypedDict, total=False):
     lease: float
     max_attempts: int
     max_depth: int | None
+    model_retry_time: timedelta | float
+    max_model_failures: int | None
+    context_type: Any
+    prices: Prices | None
+    renamed: Mapping[str, str] | None
     notify: Notify | None
     callback_url: CallbackUrl | None
+    groups: Groups | None
+    on_event: OnEvent | None
     clock: Clock | None
     ids: IdGenerator | None
 
