@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # ruff: noqa: TC001
 
 _DEFAULT_HOST = "127.0.0.1"
+# The fields of the line about the work on a run; see `engine.work_log`.
+_WORK_FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 
 
 def serve(  # noqa: PLR0913 - one parameter for each option
@@ -139,6 +141,8 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "text": record.getMessage(),
         }
+        fields = vars(record)
+        line.update((name, fields[name]) for name in _WORK_FIELDS if name in fields)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json_format.dumps(line)

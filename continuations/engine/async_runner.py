@@ -52,8 +52,8 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
     Args:
         agents: One root agent, or a list of root agents with different names. With
             `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
-        store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a folder's path or
-            a store object.
+        store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a `Path` of a
+            folder or a store object.
         lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
             a run whose worker died can be resumed.
         max_attempts: How many workers of a run may die in a row at one point, at least

@@ -103,7 +103,7 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
 
 
 def to_store(store_or_url: object) -> Store:
-    """Return the store of a URL, a folder's path or a store object.
+    """Return the store of a URL, a `Path` of a folder or a store object.
 
     Raises:
         InvalidInput: The value is none of these, or the URL is not valid.

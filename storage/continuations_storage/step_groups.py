@@ -11,7 +11,6 @@ thread. Sixteen creates at a time then spent more time on that than on their wor
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -67,12 +66,24 @@ class StepGroups:
         waiting = self._waiting()
         try:
             if waiting.add(operation):
-                self._pool.start(_GroupWork(self._pool, self._slow_calls, waiting))
+                # Later, so that the operations of all tasks that are ready now are in
+                # the group. A thread beside these tasks takes the interpreter at each
+                # of its system calls.
+                operation.loop.call_soon(self._start_group, waiting)
         except BaseException:  # Ctrl-C, for example
-            if waiting.abandon(operation):
-                self._pool.start(_GroupWork(self._pool, self._slow_calls, waiting))
+            operation.future.cancel()  # so it is not made
             raise
         return cast("T", await operation.future)
+
+    def _start_group(self, waiting: _Waiting) -> None:
+        """Give the waiting operations to a thread, unless one works on them."""
+        work = _GroupWork(self._pool, self._slow_calls, waiting)
+        try:
+            if waiting.begins():
+                self._pool.start(work)
+        except BaseException:  # Ctrl-C, for example
+            self._pool.start(work)  # a second thread does no harm
+            raise
 
 
 class _Operation(AwaitedResult):
@@ -117,20 +128,17 @@ class _Waiting:
         self._is_worked_on = False
 
     def add(self, operation: _Operation) -> bool:
-        """Add an operation; return whether the caller must start a thread."""
+        """Add an operation; return whether no thread works on these operations."""
         with self._lock:
             self._operations.append(operation)
-            start, self._is_worked_on = not self._is_worked_on, True
-        return start
+            return not self._is_worked_on
 
-    def abandon(self, operation: _Operation) -> bool:
-        """Remove an operation that may have no thread; return whether others wait."""
+    def begins(self) -> bool:
+        """Return whether the caller must start a thread."""
         with self._lock:
-            with suppress(ValueError):
-                self._operations.remove(operation)
-            # The next one starts a thread. A second thread does no harm.
-            self._is_worked_on = False
-            return bool(self._operations)
+            start = bool(self._operations) and not self._is_worked_on
+            self._is_worked_on |= start
+        return start
 
     def next_group(self) -> list[_Operation]:
         """Remove and return a group."""

@@ -105,7 +105,9 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     if not url:
         raise Unsupported(url, "it is empty")
     if not colon:
-        raise Unsupported(url, "no scheme", f"For a folder, use 'file:{url}'.")
+        advice = f"For a folder, use 'file:{url}'."
+        advice = _tilde_advice(url) if url.startswith("~") else advice
+        raise Unsupported(url, "no scheme", advice)
     if options and scheme in {"file", "memory"}:
         detail = f"a {scheme}: store has no option {min(options)!r}"
         raise Unsupported(url, detail, "Remove that option.")

@@ -71,7 +71,12 @@ def test_http_api_is_served_beside_the_loop(cli: CommandLine, runner: Runner) ->
 
     # Then the run is shown, and the exit code is 0; the log is JSON
     assert ("finished", 0) == (run["status"], process.returncode)
-    assert all(json.loads(line)["level"] for line in err.splitlines())
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert all(line["level"] for line in lines)
+    worked = [line for line in lines if line.get("run_id") == "j1"]
+    assert ["finished"] == [line["outcome"] for line in worked]
+    assert worked[0]["version_from"] < worked[0]["version_to"]
+    assert worked[0]["seconds"] >= 0
 
 
 @pytest.mark.parametrize(

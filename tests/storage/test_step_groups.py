@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count, product
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _KEYS = [f"folder/{number:02d}" for number in range(16)]
 _GROUP = 32
 _MORE_THAN_LINES_OF_RUN = 9
+_MORE_THAN_LINES_OF_START = 6
 
 
 @asynccontextmanager
@@ -51,6 +52,7 @@ async def busy(groups: StepGroups) -> AsyncGenerator[None]:
     await asyncio.to_thread(entered.wait, 10)
     yield
     await asyncio.sleep(0)  # the creates of the caller are waiting now
+    await asyncio.sleep(0)  # and the groups of other stores have a place in the queue
     gate.set()
     await holding
 
@@ -432,8 +434,13 @@ def test_forked_child_makes_its_own_groups(tmp_path: Path) -> None:
     assert b"child" == (tmp_path / "child").read_bytes()
 
 
+_START = StepGroups._start_group  # pyright: ignore[reportPrivateUsage]
+
+
 class SteppedCreate:
-    """A create in a thread of its own that stops before one line of `StepGroups.run`.
+    """A create in a thread of its own that stops before one line of `StepGroups`.
+
+    It is a line of `run`, or of `_start_group` with `in_start`.
 
     Attributes:
         thread: The thread.
@@ -444,38 +451,47 @@ class SteppedCreate:
     """
 
     def __init__(
-        self, store: FileStore, key: str, line: int, *, is_interrupted: bool = False
+        self,
+        store: FileStore,
+        key: str,
+        line: int,
+        *,
+        is_interrupted: bool = False,
+        in_start: bool = False,
     ) -> None:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self._store, self._key = store, key
         self._line = line
         self._lines = count()
         self._is_interrupted = is_interrupted
+        self._function = _START if in_start else StepGroups.run
         self.stopped, self.waits = threading.Event(), threading.Event()
         self.go_on = threading.Event()
         self.is_made = False
 
     def _run(self) -> None:
-        asyncio.run(self._create())
+        with suppress(KeyboardInterrupt):
+            asyncio.run(self._create())
 
     async def _create(self) -> None:
-        creating = self._store.create(self._key, b"x")
         sys.settrace(self._trace)
         try:
-            future = creating.send(None)
-        except KeyboardInterrupt:
-            return
+            creating = create(self._store, self._key)
+            creating.add_done_callback(
+                lambda made: made.cancelled() or made.exception()
+            )
+            await asyncio.sleep(0)  # `run`
+            await asyncio.sleep(0)  # `_start_group`
         finally:
             sys.settrace(None)
             self.stopped.set()
             self.waits.set()
-        await asyncio.wait([future], timeout=10)
-        self.is_made = future.done()
-        creating.close()
+        await asyncio.wait([creating], timeout=10)
+        self.is_made = creating.done()
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
         del event, argument
-        return self._stop if frame.f_code is StepGroups.run.__code__ else None
+        return self._stop if frame.f_code is self._function.__code__ else None
 
     def _stop(self, frame: FrameType, event: str, argument: object) -> Any:
         del frame, argument
@@ -498,6 +514,10 @@ def finish(creating: SteppedCreate) -> None:
 
 
 _LINES = range(_MORE_THAN_LINES_OF_RUN)
+_LINES_AND_PLACES = [
+    *((line, False) for line in _LINES),
+    *((line, True) for line in range(_MORE_THAN_LINES_OF_START)),
+]
 
 
 def test_first_creates_of_two_threads_after_a_fork_are_made(
@@ -505,10 +525,12 @@ def test_first_creates_of_two_threads_after_a_fork_are_made(
 ) -> None:
     """Wherever the two threads stop, and one goes on before the other."""
     store = FileStore(tmp_path)
-    for process, lines in enumerate(product(_LINES, _LINES), 1 << 30):
+    places = product(_LINES_AND_PLACES, _LINES_AND_PLACES)
+    for process, lines in enumerate(places, 1 << 30):
         monkeypatch.setattr(os, "getpid", lambda process=process: process)
         first, second = [
-            SteppedCreate(store, f"{process}-{i}", line) for i, line in enumerate(lines)
+            SteppedCreate(store, f"{process}-{i}", line, in_start=in_start)
+            for i, (line, in_start) in enumerate(lines)
         ]
         start(first)
         start(second)
@@ -519,13 +541,15 @@ def test_first_creates_of_two_threads_after_a_fork_are_made(
         assert (first.is_made, second.is_made) == (True, True), lines
 
 
-@pytest.mark.parametrize("line", _LINES)
+@pytest.mark.parametrize(("line", "in_start"), _LINES_AND_PLACES)
 def test_interrupted_create_does_not_stop_the_next_ones(
-    tmp_path: Path, line: int
+    tmp_path: Path, line: int, *, in_start: bool
 ) -> None:
     """After Ctrl-C, those that wait already are made, and those that come later."""
     store = FileStore(tmp_path)
-    interrupted = SteppedCreate(store, "interrupted", line, is_interrupted=True)
+    interrupted = SteppedCreate(
+        store, "interrupted", line, is_interrupted=True, in_start=in_start
+    )
     beside, later = [SteppedCreate(store, key, 0) for key in ("beside", "later")]
     beside.go_on.set()
     later.go_on.set()
@@ -539,6 +563,26 @@ def test_interrupted_create_does_not_stop_the_next_ones(
     later.thread.join(20)
 
     assert (beside.is_made, later.is_made) == (True, True)
+
+
+def test_interrupted_create_that_has_no_thread_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not by the thread of a later create."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    async def scenario() -> None:
+        store = FileStore(tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio.get_running_loop(), "call_soon", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.create("a", b"x").send(None)
+        await store.create("b", b"x")
+        assert ["b"] == await store.keys("")
+
+    asyncio.run(scenario())
 
 
 def test_pickled_store_has_the_same_keys(tmp_path: Path) -> None:

@@ -68,6 +68,9 @@ def test_home_folder_in_a_url_is_refused_with_its_path(
     assert f"Use 'file:{tmp_path}/runs', or use 'file:./~/runs'" in str(raised.value)
     with pytest.raises(Unsupported, match="Pass an absolute path"):
         open_store("file:~nobody-has-this-name/runs")
+    with pytest.raises(Unsupported) as raised:
+        open_store("~/runs")
+    assert f"Use 'file:{tmp_path}/runs', or use 'file:./~/runs'" in str(raised.value)
     asyncio.run(open_store("file:./~/runs").create("a", b"body"))
     assert (tmp_path / "~" / "runs" / "a").exists()
 

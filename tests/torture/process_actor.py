@@ -12,6 +12,7 @@ from continuations import (
     Answer,
     Approve,
     Cancelled,
+    InvalidInput,
     ModelError,
     RunBusy,
     Runner,
@@ -20,6 +21,7 @@ from continuations import (
     WaitExpired,
 )
 from continuations.core.run import ENDED_STATUSES
+from continuations.errors import StaleRun
 from tests.torture.agents import EVENT, EVENT_DATA, JOB_RESULT, RUN, make_root_agent
 
 if TYPE_CHECKING:
@@ -90,8 +92,17 @@ class ProcessActor:
                 decider.pause(RUN, reason="audit", by="kim")
             case "cancel":
                 decider.cancel(RUN, by="kim")
+            case "rewind":
+                self._rewind_to_the_first_wait(decider)
             case _:
                 self.cancel_first_call()
+
+    def _rewind_to_the_first_wait(self, decider: Runner) -> None:
+        first = next(each.number for each in decider.history(RUN) if each.waits)
+        plan = decider.plan_rewind(RUN, first)
+        # Another process may have moved the run on while this one was frozen.
+        with suppress(InvalidInput, RunBusy, StaleRun):
+            decider.rewind(RUN, first, shown=plan.digest, by="kim")
 
     def start_or_resume(self, verb: str, *, model_down: bool = False) -> Outcome:
         """Start or resume the run."""

@@ -29,6 +29,7 @@ Verb = Literal[
     "pause",
     "cancel call",
     "cancel",
+    "rewind",
 ]
 FinalStatus = Literal["finished", "failed", "cancelled"]
 RESULT_VERBS = {
@@ -402,6 +403,12 @@ SCENARIOS = (
         script=PAYMENT_SCRIPT,
         steps=(START, Step("pause"), RESUME, DECIDE, RESUME),
         effects=("act 1", "pay 2"),
+    ),
+    Scenario(
+        name="rewind to the first wait",
+        script=SPEND_SCRIPT,
+        steps=(START, Step("pause"), RESUME, Step("rewind"), DECIDE, RESUME),
+        effects=("spend 1", "act 2"),
     ),
     Scenario(
         name="cancel a call",

@@ -110,6 +110,30 @@ def test_decision_makes_four_operations_and_at_most_three_thread_hops(
     assert 2 <= hops <= 3
 
 
+def test_decisions_at_the_same_time_share_three_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread begins beside tasks that are ready: they join its group first."""
+    groups = 0
+    start = DaemonThreadPool.start
+
+    def counted(self: DaemonThreadPool, call: PoolCall) -> None:
+        nonlocal groups
+        groups += self.name == "continuations-file"
+        start(self, call)
+
+    async def scenario() -> None:
+        store = open_store(f"file:{tmp_path}")
+        wait_ids = await waiting_runs(store, 16)
+        app = make_app(store)
+        monkeypatch.setattr(DaemonThreadPool, "start", counted)
+        await asyncio.gather(*(decide(app, each) for each in wait_ids))
+
+    asyncio.run(scenario())
+
+    assert 3 == groups  # the markers, the decisions, and the deletes
+
+
 def test_http_adds_little_to_a_decision_and_imports_nothing() -> None:
     """A request makes few Python calls beside those of `runner.decide`."""
     store = MemoryStore()
