@@ -12,8 +12,8 @@ from continuations.core.decisions import Decision
 from continuations.core.slots import Slot
 from continuations.errors import DecisionRefused
 from continuations.ledger import decisions, layout, markers, wait_slots
-from continuations.ledger.arrivals import read_decision
 from continuations.ledger.decision_errors import closed_wait_error, late_error
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.loading import load_or_call
-from continuations.engine.outcomes import Queued, Suspended
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_callable, check_seconds
 
@@ -156,14 +154,14 @@ class LambdaRunner(AsyncRunner):
                 "this function has no agents, so it cannot start or resume a run. Pass "
                 "agents='module:name' to handler()."
             )
-        self._agents = cast("Agents", load_or_call(self._agents_source))
+        self._agents = cast("Agents", _load_or_call(self._agents_source))
         return self._make_worker_factory()
 
     @cached_property
     def _context(self) -> Any:
         if self._context_source is None:
             return None
-        return load_or_call(self._context_source)
+        return _load_or_call(self._context_source)
 
     def _run_options(
         self, context: Any, should_pause: ShouldPause | None
@@ -266,6 +264,8 @@ class LambdaRunner(AsyncRunner):
         return result, ticket.number
 
     async def _dispatch_if_paused(self, outcome: Outcome | SendResult[Any]) -> None:
+        from continuations.engine.outcomes import Queued, Suspended  # noqa: PLC0415 - not to decide
+
         if not isinstance(outcome, Suspended | Queued) or not outcome.paused:
             return
         _log.info("run %s is paused; it goes on in another invocation", outcome.run_id)
@@ -276,3 +276,9 @@ class LambdaRunner(AsyncRunner):
         except ContinuationsError as error:
             # The finished steps are stored and the run's marker is due.
             _log.warning("%s", error)
+
+
+def _load_or_call(source: str | Callable[[], Any]) -> Any:
+    from continuations.engine.loading import load_or_call  # noqa: PLC0415 - not to decide
+
+    return load_or_call(source)

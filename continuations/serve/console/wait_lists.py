@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import AlreadyDecided, ContinuationsError
@@ -10,6 +9,7 @@ from continuations.present.wait_text import DECISION_WORDS, votes_text
 from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import run_of_wait
 from continuations.serve.pages import wait_words
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Decision

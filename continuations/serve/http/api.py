@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
@@ -37,6 +36,7 @@ from continuations.serve.option_checks import (
     check_type,
 )
 from continuations.serve.rights import Rights
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.identity import Identity

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations import errors
@@ -22,6 +22,7 @@ from continuations.present.problems import (
 )
 from continuations.serve.http.links import CallbackInvalid, LinkInvalid
 from continuations.serve.http.request_response import json_response
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

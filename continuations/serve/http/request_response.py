@@ -7,10 +7,11 @@ decides needs none of them (docs/decisions/0012-http-and-cold-start.md).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
