@@ -5,7 +5,8 @@ and what to do next. The text says what failed and why, and names the run and th
 The text of an error never contains message contents, arguments of calls or secrets,
 because it may end up in a log.
 
-This module imports only the standard library.
+This module imports only the standard library. The type of a recorded decision is
+imported for type checkers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from continuations.core.decisions import Decision
 
 
 class ContinuationsError(Exception):
@@ -177,7 +180,7 @@ class AlreadyDecided(ContinuationsError):
     """
 
     def __init__(
-        self, message: str, *, run_id: str, wait_id: str, decision: object
+        self, message: str, *, run_id: str, wait_id: str, decision: Decision
     ) -> None:
         super().__init__(message, run_id=run_id, wait_id=wait_id)
         self.decision = decision

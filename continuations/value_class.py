@@ -135,13 +135,17 @@ class _LazyInit:
     ) -> None:
         self._names = names
         self._defaults = defaults
+        self._with_options = {
+            name for name, default in defaults.items() if isinstance(default, Field)
+        }
         self._positional = [] if kw_only else names
         self._calls_left = _CALLS_UNTIL_COMPILED
 
     def __set_name__(self, owner: type, _name: str) -> None:
         self._cls = owner
+        options = [self._defaults[name] for name in self._with_options]
         if owner.__bases__ != (object,) or any(
-            isinstance(default, Field) for default in self._defaults.values()
+            each.kw_only is not MISSING or not each.init for each in options
         ):
             self._calls_left = 0
 
@@ -152,16 +156,27 @@ class _LazyInit:
         return partial(self._initialize, instance)
 
     def _initialize(self, instance: Any, /, *arguments: Any, **named: Any) -> None:
-        """Do what the compiled method does, for fields without options."""
-        values = {**dict(zip(self._positional, arguments, strict=False)), **named}
-        is_each_given_once = len(values) == len(arguments) + len(named)
-        values = {**self._defaults, **values}
-        if not is_each_given_once or values.keys() != set(self._names):
+        """Do what the compiled method does."""
+        given = {**dict(zip(self._positional, arguments, strict=False)), **named}
+        is_each_given_once = len(given) == len(arguments) + len(named)
+        values = {
+            name: given.pop(name) if name in given else self._default(name)
+            for name in self._names
+        }
+        is_each_known = is_each_given_once and not given
+        if not is_each_known or any(value is MISSING for value in values.values()):
             self._compiled()(instance, *arguments, **named)  # raises TypeError
         for name, value in values.items():
             object.__setattr__(instance, name, value)
         if hasattr(instance, "__post_init__"):
             instance.__post_init__()
+
+    def _default(self, name: str) -> Any:
+        default = self._defaults.get(name, MISSING)
+        if name not in self._with_options:
+            return default
+        make = default.default_factory
+        return default.default if make is MISSING else make()
 
     def _compiled(self) -> Any:
         method = _compiled_init(self._cls)
@@ -187,8 +202,12 @@ def _compiled_init(cls: type) -> Any:
             value = f"_make_{name}() if {name} is _missing else {name}"
         if field.init:
             (named if field.kw_only else positional).append(parameter)
+        elif f"_make_{name}" in known:
+            value = f"_make_{name}()"
+        elif f"_default_{name}" in known:
+            value = f"_default_{name}"
         else:
-            value = value.partition(" if ")[0] if value != name else f"_default_{name}"
+            continue  # `__post_init__` sets it
         # The setter of the slot takes half of the time of `object.__setattr__`.
         known[f"_set_{name}"] = getattr(cls, name).__set__
         body.append(f"_set_{name}(self, {value})")

@@ -222,6 +222,33 @@ def test_first_value_with_wrong_arguments_raises_the_usual_error(
     assert str(expected.value) == str(raised.value)
 
 
+def test_options_of_fields_count_from_the_first_value() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Listed:
+        tags: list[str] = field(default_factory=list[str])
+        hidden: str = field(default="h", repr=False)
+
+    first = Listed()
+    first.tags.append("x")
+
+    assert type(vars(Listed)["__init__"]).__name__ == "_LazyInit"
+    assert (["x"], [], "h") == (first.tags, Listed().tags, first.hidden)
+    assert repr(first).endswith("Listed(tags=['x'])")
+    assert ["y"] == Listed(tags=["y"]).tags
+
+
+def test_post_init_may_set_a_field_without_a_default() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Doubled:
+        value: int
+        double: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "double", 2 * self.value)
+
+    assert (2, 4) == (Doubled(1).double, replace(Doubled(1), value=2).double)
+
+
 def test_base_class_with_fields_keeps_them() -> None:
     @dataclass(frozen=True, slots=True)
     class Labelled(Number):

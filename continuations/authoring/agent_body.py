@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.callables import OfClass
@@ -57,6 +58,13 @@ class BodyChecks:
                 )
                 hint = f', and pass @tool(name="{name}")' if kind == "tool" else ""
                 raise InvalidInput(f"{msg}{hint}.")
+            if isinstance(value, property | cached_property):
+                msg = (
+                    f"{self._label}: the option {name} cannot be a property, because "
+                    f"Agent sets it once. Pass it in __init__: "
+                    f"super().__init__({name}=...)."
+                )
+                raise InvalidInput(msg)
             return
         if name in _RESERVED or self._is_of_agents(name):
             msg = (

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
 _MAX_OUTPUT_RETRIES = 10
-# The adapter of a model makes these parts of a request, and it reads no streams.
 # The values of `tool_choice` that are no name of a tool.
 _CHOICES = ("auto", "required", "none")
+# The adapter of a model makes these parts of a request, and it reads no streams.
 _RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
 
 

@@ -130,7 +130,7 @@ class Guardrail:
 
     @property
     def agent(self) -> CheckingAgent | None:
-        """The agent that checks; `None`: a function does."""
+        """The agent that checks, or `None` if a function checks."""
         return cast("CheckingAgent", self.check) if is_agent(self.check) else None
 
 
@@ -138,9 +138,10 @@ class Guardrail:
 class Guardrails:
     """Checks of the input, of the output and of the calls of an agent.
 
-    Each item is a function, an agent, or a `Guardrail` with options. They are asked in
-    their order, and the first one that trips counts. One that refuses counts also
-    behind one that asks. A guardrail may be asked again after a crash or an approval.
+    Each item is a function, an agent, or a `Guardrail` with options. They are called in
+    their order, and the first one that trips counts. If one asks a person and a later
+    one refuses, the refusal counts. A guardrail may be called again after a crash or an
+    approval.
 
     Attributes:
         input: Asked with a `TurnInfo` before the first request after a message of a
@@ -151,7 +152,7 @@ class Guardrails:
         asks_agents_about_calls: Whether one of `tools` is an agent. The class sets it.
 
     Raises:
-        InvalidInput: An item is no guardrail of its stage.
+        InvalidInput: An item is not a guardrail for its stage.
     """
 
     input: Sequence[GuardrailLike] = ()

@@ -39,12 +39,12 @@ class TurnInfo:
         run_id: The id of the run.
         agent: The name of the agent.
         path: Names from the root agent down to this agent.
-        turns: The turns that this activation of the agent has made before.
-        text: The new text of the user, or of the calling agent; `""` if the turn
-            answers none. Several messages are joined with blank lines.
+        turns: The number of turns that the model has made before in this frame.
+        text: The new text of the user or of the calling agent; `""` if there is no new
+            text. Several messages are joined with blank lines.
         usage: The model usage of the whole run.
         context: The object that the application passed as `context=`.
-        make_messages: Set by the engine, for `messages`: read that.
+        make_messages: The engine sets it. Read `messages` instead.
     """
 
     run_id: str
@@ -72,7 +72,7 @@ class ReplyInfo:
         run_id: The id of the run.
         agent: The name of the agent.
         path: Names from the root agent down to this agent.
-        turns: The turns that this activation of the agent has made before.
+        turns: The number of turns that the model has made before in this frame.
         text: The text of the reply.
         tools: The names of the tools that the model calls, in its order.
         finish_reason: The reason why the provider stopped, in the provider's word.
@@ -199,8 +199,8 @@ class RefuseReply:
 class Continue:
     """Let the agent go on after a reply without calls; `after_model` returns it.
 
-    The reply is stored, then this message of a user, and the model is asked again. The
-    turns count for `max_turns`. After the last one the agent ends with that error.
+    The reply is stored, then this message of a user, and the model is asked again.
+    After `max_turns` turns, the agent ends with the error `max_turns`.
 
     Attributes:
         text: The message.
@@ -254,7 +254,7 @@ class Hooks:
             or raised; may return a `ChangeResult`.
 
     Raises:
-        InvalidInput: A hook is no function with one parameter.
+        InvalidInput: A hook is not a function with one parameter.
     """
 
     before_model: BeforeModel | None = None

@@ -29,7 +29,7 @@ class OfferInfo:
         run_id: The id of the run.
         agent: The name of the agent.
         path: Names from the root agent down to this agent.
-        turns: The turns that this activation of the agent has made before.
+        turns: The number of turns that the model has made before in this frame.
         make_state: Set by the engine, for `state`: read that.
         make_results: Set by the engine, for `results`: read that.
     """

@@ -78,6 +78,12 @@ def report_lines(
     if new_root is not None:
         yield f"repaired: version {new_root} is a new root"
     yield f"next: {_next_step(report, new_root)}"
+    if new_root is None and not report.is_resumable and report.last_good_number:
+        run = escape_invisible(report.run_id)
+        yield (
+            f"  or: continuations doctor {run} --repair (gives up the lost versions; "
+            f"the run continues from version {report.last_good_number})"
+        )
 
 
 def _next_step(report: IntegrityReport, new_root: int | None) -> str:
@@ -93,11 +99,7 @@ def _next_step(report: IntegrityReport, new_root: int | None) -> str:
         return "nothing to do; the run is undamaged"
     if report.last_good_number == 0:
         return "restore the objects from a backup; no version can be read"
-    return (
-        "restore the objects from a backup, or give up the lost versions: "
-        f"continuations doctor {run} --repair "
-        f"continues from version {report.last_good_number}"
-    )
+    return "restore the objects from a backup"
 
 
 def report_json(

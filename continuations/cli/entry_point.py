@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
-import shlex
 import sys
 from copy import copy
 from functools import cache
@@ -18,6 +16,7 @@ from typer.main import get_command
 from continuations.cli import BUSY, LIBRARY_ERROR, USAGE_ERROR
 from continuations.cli.errors import UsageError
 from continuations.cli.output import write_note
+from continuations.cli.places import keep_places, with_places
 from continuations.cli.program import program
 from continuations.errors import ContinuationsError, RunBusy, StaleRun
 
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Options that say where the runs are, and the commands that a text tells to type.
-_PLACES = ("--store", "--app")
 # A disk without room, or above a quota.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_COMMAND = re.compile(r"`(continuations (?:audit|history|runs|waiting)\b[^`]*)`")
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
@@ -37,6 +33,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     _open_closed_streams()
     _escape_unprintable()
     words = None if arguments is None else list(arguments)
+    keep_places(list(map(str, sys.argv[1:] if words is None else words)))
     try:
         if arguments is None:
             _check_encoding(sys.argv[1:])
@@ -45,10 +42,10 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except UsageError as error:
-        write_note(_with_store(f"Error: {error}", arguments))
+        write_note(with_places(f"Error: {error}"))
         return USAGE_ERROR
     except ContinuationsError as error:
-        write_note(_with_store(_error_text(error), arguments))
+        write_note(with_places(_error_text(error)))
         return BUSY if isinstance(error, RunBusy | StaleRun) else LIBRARY_ERROR
     except OSError as error:
         if error.errno not in _FULL:
@@ -108,19 +105,6 @@ def _error_text(error: ContinuationsError) -> str:
     text, run_id = str(error), error.run_id
     about = f" (run {run_id})" if run_id is not None and run_id not in text else ""
     return f"{type(error).__name__}: {text}{about}"
-
-
-def _with_store(text: str, arguments: Sequence[str] | None) -> str:
-    """Return a text whose commands have the `--store` and `--app` of this command."""
-    words = list(map(str, sys.argv[1:] if arguments is None else arguments))
-    options: list[str] = []
-    for word, following in zip(words, [*words[1:], None], strict=True):
-        if word in _PLACES and following is not None:
-            options += [word, following]
-        elif word.startswith(tuple(f"{name}=" for name in _PLACES)):
-            options.append(word)
-    added = f" {shlex.join(options)}" if options else ""
-    return _COMMAND.sub(lambda found: f"`{found[1]}{added}`", text)
 
 
 def _escape_unprintable() -> None:

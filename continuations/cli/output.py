@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from continuations.cli.places import line_with_places
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines, already escaped, to standard output."""
     for line in lines:
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{line_with_places(line)}\n")
 
 
 def write_note(text: str) -> None:

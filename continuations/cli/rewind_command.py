@@ -13,7 +13,7 @@ from continuations.cli.confirmation import confirm
 from continuations.cli.decision_input import check_run_id, resolve_actor
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Json, RunId, StoreUrl, given_options
+from continuations.cli.options import App, By, Json, RunId, StoreUrl  # noqa: TC001 - typer reads the annotations
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.past_commands import past_runner
 from continuations.core.run import ENDED_STATUSES
@@ -72,8 +72,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
         raise UsageError(f"{msg} Leave them out.")
     runner = past_runner(app, store, command="rewind")
     if plan:
-        options = given_options(app, store)
-        _write_plan(runner, runner.plan_rewind(run, version), options, json=json)
+        _write_plan(runner, runner.plan_rewind(run, version), json=json)
         return
     if shown is None and not yes and sys.stdin.isatty():
         shown = _ask(runner, runner.plan_rewind(run, version))
@@ -88,20 +87,18 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
     write_lines(_not_undone_lines(rewound.calls, rewound.messages))
 
 
-def _write_plan(
-    runner: Runner, plan: RewindPlan, options: list[str], *, json: bool
-) -> None:
+def _write_plan(runner: Runner, plan: RewindPlan, *, json: bool) -> None:
     if json:
         write_json(rewind_plan_json(plan))
     elif plan.refusal is None:
         write_lines(_plan_lines(runner, plan))
         words = ("rewind", plan.run_id, "--version", str(plan.version))
-        write_lines([_next_line((*words, "--shown", plan.digest, *options))])
+        write_lines([_next_line((*words, "--shown", plan.digest))])
     else:
         run_id, why = escape_invisible(plan.run_id), escape_invisible(plan.refusal)
         write_lines([f"{run_id} cannot go back to version {plan.version}: {why}."])
         if runner.look(plan.run_id).run_state.run.status in ENDED_STATUSES:
-            fork = ("fork", plan.run_id, "--version", str(plan.version), *options)
+            fork = ("fork", plan.run_id, "--version", str(plan.version))
             write_lines([_next_line(fork)])
     if plan.refusal is not None:
         raise typer.Exit(FAILED)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.cli.formatting import usage_text
+from continuations.cli.places import line_with_places
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.core.attachments import attachments_of_run
@@ -106,14 +107,16 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
     """Yield why no process works on a run that can continue, and the next command."""
     run = continuation.run_state.run
     if operator_waits(continuation.run_state):
-        yield Line("", f"next: continuations unpause {escape_invisible(run.id)}")
+        unpause = f"next: continuations unpause {escape_invisible(run.id)}"
+        yield Line("", line_with_places(unpause))
     if run.status != "suspended" or not is_runnable(continuation.run_state):
         return
     if run.history_lost:
         yield Line("", "versions of the run were lost, and it was repaired")
     waits = "" if continuation.waits else "no open waits; "
     yield Line("", f"{waits}the run can continue")
-    yield Line("", f"next: continuations resume {escape_invisible(run.id)}")
+    resume = f"next: continuations resume {escape_invisible(run.id)}"
+    yield Line("", line_with_places(resume))
 
 
 def tree_lines(

@@ -25,7 +25,6 @@ MAX_CONTAINERS = 1 << 20
 _MAX_EXACT_INTEGER = 1 << 53
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _TOO_MANY = f"it has more than {MAX_CONTAINERS} arrays and objects"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # A string, even one without an end, is one match: each character is read once.
 _BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
@@ -226,7 +225,7 @@ def normalize_integers(value: object) -> object:
 
 def escape_surrogates(text: str) -> str:
     """Return the JSON text with lone surrogates as escapes, for UTF-8 encoders."""
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def digest(*parts: str) -> str:

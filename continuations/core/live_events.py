@@ -35,7 +35,7 @@ class BaseLiveEvent:
             tool. A process that takes the run over has a higher one.
         attempt: Number of the attempt under this fence, from 1.
         index: Place of the event among those of the same reply or call, from 0. It
-            begins anew with each fence and attempt.
+            begins at 0 again with each fence and attempt.
     """
 
     run_id: str
@@ -60,7 +60,7 @@ class TextDelta(BaseLiveEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningDelta(BaseLiveEvent):
-    """A part of what the model thinks before it replies.
+    """A part of the reasoning of a model before its reply.
 
     Attributes:
         text: The part.

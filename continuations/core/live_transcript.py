@@ -83,7 +83,7 @@ class LiveTranscript:
         return {call: each.last_value() for call, each in self._running.items()}
 
     def add(self, event: RunEvent) -> None:
-        """Take an event; one that is known or void changes nothing.
+        """Add an event. A repeated or replaced event changes nothing.
 
         Args:
             event: The event. All events must be of one run.

@@ -55,9 +55,9 @@ class ModelDelta:
     """A part of a reply, handed on while the provider still computes the rest.
 
     Attributes:
-        kind: `"text"` for a part of the reply, `"reasoning"` for a part of what the
-            model thought. `"restart"`: the reply begins anew, and the parts before are
-            void. The engine hands it on when it repeats a request. A model that asks
+        kind: `"text"` for a part of the reply, `"reasoning"` for a part of the model's
+            reasoning. `"restart"`: the reply begins again, and the earlier parts do not
+            count. The engine hands it on when it repeats a request. A model that asks
             again within one `reply` hands it on itself.
         text: The part; it continues the part of the same kind before. Empty for
             `"restart"`.
@@ -137,8 +137,8 @@ class PendingReply:
 
     Attributes:
         id: The provider's id of the reply, 1 to 500 characters.
-        poll_after: When to poll, counted from now. If the reply is not ready, each
-            further poll comes later than the one before: after at least this time.
+        poll_after: The time until the first poll. Each further poll comes after a
+            longer time, and after at least this one.
         usage: The requests and tokens that are billed already and that the reply's own
             usage does not contain. Default: none.
     """
@@ -155,7 +155,7 @@ class LostReply:
     The model is asked again later, as after a failed request.
 
     Attributes:
-        reason: Why, for people.
+        reason: The reason, for people.
         usage: The requests and tokens that it cost. Default: none.
     """
 

@@ -15,8 +15,9 @@ _SHORT_ESCAPES = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t
 # and the empty braille pattern.
 _ZERO_WIDTH = frozenset(
     {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
-    | {*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000)}
+    | {*range(0x180B, 0x1810), *range(0xFE00, 0xFE10)}
 )
+_TAGS = range(0xE0000, 0xE1000)
 
 
 def escape_invisible(text: str) -> str:
@@ -64,7 +65,9 @@ def _is_invisible(char: str) -> bool:
     # C*: control, format (bidirectional, zero-width), surrogate, private, unassigned.
     # Z*: line separators, and every space except U+0020.
     kind = unicodedata.category(char)[0]
-    return kind == "C" or (kind == "Z" and char != " ") or ord(char) in _ZERO_WIDTH
+    if kind == "C" or (kind == "Z" and char != " "):
+        return True
+    return ord(char) in _ZERO_WIDTH or ord(char) in _TAGS
 
 
 def _utf16_units(code_point: int) -> tuple[int, ...]:

@@ -14,8 +14,7 @@ from continuations.engine.async_operator import AsyncOperator
 from continuations.engine.batches import Flattened
 from continuations.errors import InvalidInput
 from continuations.ledger import decision_errors, decisions, layout, waits
-from continuations.ledger.arrivals import read_decision
-from continuations.ledger.store_clock import StoreClock
+from continuations.ledger.recorded_decisions import read_decision
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -139,6 +138,8 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             Corrupt: With `approver`: a wait or a vote is damaged.
             StoreError: The store failed; raised during the iteration.
         """
+        from continuations.ledger.store_clock import StoreClock
+
         clock = StoreClock(self._ports.clock)
         chosen = waits.wait_kinds(kinds)
         if approver is None:

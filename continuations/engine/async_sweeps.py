@@ -72,7 +72,7 @@ class AsyncSweeps(AsyncThreads):
         Args:
             interval: Longest time between two looks for due runs, in seconds. The loop
                 also looks when the next marker is due, and when this runner records a
-                decision, message or signal. After work it looks each second at first.
+                decision, message or signal. After work, the first pause is one second.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             stop: Set it to stop the loop.

@@ -12,7 +12,7 @@ from continuations.core.run_stream_diff import events_between
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.ledger.arrivals import read_decision
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.version_walk import VersionWalk
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace

@@ -12,7 +12,7 @@ from continuations.core.state import ROOT_FRAME_ID
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
 
 
 def with_inbox_messages(

@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 
     from continuations.core.attachments import Content
 
+_AS_TEXT = 'Write {"type": "text", "text": ...}.'
+_AS_IMAGE = (
+    "Pass Image(data, media_type) in its place, or write "
+    '{"type": "image_url", "image_url": {"url": ...}}.'
+)
+_AS_FILE = "Pass File(data, media_type) in its place."
+# Types of parts in the Responses API and in Anthropic's Messages API.
+_PARTS_OF_OTHER_APIS = {
+    "input_text": _AS_TEXT,
+    "output_text": _AS_TEXT,
+    "input_image": _AS_IMAGE,
+    "image": _AS_IMAGE,
+    "input_file": _AS_FILE,
+    "document": _AS_FILE,
+}
+
 
 def is_part_list(value: object) -> bool:
     """Return whether an input is a list of texts and attachments; may raise.
@@ -80,12 +96,26 @@ def with_part_content(
             "attachment itself: Image(data, media_type), Audio or File."
         )
         raise InvalidInput(msg)
+    _check_part_types(parts, name)
     if not any(map(is_content, parts)):
         return message
     if message.get("role") != "user":
         msg = f"{name} has an attachment, and only a user message may have one."
         raise InvalidInput(f"{msg} Move it to a user message.")
     return {**message, "content": user_content(parts, f"{name}.content")}
+
+
+def _check_part_types(parts: Sequence[object], name: str) -> None:
+    """Raise `InvalidInput` for a part in the form of another API."""
+    for index, part in enumerate(parts):
+        type_ = (jsontext.as_object(part) or {}).get("type")
+        advice = _PARTS_OF_OTHER_APIS.get(type_) if isinstance(type_, str) else None
+        if advice is not None:
+            msg = (
+                f"{name}.content[{index}] has the type {type_}, which chat messages "
+                f"do not have. {advice}"
+            )
+            raise InvalidInput(msg)
 
 
 def _part(item: object, name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from continuations.engine import call_failures
 from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.tool_contexts import make_tool_context
 from continuations.errors import AgentChanged, FormatError
-from continuations.ledger.arrivals import read_decision
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from continuations.core.waits import Wait
 from continuations.core.withheld_waits import withheld
 from continuations.engine.event_reading import with_deciders
 from continuations.errors import InvalidInput
-from continuations.ledger.arrivals import read_decision
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.version_walk import VersionWalk
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace

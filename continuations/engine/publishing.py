@@ -13,12 +13,9 @@ from continuations.core.withheld_waits import withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers, run_index, waits
-from continuations.ledger.arrivals import (
-    Arrivals,
-    list_decided_wait_ids,
-    read_arrivals,
-)
+from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.objects import gather_all, gather_outcomes
+from continuations.ledger.recorded_decisions import list_decided_wait_ids
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import dataclass

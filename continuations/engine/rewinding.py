@@ -31,7 +31,7 @@ from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
-from continuations.wire.records import decode_inbox_message
+from continuations.wire.arrival_records import decode_inbox_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,8 +26,8 @@ from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
+from continuations.wire.arrival_records import CancelRequest, InboxMessage, Signal
 from continuations.wire.continuation import Continuation
-from continuations.wire.records import CancelRequest, InboxMessage, Signal
 
 if TYPE_CHECKING:
     from continuations.core.doors import Door

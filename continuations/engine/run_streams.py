@@ -28,9 +28,9 @@ class AsyncRunStream(Generic[Result]):
 
     The iteration ends when the work ends; then `outcome` has its result. An error of
     the work is raised by the iteration, after the events before it. If the iteration is
-    left early, the work is cancelled, as `resume` is if its task is cancelled. A stored
-    run can be resumed; another one is lost. `async with` and `aclose` do that at once.
-    After a `break` alone, Python does it when it deletes the iterator.
+    left early, the work is cancelled, as `resume` is if its task is cancelled. A run in
+    a store can be resumed. A run without a store is lost. `async with` and `aclose` do
+    that at once. After a `break` alone, Python does it when it deletes the iterator.
 
     Args:
         work: Begins the work; its events go to the buffer.
@@ -172,7 +172,7 @@ class RunStream(Generic[Result]):
     The iteration ends when the work ends; then `outcome` has its result. An error of
     the work is raised by the iteration, after the events before it. If the loop is left
     early, with `break` or an exception, the work is cancelled, as `resume` is by
-    Ctrl-C. A stored run can be resumed; another one is lost.
+    Ctrl-C. A run in a store can be resumed. A run without a store is lost.
 
     Attributes:
         async_stream: The `AsyncRunStream` of the same work.

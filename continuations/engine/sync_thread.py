@@ -63,8 +63,8 @@ class Thread(Generic[Output]):
             id: Your id of the message. A repeat with the same id posts nothing, and
                 returns the same reply.
             when_busy: The effect while an earlier message is answered. `queue`: the
-                message has a reply of its own. `merge`: the agent reads it before its
-                next reply, if both have the same sender; then both have one reply.
+                message gets its own reply. `merge`: the agent reads it before its next
+                reply, if both have the same sender; then both have one reply.
                 `interrupt`: like `merge`, and calls that have not begun are cancelled,
                 also approved ones.
             context: Your object for the tools, `ctx.context`. It is never stored.
@@ -111,15 +111,15 @@ class Thread(Generic[Output]):
         """Post a message, and yield the events of the thread until it has its reply.
 
         Stored events come with live ones: parts of replies, and progress of tools. If
-        another process works on the thread, its stored events come alone.
+        another process works on the thread, only its stored events are yielded.
 
         Args:
             text: As for `send`, as all arguments but `after`.
             by: The sender.
             id: Your id of the message.
             when_busy: The effect while an earlier message is answered.
-            after: The `cursor` of the last event that you handled: the later ones come
-                first. Default: the events after the message was posted.
+            after: The `cursor` of the last event that you handled. The events after it
+                come first. Default: the events after the message was posted.
             context: Your object for the tools, `ctx.context`.
             should_pause: Called before every model call and every new tool call.
 
@@ -191,8 +191,8 @@ class Thread(Generic[Output]):
                 again; by default its newest run.
 
         Returns:
-            The ticket, or `None` if the thread does not exist. Whether there is such a
-            message, `Ticket.look` tells.
+            The ticket, or `None` if the thread does not exist. `Ticket.look` tells
+            whether the message exists.
 
         Raises:
             InvalidInput: An argument is invalid.
@@ -252,16 +252,16 @@ class Thread(Generic[Output]):
         reason: str | None = None,
         door: Door = PYTHON,
     ) -> None:
-        """Stop what the thread does for its present message; then it rests.
+        """Stop the reply to the present message; then the thread rests.
 
         Calls that run return first, and their results stay in the conversation. Calls
         that have not begun never run, also if they are approved. The reply to the
-        message is `Failed` with code `stopped`. If the message has its reply before,
-        the request is void.
+        message is `Failed` with code `stopped`. If the message already has its reply,
+        the request has no effect.
 
         Args:
             by: The person or program that stops it.
-            reason: Why, for the sender and the agent.
+            reason: The reason, for the sender and the agent.
             door: The way by which the request came, for the audit.
 
         Raises:
@@ -272,15 +272,15 @@ class Thread(Generic[Output]):
         portal.run_until_complete(stopped)
 
     def close(self, *, by: str | Identity | None = None, context: Any = None) -> None:
-        """Close the thread once the messages before have their replies.
+        """Close the thread after the earlier messages have their replies.
 
-        A message that was posted before gets its reply. One that comes after it raises
+        Messages that were posted before get their replies. A later message raises
         `ThreadClosed`, or opens the thread again with an empty conversation. A thread
-        that does not exist, or is closed, stays so.
+        that does not exist or is closed does not change.
 
         Args:
             by: The person or program that closes it.
-            context: As for `send`, for the messages before.
+            context: As for `send`, for the earlier messages.
 
         Raises:
             InvalidInput: `by` is invalid.

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from continuations.core.decisions import Decision
 from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.objects import AlreadyExists, NotFound, gather_all
+from continuations.ledger.objects import NotFound, gather_all
 from continuations.ledger.operator_inbox import read_listed_request
+from continuations.ledger.recorded_decisions import create_decision, read_decision
 from continuations.value_class import dataclass, replace
-from continuations.wire.records import (
+from continuations.wire.arrival_records import (
     decode_cancel_request,
-    decode_decision,
     decode_inbox_message,
     decode_signal,
-    encode_decision,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
-    from continuations.wire.records import CancelRequest, InboxMessage, Signal
+    from continuations.wire.arrival_records import CancelRequest, InboxMessage, Signal
     from continuations.wire.revocations import Revocation
 
 # The page size of a look for late messages. Further ones are read in the turn after.
@@ -239,29 +238,6 @@ async def _follow(
         raise RunNotFound(msg, run_id=wait.run_id, wait_id=wait.id) from None
 
 
-async def create_decision(objects: Objects, proposed: Decision) -> Decision:
-    """Record a decision; return it, or the one that was recorded first.
-
-    Raises:
-        NotFound: The run was erased meanwhile.
-        Corrupt, FormatError: The first decision cannot be read.
-    """
-    run_id = layout.parse_wait_id(proposed.wait_id).run_id
-    key = layout.decision_key(proposed.wait_id)
-    try:
-        await objects.create(key, encode_decision(proposed, run_id))
-    except AlreadyExists:
-        return await _read_first_decision(objects, proposed)
-    return proposed
-
-
-async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
-    first = await read_decision(objects, proposed.wait_id)
-    if first is None:
-        raise NotFound(layout.decision_key(proposed.wait_id))
-    return first
-
-
 async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     """Read the next unread messages and the requests of operators, with one listing.
 
@@ -278,31 +254,6 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     if len(keys) == _LATE_KEYS and keys[-1] <= taken:
         keys += await objects.keys(prefix, taken, _LATE_KEYS)
     return await read_arrivals(objects, state, tuple(keys))
-
-
-async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
-    """Return the ids of all decided waits of a run."""
-    prefix = layout.arrivals_prefix(run_id)
-    ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
-    return [wait_id for wait_id in ids if wait_id is not None]
-
-
-async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
-    """Return the decision of a wait, or `None`; raises `Corrupt`."""
-    name = layout.parse_wait_id(wait_id)
-    key = layout.decision_key(wait_id)
-    try:
-        decision = decode_decision(await objects.read(key), key, name.run_id)
-    except NotFound:
-        return None
-    if decision.wait_id != wait_id:
-        msg = (
-            f"{key} is damaged: it contains the decision of another wait. Nothing was "
-            "changed. Restore the object from a backup, or see `continuations doctor "
-            f"{name.run_id}`."
-        )
-        raise Corrupt(msg, wait_id=wait_id)
-    return decision
 
 
 async def read_cancel_request(objects: Objects, run_id: str) -> CancelRequest | None:

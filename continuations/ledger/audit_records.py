@@ -13,12 +13,9 @@ from continuations.core.audit import AuditLine
 from continuations.core.operator_request import tells_of_cancellation
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout, operator_inbox
-from continuations.ledger.arrivals import (
-    read_cancel_request,
-    read_decision,
-    read_kept_signal,
-)
+from continuations.ledger.arrivals import read_cancel_request, read_kept_signal
 from continuations.ledger.objects import NotFound
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.value_class import replace
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from continuations.ledger import (
     verdict_checks,
     waits,
 )
-from continuations.ledger.arrivals import create_decision, read_decision
 from continuations.ledger.decision_errors import (
     NOT_DECIDED,
     check_call_is_over,
@@ -43,6 +42,7 @@ from continuations.ledger.decision_errors import (
     refused_error,
 )
 from continuations.ledger.objects import NotFound
+from continuations.ledger.recorded_decisions import create_decision, read_decision
 from continuations.ledger.verdict_records import decision_from_verdict
 from continuations.value_class import replace
 

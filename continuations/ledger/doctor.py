@@ -16,10 +16,10 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
 from continuations.errors import Corrupt, FormatError, RunBusy, StoreError
 from continuations.ledger import event_waiters, layout, markers, waits
-from continuations.ledger.arrivals import read_decision
 from continuations.ledger.claims import check_free, released
 from continuations.ledger.integrity import Finding, IntegrityReport, check_integrity
 from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.repaired_calls import as_started
 from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.value_class import dataclass, replace

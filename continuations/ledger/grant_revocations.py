@@ -14,9 +14,9 @@ from continuations.core.jsontext import canonical
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.ledger.arrivals import read_decision
 from continuations.ledger.grant_checks import find_problem
 from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.revocation_records import (
     list_numbers,
     read_following,

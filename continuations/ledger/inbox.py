@@ -10,7 +10,7 @@ from continuations.ledger.arrivals import read_cancel_request, read_inbox_messag
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.thread_keys import message_id_key
 from continuations.value_class import replace
-from continuations.wire.records import (
+from continuations.wire.arrival_records import (
     CancelRequest,
     InboxMessage,
     decode_first_number,

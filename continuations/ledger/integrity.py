@@ -15,11 +15,9 @@ from continuations.errors import (
 )
 from continuations.ledger import layout, wait_slots, waits
 from continuations.ledger.arrival_readers import READERS, is_awaited
-from continuations.ledger.arrivals import (
-    read_cancel_request,
-    read_decision,
-)
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import NotFound, Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
 from continuations.value_class import dataclass
 from continuations.wire.envelope import MAGIC, format_number

@@ -10,7 +10,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
@@ -252,6 +251,8 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         newest_number: The number of the newest version; 0 without one.
         state: The newest version, or `None` if the run has no version yet.
     """
+    from continuations.core.run import ENDED_STATUSES  # noqa: PLC0415 - not to decide
+
     if state is None or state.run.status in ENDED_STATUSES:
         return state is None
     match marker.reason:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from continuations.core.waits import next_known_wait_ulid
 from continuations.errors import RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.arrivals import read_decision
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
+from continuations.wire.arrival_records import Signal, encode_signal
 from continuations.wire.fields import whole_milliseconds
-from continuations.wire.records import Signal, encode_signal
 
 if TYPE_CHECKING:
     from continuations.core.run import RunRow

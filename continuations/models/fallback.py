@@ -149,7 +149,8 @@ class Fallback:
             The reply, or the `PendingReply` of a model that replies later.
 
         Raises:
-            ModelError: No model replied, or an error is of no kind of `on`.
+            ModelError: No model replied, or a model failed in a way that `on` does not
+                name.
         """
         failed: list[_Attempt] = []
         costs = Usage()

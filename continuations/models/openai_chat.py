@@ -30,14 +30,14 @@ class OpenAIChat:
 
     `reply` raises only `ModelError`. `ModelError.retryable` is `True` if there is no
     connection, on a timeout, for the statuses 408, 409, 429 and 5xx, and for a
-    response without a usable message. Such a response is often an exception, and
-    nothing of it is stored. A status of 500 or 501 whose text says that the request
-    is invalid is not retryable. The code of an error with status 200 decides like a
+    response without a usable message. Nothing of such a response is stored. A status of
+    500 or 501 whose text says that the request is invalid is not retryable. If a
+    response with status 200 contains an error with a code, the code is treated as a
     status.
 
-    For a listener (`runner.stream`), the reply is requested as a stream. It is joined
-    to the message that the server would have sent at once. A stream that is cut, or
-    does not go on within `timeout`, is a retryable error.
+    For a listener (`runner.stream`), the reply is requested as a stream. Its parts are
+    joined to the message that the server would have sent without a stream. A stream
+    that is cut, or does not go on within `timeout`, is a retryable error.
 
     The runner repeats a retryable request (`Runner(model_retry_time=...)`). So the
     client that is made here does not, unless you pass `max_retries`.

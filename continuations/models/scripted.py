@@ -76,8 +76,8 @@ Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 class ScriptedModel:
     """A `Model` that returns the replies of a script.
 
-    For a listener (`runner.stream`), it hands on each word of a text, and of
-    `reasoning_content`, as a model that streams.
+    For a listener (`runner.stream`), it sends each word of a text and of
+    `reasoning_content` as a part, like a model that streams.
 
     Args:
         script: One of these:

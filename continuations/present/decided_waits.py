@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import list_decided_wait_ids
 
 if TYPE_CHECKING:
     from continuations.wire.continuation import Continuation

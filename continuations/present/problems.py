@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations import errors
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

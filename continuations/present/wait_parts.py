@@ -12,11 +12,11 @@ Texts of models and tools are returned as they are: escape them where they are s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.withheld_waits import withheld
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -142,7 +142,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     console: LambdaConsole | None = None,
     **options: Unpack[RunnerOptions],
 ) -> Handler:
-    """Return a handler for AWS Lambda. Use neither disk nor network.
+    """Return a handler for AWS Lambda, without a use of disk or network.
 
     Args:
         store: The store of the runs, as for `AsyncRunner`.
@@ -160,9 +160,9 @@ def handler(  # noqa: PLR0913 - one parameter for each option
         margin: The seconds before the end in which nothing new begins.
         base_path: The base path of a custom domain; see `HttpApi`.
         console: Serves the web console beside the HTTP API; see `lambda_console`.
-        **options: Options of `AsyncRunner`: `lease`, `max_attempts`, `max_depth`,
-            `notify`, `callback_url`, `clock` and `ids`. The default of `callback_url`
-            is `links.callback_url`.
+        **options: Every option of `AsyncRunner` except `agents` and `store`, for
+            example `lease`, `notify`, `groups`, `prices` and `renamed`. The default of
+            `callback_url` is `links.callback_url`.
 
     Returns:
         The handler.

@@ -84,7 +84,7 @@ def every_crash(*, both_moments: bool = True) -> Iterator[CrashPoint]:
             harness.recover()
             …  # check the effects
 
-    The last block comes to its end without a crash. The checks must hold for it too.
+    The last block has no crash. The checks must hold for it too.
 
     Args:
         both_moments: Crash before and after the effect of each operation. With False,

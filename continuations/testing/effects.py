@@ -30,7 +30,7 @@ class Effect:
 
 
 class Effects:
-    """A list of effects. It survives a simulated crash, as the world outside does.
+    """A list of effects. It survives a simulated crash, like effects in other systems.
 
     A result of a tool does not prove that the tool ran once. Let the tool, or the
     function that stands for a client in the test, record here what it does.

@@ -41,7 +41,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 class AgentHarness(WaitDecider, Generic[Output]):
     """A run of an agent in a test, with a frozen clock, numbered ids and a store.
 
-    The checks raise an `AssertionError` that names what is the case instead. A harness
+    A failed check raises an `AssertionError` that names the actual state. A harness
     works on one run at a time; `runner` has all other methods.
 
     Args:
@@ -245,7 +245,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
 
         So a timer of one day that the run begins again after each end fires three
         times in three days. A deadline takes effect a millisecond after its time. For
-        each one the clock moves this millisecond more.
+        each deadline, the clock moves this millisecond more.
 
         Args:
             days: Days to add.

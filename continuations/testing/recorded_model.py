@@ -39,12 +39,12 @@ class RecordedModel:
     """A `Model` that records the traffic of another model, and replays it.
 
     A request is found by its digest, so a run that is resumed in another process gets
-    the right reply. The digest covers all that is sent: model, messages, tools, output
+    the right reply. The digest covers the whole request: model, messages, tools, output
     schema and settings. An equal request gets an equal reply, also while recording.
 
-    For a listener (`runner.stream`), a replay hands on each word of the recorded reply,
-    as a model that streams. While recording, the parts are those of the provider. They
-    are not stored: a secret may be divided between two of them.
+    For a listener (`runner.stream`), a replay sends each word of the recorded reply as
+    a part, like a model that streams. While recording, the parts are those of the
+    provider. They are not stored: a secret may be divided between two of them.
 
     Secrets in requests and replies are replaced by `[removed]` before anything is
     written:

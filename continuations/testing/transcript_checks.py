@@ -44,8 +44,8 @@ class TranscriptCall:
 class Transcript:
     """All messages of a run, as `AgentHarness.transcript` returns them.
 
-    A sub-agent that replied without a call of its own may not be contained; its reply
-    is the result of the call.
+    The messages of a sub-agent that made no call may be missing. Its reply is the
+    result of the call.
 
     Args:
         versions: Versions of the run, the oldest first.

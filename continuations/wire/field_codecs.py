@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core import deadline_actions, jsontext
-from continuations.core.frames import (
-    ConditionCount,
-    DenialCount,
-    HistoryRecord,
-)
-from continuations.core.run import WHEN_BUSY, KeptSignal, is_label
+from continuations.core import jsontext
 from continuations.core.ulid import is_ulid
-from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
 from continuations.value_class import dataclass
 from continuations.wire.fields import (
     FieldReader,
@@ -68,6 +62,10 @@ def _unchanged(value: object) -> object:
 
 def _read_deadline_action(fields: FieldReader, name: str) -> str | None:
     text = fields.json_object_or_none(name)
+    if text is None:
+        return None
+    from continuations.core import deadline_actions  # noqa: PLC0415 - few waits have one
+
     try:
         deadline_actions.parse(text)
     except jsontext.NotJson as error:
@@ -110,7 +108,7 @@ def _read_metadata(fields: FieldReader, name: str) -> tuple[tuple[int, str], ...
 
 def _read_metadata_of_message(value: object, where: str) -> tuple[int, str]:
     match value:
-        case [int() as position, str() as text] if _is_count(position):
+        case [int() as position, str() as text] if is_count(position):
             fields = FieldReader({"facts": text}, where)
             return position, fields.json_object_or_none("facts") or "{}"
         case _:
@@ -118,56 +116,9 @@ def _read_metadata_of_message(value: object, where: str) -> tuple[int, str]:
             raise invalid_object(where, why)
 
 
-def _read_labels(fields: FieldReader, name: str) -> tuple[tuple[str, str], ...]:
-    stored = fields.mapping(name)
-    if not all(is_label(*item) for item in stored.items()):
-        where = f"{fields.where}.{name}"
-        raise invalid_object(where, "it must map names to values of labels")
-    return tuple(sorted(cast("dict[str, str]", stored).items()))
-
-
-def _read_signals(fields: FieldReader, name: str) -> tuple[KeptSignal, ...]:
-    return tuple(fields.list_of(name, _read_signal))
-
-
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
+    """Return whether a stored value is a number of at least 0."""
     return type(value) is int and value >= 0
-
-
-def _read_count(value: object, where: str) -> ConditionCount:
-    match value:
-        case [str() as name, int() as turns, int() as at] if _is_count(turns):
-            since = FieldReader({"since": at}, where).timestamp("since")
-            return ConditionCount(name, turns, since)
-        case _:
-            why = "it must be a condition's name, its turns and a time"
-            raise invalid_object(where, why)
-
-
-def _read_history(fields: FieldReader, name: str) -> HistoryRecord | None:
-    numbers: tuple[Any, ...] = fields.list_of(name, lambda value, _: value)
-    if not numbers:
-        return None
-    if len(numbers) != len(_HISTORY_NUMBERS) or not all(map(_is_count, numbers)):
-        why = f"it must have {len(_HISTORY_NUMBERS)} numbers of at least 0"
-        raise invalid_object(f"{fields.where}.{name}", why)
-    return HistoryRecord(*numbers)
-
-
-def _read_denials(value: object, where: str) -> DenialCount:
-    match value:
-        case [str() as tool, str() as digest, int() as count] if _is_count(count):
-            return DenialCount(tool, digest, count)
-        case _:
-            raise invalid_object(where, "it must be a tool, a digest and a number")
-
-
-def _read_signal(value: object, where: str) -> KeptSignal:
-    match value:
-        case [int() as number, str() as name] if type(number) is int and number > 0:
-            return KeptSignal(number, name)
-        case _:
-            raise invalid_object(where, "it must be a signal's number and name")
 
 
 def _read_given_grant(fields: FieldReader, name: str) -> str | None:
@@ -193,64 +144,6 @@ def _read_names(fields: FieldReader, name: str) -> str | None:
     raise invalid_object(f"{fields.where}.{name}", "it must be a list of names")
 
 
-def _write_usage(usage: Usage) -> object:
-    counts: list[object] = [getattr(usage, name) for name in USAGE_COUNTS]
-    if usage.currency:
-        counts += [usage.priced, units_text(usage.cost_units), usage.currency]
-    return counts
-
-
-def _read_usage(fields: FieldReader, name: str) -> Usage:
-    where = f"{fields.where}.{name}"
-    values = fields.list_of(name, lambda value, _: value)
-    counts: dict[str, Any] = dict(zip((*USAGE_COUNTS, "priced"), values, strict=False))
-    if not all(map(_is_count, counts.values())):
-        raise invalid_object(where, "it must begin with numbers of at least 0")
-    cost = values[len(USAGE_COUNTS) + 1 :]
-    match cost:
-        case []:
-            return Usage(**counts)
-        case [str() as text, str() as currency] if currency:
-            units = _units_of(text, where)
-            return Usage(**counts, cost_units=units, currency=currency)
-        case _:
-            raise invalid_object(where, "it must end with a cost and its currency")
-
-
-def _units_of(text: str, where: str) -> int:
-    if len(text) <= _MAX_COST_CHARS:
-        try:
-            units = text_units(text)
-        except ValueError:
-            pass
-        else:
-            if text == units_text(units):
-                return units
-    raise invalid_object(where, "it must be a cost with at most 12 decimal places")
-
-
-def _read_cost(fields: FieldReader, name: str) -> int:
-    text = fields.text_or_none(name)
-    return 0 if text is None else _units_of(text, f"{fields.where}.{name}")
-
-
-def _read_amount(fields: FieldReader, name: str) -> object:
-    text = fields.text_or_none(name)
-    if text is None:
-        return None
-    where = f"{fields.where}.{name}"
-    from decimal import Decimal  # noqa: PLC0415 - few runs have such a budget
-
-    if len(text) <= _MAX_COST_CHARS:
-        try:
-            text_units(text)
-        except ValueError:
-            pass
-        else:
-            return Decimal(text)
-    raise invalid_object(where, "it must be an amount of money")
-
-
 def _read_event_id(fields: FieldReader, name: str) -> str | None:
     event_id = fields.text_or_none(name)
     if event_id is None or is_ulid(event_id):
@@ -271,6 +164,20 @@ def _read_states(fields: FieldReader, name: str) -> dict[str, str]:
     return {key: "" if text == "{}" else text for key, text in texts.items()}
 
 
+def _of_run(name: str) -> Codec:
+    """Return a codec of `run_codecs`, which its first use imports."""
+
+    def codec() -> Codec:
+        module = import_module("continuations.wire.run_codecs")
+        found: Codec = getattr(module, name)
+        return found
+
+    return Codec(
+        lambda value: codec().write(value),
+        lambda fields, key: codec().read(fields, key),
+    )
+
+
 TEXT = Codec(_unchanged, FieldReader.text_or_none)
 # A missing text is empty.
 OPTIONAL_TEXT = Codec(_unchanged, lambda fields, name: fields.text_or_none(name) or "")
@@ -283,31 +190,12 @@ TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
 # The text of any JSON value, or of a JSON object.
 JSON_TEXT = Codec(_unchanged, FieldReader.json_or_none)
 JSON_OBJECT_TEXT = Codec(_unchanged, FieldReader.json_object_or_none)
-SIGNALS = Codec(
-    lambda kept: [[signal.number, signal.name] for signal in kept], _read_signals
-)
+SIGNALS = _of_run("SIGNALS")
 DISPLAY = Codec(late("display_fields", "write"), late("display_fields", "read"))
 QUORUM = Codec(_write_quorum, _read_quorum)
-CONDITION_COUNTS = Codec(
-    lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
-    lambda fields, name: tuple(fields.list_of(name, _read_count)),
-)
-# The order is part of the format.
-_HISTORY_NUMBERS = (
-    "tokens",
-    "counted",
-    "summary_number",
-    "attempt_above",
-    "tokens_before",
-    "replaced",
-)
-HISTORY = Codec(
-    lambda record: [getattr(record, name) for name in _HISTORY_NUMBERS], _read_history
-)
-DENIAL_COUNTS = Codec(
-    lambda denials: [[each.tool, each.digest, each.count] for each in denials],
-    lambda fields, name: tuple(fields.list_of(name, _read_denials)),
-)
+CONDITION_COUNTS = _of_run("CONDITION_COUNTS")
+HISTORY = _of_run("HISTORY")
+DENIAL_COUNTS = _of_run("DENIAL_COUNTS")
 FILES = Codec(dict, late("file_parts", "read_files"))
 PARTS = Codec(late("file_parts", "write"), late("file_parts", "read"))
 HELD_REPLY = Codec(
@@ -322,19 +210,14 @@ GRANTS = Codec(
     ),
 )
 GIVEN_GRANT = Codec(_unchanged, _read_given_grant)
-LABELS = Codec(dict, _read_labels)
+LABELS = _of_run("LABELS")
 METADATA = Codec(lambda pairs: [list(pair) for pair in pairs], _read_metadata)
 # The text of a JSON array of names, which may be empty.
 NAMES_TEXT = Codec(_unchanged, _read_names)
-# The longest text of a cost or an amount that is read.
-_MAX_COST_CHARS = 60
-COST = Codec(units_text, _read_cost)
-AMOUNT = Codec(lambda amount: f"{amount:f}", _read_amount)
-# The effect of a message on a busy thread; a missing text is empty: the message waits.
-WHEN_BUSY_TEXT = Codec(
-    _unchanged, lambda fields, name: fields.one_of(name, WHEN_BUSY - {"queue"})
-)
-USAGE = Codec(_write_usage, _read_usage)
+COST = _of_run("COST")
+AMOUNT = _of_run("AMOUNT")
+WHEN_BUSY_TEXT = _of_run("WHEN_BUSY_TEXT")
+USAGE = _of_run("USAGE")
 # The texts of JSON objects, by the ids of frames.
 STATES = Codec(
     lambda states: {key: text or "{}" for key, text in states.items()}, _read_states

@@ -33,7 +33,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core.messages import refers_to_attachment
 from continuations.value_class import dataclass
 from continuations.wire.field_codecs import (
     AMOUNT,
@@ -74,7 +73,6 @@ from continuations.wire.fields import FieldReader, omit_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
 
 FORMATS = {
     1: "2026-11: the first",
@@ -256,13 +254,15 @@ def _rests(row: Mapping[str, object]) -> bool:
 
 
 def _log_has_attachments(log: Mapping[str, object]) -> bool:
+    from continuations.core.messages import refers_to_attachment  # noqa: PLC0415 - not to decide
+
     texts = log.get("add")
-    if type(texts) is not list:
-        return False
-    return refers_to_attachment(cast("list[object]", texts))
+    return type(texts) is list and refers_to_attachment(cast("list[object]", texts))
 
 
 def _message_has_attachments(message: Mapping[str, object]) -> bool:
+    from continuations.core.messages import refers_to_attachment  # noqa: PLC0415 - as above
+
     return refers_to_attachment([message.get("message")])
 
 

@@ -43,7 +43,6 @@ from continuations_storage.new_file import (
     UnnamedUnsupported,
 )
 from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
-from continuations_storage.probe import prove_put_if_absent
 from continuations_storage.step_groups import StepGroups
 from continuations_storage.stored_file import (
     flush_before_use,
@@ -190,6 +189,8 @@ class FileStore:
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
+        from continuations_storage.probe import prove_put_if_absent  # noqa: PLC0415 -- cold start
+
         await prove_put_if_absent(self)
 
     def _read(self, key: str) -> tuple[bytes, tuple[Folder, str] | None]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
-from continuations_storage.probe import prove_put_if_absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +85,8 @@ class MemoryStore:
 
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent."""
+        from continuations_storage.probe import prove_put_if_absent  # noqa: PLC0415 -- cold start
+
         await prove_put_if_absent(self)
 
     def _refuse_folder_and_key(self, key: str, segments: list[str]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any
 
@@ -261,6 +260,8 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 
 
 def _parse_http_date(text: str | None) -> datetime | None:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 -- cold start with obstore
+
     try:
         time = parsedate_to_datetime(text or "")
         # The zone "-0000" gives a naive time, which is not used.

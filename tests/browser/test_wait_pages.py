@@ -14,7 +14,6 @@ import pytest
 from continuations import Deny
 from continuations.errors import AlreadyDecided
 from continuations.models.scripted import ToolCall
-from continuations.serve.http import problems
 from tests.browser import chromium
 from tests.browser.wait_scenes import TRANSFER, WaitScenes, run_console
 
@@ -218,7 +217,7 @@ if chromium.is_installed():
             context.close()
         with pytest.raises(AlreadyDecided) as error:
             scenes.decider.wait(wait.id)
-        value = problems.recorded_decision(error.value).value
+        value = error.value.decision.value
         assert '{"extended_warranty":true,"model":"X1"}' == value
 
     def test_second_of_two_tabs_is_told_who_was_first(

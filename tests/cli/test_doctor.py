@@ -69,7 +69,8 @@ def test_doctor_names_damage_and_the_next_step(
     key = f"runs/j1/v/{newest_version_file(cli).name}"
     assert f"  damaged {key}" in done.lines
     assert f"last good version: {number - 1}" in done.lines
-    assert "--repair continues from version" in done.lines[-1]
+    assert "next: restore the objects from a backup" == done.lines[-2]
+    assert done.lines[-1].startswith("  or: continuations doctor j1 --repair (")
     assert [(key, "damaged", True)] == [
         (each["key"], each["kind"], each["blocks"]) for each in report["findings"]
     ]

@@ -30,7 +30,7 @@ def test_start_without_work_stores_the_run_for_a_sweep(cli: CommandLine) -> None
     swept = cli("sweep", "--app", TELLING)
 
     assert (0, "Suspended") == (stored.exit_code, stored.lines[0])
-    assert "next: continuations resume j1" in stored.lines
+    assert f"next: continuations resume j1 --app {TELLING}" in stored.lines
     assert "Finished" in swept.lines
 
 

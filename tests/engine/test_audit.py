@@ -28,9 +28,9 @@ from continuations import (
     tool,
 )
 from continuations.ledger import layout
-from continuations.ledger.arrivals import read_decision
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.present.json_forms import audit_line_json
 from continuations_storage import MemoryStore
 from continuations_storage.sync import SyncStore

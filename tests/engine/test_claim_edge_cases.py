@@ -23,9 +23,9 @@ from continuations import (
     Suspended,
 )
 from continuations.ledger import claims, layout, markers
-from continuations.ledger.arrivals import read_decision
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on

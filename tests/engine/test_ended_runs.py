@@ -20,8 +20,9 @@ from continuations import (
     Runner,
     Suspended,
 )
-from continuations.ledger.arrivals import read_cancel_request, read_decision
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock

@@ -55,6 +55,22 @@ CLASS_BODIES = Area(
             names=("Clerk", "settings"),
         ),
         Case(
+            "class-option-is-a-property",
+            InvalidInput,
+            """
+                class Clerk(Agent):
+                    @property
+                    def settings(self) -> dict[str, float]: return {"temperature": 0}
+            """,
+            """
+                class Clerk(Agent):
+                    def __init__(self) -> None:
+                        super().__init__(settings={"temperature": 0})
+                Clerk()
+            """,
+            names=("Clerk", "settings", "super().__init__(settings=...)"),
+        ),
+        Case(
             "class-attribute-of-agents",
             InvalidInput,
             """

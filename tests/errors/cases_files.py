@@ -94,6 +94,22 @@ FILES = Area(
             names=("input[0]",),
         ),
         Case(
+            "input-part-of-another-api",
+            InvalidInput,
+            f"""
+                {_LOOK}([
+                    {{"role": "user", "content": [{{"type": "input_text", "text": "a"}}]}}
+                ])
+            """,
+            f"""
+                {_LOOK}([
+                    {{"role": "user", "content": [{{"type": "text", "text": "a"}}]}}
+                ])
+            """,
+            setup=_PHOTO,
+            names=("input[0].content[0]", "input_text", '{"type": "text"'),
+        ),
+        Case(
             "input-attachment-of-system",
             InvalidInput,
             f'{_LOOK}([{{"role": "system", "content": [photo]}}])',

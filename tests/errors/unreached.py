@@ -98,6 +98,7 @@ UNREACHED: dict[str, str] = {
         "another process passes the deadline between two requests"
     ),
     "continuations/__init__.py:__getattr__": "the wording is Python's own",
+    "continuations_storage/__init__.py:__getattr__": "the wording is Python's own",
     "continuations/testing/__init__.py:__getattr__": "the wording is Python's own",
     "continuations/serve/console/__init__.py:__getattr__": (
         "the wording is Python's own"
@@ -132,9 +133,9 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/model_delays.py": (
         "the run fails with its text; see test_model_waits.py"
     ),
-    "continuations/wire/field_codecs.py:_read_labels": _BYTES,
+    "continuations/wire/run_codecs.py:_read_labels": _BYTES,
     "continuations/wire/field_codecs.py:_read_quorum_fields": _BYTES,
-    "continuations/wire/field_codecs.py:_read_signal": _BYTES,
+    "continuations/wire/run_codecs.py:_read_signal": _BYTES,
     "continuations/cli/chat_decisions.py": (
         "the chat catches it; see test_chat_in_a_terminal.py"
     ),
@@ -155,15 +156,15 @@ UNREACHED: dict[str, str] = {
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/history.py": _FAULT_OF_OURS,
-    "continuations/wire/field_codecs.py:_read_history": _BYTES,
+    "continuations/wire/run_codecs.py:_read_history": _BYTES,
     "continuations/core/threads.py": _FAULT_OF_OURS,
     "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
         "another process closes the thread between two requests"
     ),
-    "continuations/wire/field_codecs.py:_read_usage": _BYTES,
-    "continuations/wire/field_codecs.py:_units_of": _BYTES,
-    "continuations/wire/field_codecs.py:_read_amount": _BYTES,
+    "continuations/wire/run_codecs.py:_read_usage": _BYTES,
+    "continuations/wire/run_codecs.py:_units_of": _BYTES,
+    "continuations/wire/run_codecs.py:_read_amount": _BYTES,
     "continuations/wire/field_codecs.py:_read_metadata_of_message": _BYTES,
     "continuations/core/usage.py:text_units": "its callers name the stored object",
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
@@ -178,7 +179,7 @@ UNREACHED: dict[str, str] = {
         "check_agents finds a missing agent before"
     ),
     "continuations/ledger/arrivals.py:_follow": _ERASED,
-    "continuations/ledger/arrivals.py:_read_first_decision": _ERASED,
+    "continuations/ledger/recorded_decisions.py:_read_first_decision": _ERASED,
     "continuations/ledger/decisions.py:record_decision": _ERASED,
     "continuations/ledger/wait_slots.py:_read_listed": (
         "an object is removed from the store; see test_forged_slots.py"
@@ -216,13 +217,13 @@ UNREACHED: dict[str, str] = {
         "http-verifier-returns-true reaches it; the text goes to the log"
     ),
     "continuations/wire/envelope.py": _BYTES,
-    "continuations/wire/field_codecs.py:_read_count": _BYTES,
-    "continuations/wire/field_codecs.py:_read_denials": _BYTES,
+    "continuations/wire/run_codecs.py:_read_count": _BYTES,
+    "continuations/wire/run_codecs.py:_read_denial": _BYTES,
     "continuations/serve/http/decision_bodies.py:_typed_verdict": (
         "no page sends such fields; see test_approval_forms.py and test_link_pages.py"
     ),
     "continuations/wire/fields.py": _BYTES,
-    "continuations/wire/records.py:read_message": _BYTES,
+    "continuations/wire/arrival_records.py:read_message": _BYTES,
     "continuations/wire/rows.py": _BYTES,
     "continuations/wire/versions.py": _BYTES,
     "continuations_storage/files.py:FileStore._publish#3": _SYSTEM_CALL,

@@ -34,15 +34,14 @@ from continuations import (
 )
 from continuations.core.plan import plan
 from continuations.core.transcript import find_violation
-from continuations.wire.event_records import decode_event
-from continuations.wire.operator_records import decode_operator_request
-from continuations.wire.records import (
+from continuations.wire.arrival_records import (
     decode_cancel_request,
-    decode_decision,
     decode_inbox_message,
     decode_signal,
-    decode_wait,
 )
+from continuations.wire.event_records import decode_event
+from continuations.wire.operator_records import decode_operator_request
+from continuations.wire.records import decode_decision, decode_wait
 from continuations.wire.revocations import decode_revocation
 from continuations.wire.slot_records import decode_slot
 from continuations.wire.tombstone import decode_tombstone

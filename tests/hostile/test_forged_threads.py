@@ -11,7 +11,7 @@ from continuations import Agent, Corrupt, FormatError, Replied, Runner
 from continuations.ledger import layout
 from continuations.ledger.thread_keys import message_id_key, thread_run_id
 from continuations.models.scripted import ScriptedModel
-from continuations.wire.records import (
+from continuations.wire.arrival_records import (
     decode_inbox_message,
     encode_first_number,
     encode_inbox_message,

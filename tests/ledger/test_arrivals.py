@@ -12,17 +12,13 @@ from continuations.core import messages as chat_messages
 from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
-from continuations.ledger.arrivals import (
-    Arrivals,
-    list_decided_wait_ids,
-    read_arrivals,
-    read_cancel_request,
-    read_decision,
-)
+from continuations.ledger.arrivals import Arrivals, read_arrivals, read_cancel_request
 from continuations.ledger.decisions import decide
 from continuations.ledger.inbox import post, record_cancel_request
 from continuations.ledger.objects import Objects
-from continuations.wire.records import CancelRequest, InboxMessage, encode_decision
+from continuations.ledger.recorded_decisions import list_decided_wait_ids, read_decision
+from continuations.wire.arrival_records import CancelRequest, InboxMessage
+from continuations.wire.records import encode_decision
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.fake_clock import MOMENT, make_ulid

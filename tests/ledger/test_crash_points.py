@@ -16,17 +16,14 @@ from continuations.core import messages as chat_messages
 from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout, markers, waits
-from continuations.ledger.arrivals import (
-    read_arrivals,
-    read_cancel_request,
-    read_decision,
-)
+from continuations.ledger.arrivals import read_arrivals, read_cancel_request
 from continuations.ledger.decisions import decide, find_open_wait
 from continuations.ledger.inbox import post, record_cancel_request
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
-from continuations.wire.records import CancelRequest, InboxMessage
+from continuations.wire.arrival_records import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.ledger.fake_clock import (

@@ -26,7 +26,7 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout, waits
-from continuations.ledger.arrivals import read_arrivals, read_decision
+from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.decisions import (
     build_decision,
     close_wait,
@@ -34,6 +34,7 @@ from continuations.ledger.decisions import (
     find_open_wait,
 )
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
 from continuations.present.wait_text import DECISION_WORDS
 from continuations.wire.fields import readable_time

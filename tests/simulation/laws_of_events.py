@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Parked
 from continuations.ledger import event_keys, layout
+from continuations.wire.arrival_records import decode_signal
 from continuations.wire.event_records import decode_event
 from continuations.wire.fields import to_milliseconds
-from continuations.wire.records import decode_signal
 from tests.simulation.processes import wall_time
 
 if TYPE_CHECKING:

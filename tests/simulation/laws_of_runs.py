@@ -11,15 +11,15 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.ledger.thread_keys import is_thread_id
+from continuations.wire.arrival_records import decode_inbox_message
 from continuations.wire.operator_records import decode_operator_request
-from continuations.wire.records import decode_inbox_message
 from tests.simulation.laws_of_costs import budget_is_used_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.state import RunState
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
     from tests.simulation.evidence import Evidence, RunHistory
 
 

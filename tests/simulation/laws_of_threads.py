@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.ledger.layout import Marker
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
     from tests.simulation.conversations import SendAnswer
     from tests.simulation.evidence import Evidence, RunHistory, Version
 

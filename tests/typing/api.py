@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from continuations import (
     Agent,
+    AlreadyDecided,
     Answer,
     ApprovalPolicy,
     Approve,
@@ -205,3 +206,8 @@ async def asynchronously(waits: Sequence[Wait]) -> None:
     async for summary in runner.waiting():
         print(summary.run_id, summary.created_at)
     await runner.decide(waits[0].id, Approve(arguments={"cents": 5}))
+
+
+def winner(error: AlreadyDecided) -> str | None:
+    assert_type(error.decision, Decision)
+    return error.decision.by

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations.wire.arrival_records import (
+    decode_cancel_request,
+    decode_first_number,
+    decode_inbox_message,
+    decode_signal,
+    encode_cancel_request,
+    encode_first_number,
+    encode_inbox_message,
+    encode_signal,
+)
 from continuations.wire.continuation import Continuation
 from continuations.wire.dictionary import DICTIONARY
 from continuations.wire.envelope import (
@@ -22,17 +32,9 @@ from continuations.wire.operator_records import (
     encode_operator_request,
 )
 from continuations.wire.records import (
-    decode_cancel_request,
     decode_decision,
-    decode_first_number,
-    decode_inbox_message,
-    decode_signal,
     decode_wait,
-    encode_cancel_request,
     encode_decision,
-    encode_first_number,
-    encode_inbox_message,
-    encode_signal,
     encode_wait,
 )
 from continuations.wire.revocations import decode_revocation, encode_revocation

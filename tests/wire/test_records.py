@@ -20,6 +20,16 @@ from continuations.core.messages import (
 )
 from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
 from continuations.errors import Corrupt, FormatError
+from continuations.wire.arrival_records import (
+    CancelRequest,
+    InboxMessage,
+    decode_cancel_request,
+    decode_first_number,
+    decode_inbox_message,
+    encode_cancel_request,
+    encode_first_number,
+    encode_inbox_message,
+)
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import (
     decode_object,
@@ -31,17 +41,9 @@ from continuations.wire.operator_records import (
     encode_operator_request,
 )
 from continuations.wire.records import (
-    CancelRequest,
-    InboxMessage,
-    decode_cancel_request,
     decode_decision,
-    decode_first_number,
-    decode_inbox_message,
     decode_wait,
-    encode_cancel_request,
     encode_decision,
-    encode_first_number,
-    encode_inbox_message,
     encode_wait,
 )
 from tests.core.rows import MOMENT, RUN, assistant_message, make_wait, new_state

@@ -11,11 +11,11 @@ It needs no web framework. Without `console=`, none of its modules is loaded.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from continuations.serve.dispatch import InlineDispatcher
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,13 +13,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.serve.http.request_response import Request
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,23 +12,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 from continuations.engine.async_runner import AsyncRunner
-from continuations.engine.loading import load_or_call
-from continuations.engine.outcomes import Queued, Suspended
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_callable, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
     from os import PathLike
     from typing import TypeAlias
 
     from continuations.authoring.agent import Agent
     from continuations.core.doors import Door
     from continuations.core.identity import Identity
+    from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.ports import CallbackUrl, IdGenerator, Notify, OnEvent
+    from continuations.engine.ports import (
+        CallbackUrl,
+        Groups,
+        IdGenerator,
+        Notify,
+        OnEvent,
+    )
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
@@ -66,8 +72,15 @@ class RunnerOptions(TypedDict, total=False):
     lease: float
     max_attempts: int
     max_depth: int | None
+    model_retry_time: timedelta | float
+    max_model_failures: int | None
+    context_type: Any
+    prices: Prices | None
+    renamed: Mapping[str, str] | None
     notify: Notify | None
     callback_url: CallbackUrl | None
+    groups: Groups | None
+    on_event: OnEvent | None
     clock: Clock | None
     ids: IdGenerator | None
 
@@ -141,14 +154,14 @@ class LambdaRunner(AsyncRunner):
                 "this function has no agents, so it cannot start or resume a run. Pass "
                 "agents='module:name' to handler()."
             )
-        self._agents = cast("Agents", load_or_call(self._agents_source))
+        self._agents = cast("Agents", _load_or_call(self._agents_source))
         return self._make_worker_factory()
 
     @cached_property
     def _context(self) -> Any:
         if self._context_source is None:
             return None
-        return load_or_call(self._context_source)
+        return _load_or_call(self._context_source)
 
     def _run_options(
         self, context: Any, should_pause: ShouldPause | None
@@ -251,6 +264,8 @@ class LambdaRunner(AsyncRunner):
         return result, ticket.number
 
     async def _dispatch_if_paused(self, outcome: Outcome | SendResult[Any]) -> None:
+        from continuations.engine.outcomes import Queued, Suspended  # noqa: PLC0415 - not to decide
+
         if not isinstance(outcome, Suspended | Queued) or not outcome.paused:
             return
         _log.info("run %s is paused; it goes on in another invocation", outcome.run_id)
@@ -261,3 +276,9 @@ class LambdaRunner(AsyncRunner):
         except ContinuationsError as error:
             # The finished steps are stored and the run's marker is due.
             _log.warning("%s", error)
+
+
+def _load_or_call(source: str | Callable[[], Any]) -> Any:
+    from continuations.engine.loading import load_or_call  # noqa: PLC0415 - not to decide
+
+    return load_or_call(source)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.ledger.arrivals import read_cancel_request, read_decision
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.serve.console.page import run_of_wait
 from continuations.wire.fields import readable_time
 

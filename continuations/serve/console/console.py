@@ -15,7 +15,7 @@ The application's rights are asked by the handlers, for the run that they concer
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.doors import Door
@@ -32,6 +32,7 @@ from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route
 from continuations.serve.pages import asset_files
 from continuations.serve.pages.shell import Shell
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

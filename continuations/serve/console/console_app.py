@@ -59,7 +59,8 @@ def app(  # noqa: PLR0913 - one parameter for each option
         runner: The runner whose runs are shown. Only threads need its agents.
         verify: Returns the identity of a request, as for `HttpApi`, or one of the
             ready-made identities. `None` refuses every request.
-        can: Returns whether an identity may do something with a run; `None`: always.
+        can: Returns whether an identity may do something with a run. `None`: each
+            identity may do everything.
         dispatcher: Resumes a run after a decision, before the next sweep does.
         links: Makes signed links work; the same secret as the notifier's.
         origin: The public origin, such as `https://agents.example`, if a proxy changes

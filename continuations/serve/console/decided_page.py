@@ -7,7 +7,6 @@ first, then those that ended, by their days.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -18,6 +17,7 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.list_page import read_page
 from continuations.serve.pages.wait_words import KIND_WORDS
+from continuations.value_class import dataclass
 from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text
 

@@ -151,7 +151,7 @@ def _words_of(problem: problems.Problem, error: Exception | None) -> _Words:
 def _facts(problem: problems.Problem, error: Exception | None) -> dict[str, str]:
     facts: dict[str, str] = {}
     if isinstance(error, errors.AlreadyDecided):
-        facts |= decision_facts(problems.recorded_decision(error))
+        facts |= decision_facts(error.decision)
     elif isinstance(error, errors.FormatError):
         facts["Object"] = str(error)
         if error.run_id is not None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.ledger import layout
 from continuations.serve.console.live_runs import Changed
 from continuations.serve.console.writing import Words
 from continuations.serve.http import problems
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from continuations.serve.console.page import Page

@@ -7,7 +7,6 @@ to go on. The number of waits never changes the memory of a page.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -19,6 +18,7 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages import inbox_view
 from continuations.serve.pages.wait_words import KIND_WORDS
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.errors import StoreError
 from continuations.present.problems import find_problem_type
 from continuations.serve.pages.times import time_view
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from datetime import datetime

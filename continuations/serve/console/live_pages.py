@@ -8,7 +8,6 @@ has changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from urllib.parse import urlencode
 
@@ -17,6 +16,7 @@ from continuations.serve.console import live_runs
 from continuations.serve.console.live import LiveWaits
 from continuations.serve.console.live_runs import LiveRuns
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

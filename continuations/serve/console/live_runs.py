@@ -10,9 +10,10 @@ No viewer, no request: the follower ends with its last viewer.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.live_events import BaseLiveEvent
@@ -22,6 +23,7 @@ from continuations.ledger.thread_keys import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.serve.console.writing import Words, WordsPlace, Writings
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -52,7 +54,7 @@ class Gone:
 RunNews: TypeAlias = Changed | Words | Gone
 
 
-@dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class _Viewer:
     """One open page: what it has, and whether there is more."""
 

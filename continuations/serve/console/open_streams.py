@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.serve.http import problems
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -16,13 +16,14 @@ An error of the SDK that a handler raises becomes an error page.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger import layout
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.doors import Door

@@ -82,8 +82,8 @@ def proxy_header(
 ) -> ProxyHeader:
     """Return the identities that a login proxy names, for `console.app(verify=...)`.
 
-    The proxy must remove these headers from what clients send. A request that has one
-    of them twice has no identity. `proxy_jwt` is safer: its header is signed.
+    The proxy must remove these headers from the requests of clients. A request that has
+    one of them twice has no identity. `proxy_jwt` is safer: its header is signed.
 
     Args:
         name: The header with the person's name, such as `x-forwarded-user`.

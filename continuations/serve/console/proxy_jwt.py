@@ -176,12 +176,13 @@ def proxy_jwt(
 ) -> ProxyJwt:
     """Return the identities of a login proxy's tokens, for `console.app(verify=...)`.
 
-    A token counts if a key of the proxy signed it, for this audience, and it has not
-    ended. Signatures with a shared secret are refused.
+    A token counts if a key of the proxy signed it, it is for this audience, and it has
+    not expired. Signatures with a shared secret are refused.
 
     Args:
         jwks: The address of the proxy's keys (JSON Web Key Set), or the keys
-            themselves. With `{kid}` in the address: that of one key, as AWS ALB has it.
+            themselves. If the address contains `{kid}`, it is that of one key, as for
+            AWS ALB.
         issuer: The `iss` of the tokens.
         audience: The `aud` of the tokens; for AWS ALB the ARN of the load balancer.
         header: The header with the token, such as `cf-access-jwt-assertion`,

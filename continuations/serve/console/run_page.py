@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.window_reading import read_window
@@ -19,6 +18,7 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import run_log
 from continuations.serve.pages.run_view import RunView, call_view, run_view
 from continuations.serve.pages.timeline import RunRows, tree
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response

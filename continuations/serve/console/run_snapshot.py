@@ -7,7 +7,6 @@ same in each process, and another cursor means that something has changed.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.engine.window_reading import read_window
@@ -16,6 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import read_inbox_message
 from continuations.ledger.objects import NotFound, Objects, gather_all
 from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.version_window import VersionWindow
     from continuations.core.waits import Wait
     from continuations.engine.async_runner import AsyncRunner
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
 
 # The pages name the votes of so many waits, and show so many unread messages.
 _MAX_VOTED_WAITS, _MAX_UNREAD = 10, 20

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import hmac
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from continuations.serve.http.decision_bodies import JSON_TYPE
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Request

@@ -6,7 +6,6 @@ its changes, and only that page has the button that approves.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
@@ -23,6 +22,7 @@ from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.field_view import field_errors_of
 from continuations.serve.pages.form_view import FormFields
 from continuations.serve.pages.wait_view import wait_view
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

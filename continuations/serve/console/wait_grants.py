@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from continuations.serve.pages.argument_view import value_text
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.field_view import FieldView, OptionView
 from continuations.serve.pages.wait_view import wait_view
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.errors import AlreadyDecided, ContinuationsError
 from continuations.present.wait_text import DECISION_WORDS, votes_text
 from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import run_of_wait
-from continuations.serve.http import problems
 from continuations.serve.pages import wait_words
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Decision
@@ -103,7 +102,7 @@ async def recorded_sentences(page: Page) -> tuple[str, ...]:
             return ()
         wait = await page.runner.wait(wait_id)
     except AlreadyDecided as error:
-        return _recorded(problems.recorded_decision(error), page.identity.name)
+        return _recorded(error.decision, page.identity.name)
     except ContinuationsError:
         return ()
     own = [vote for vote in wait.votes if vote.by == page.identity.name]

@@ -23,7 +23,7 @@ from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.console.closed_waits import closing_facts
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList, recorded_sentences
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import decision_bodies
 from continuations.serve.http.form_errors import field_errors
 from continuations.serve.http.pages import decision_facts, decision_values
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
@@ -52,7 +52,7 @@ async def show(page: Page) -> Response:
     try:
         wait = await page.runner.wait(wait_id)
     except AlreadyDecided as error:
-        return await _decided_page(page, problems.recorded_decision(error))
+        return await _decided_page(page, error.decision)
     except (WaitExpired, Cancelled) as error:
         return await _ended_page(page, error)
     return await wait_page(page, wait, await decider(page, wait))
@@ -154,7 +154,7 @@ async def state(page: Page) -> Response:
     try:
         await page.runner.wait(wait_id)
     except AlreadyDecided as error:
-        decision = problems.recorded_decision(error)
+        decision = error.decision
         by = ", ".join(decision.voters) or decision.rule or decision.by or "A program"
         title = f"{by} decided first: {DECISION_WORDS[decision.kind]}."
         sentences = [f"Reason: {decision.reason}"] if decision.reason else []

@@ -6,12 +6,12 @@ stored reply replaces the words of every lower fence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.live_events import BaseLiveEvent, ReasoningDelta, TextDelta
 from continuations.present.escaping import escape_invisible
 from continuations.serve.pages.chat_view import replaces_words
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.live_events import RunEvent

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
@@ -37,6 +36,7 @@ from continuations.serve.option_checks import (
     check_type,
 )
 from continuations.serve.rights import Rights
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.identity import Identity
@@ -68,9 +68,8 @@ class HttpApi:
         runner: The runner whose runs are shown, decided, started and resumed.
         verify: Returns the identity of a request, a name or an `Identity` with groups;
             decisions are recorded under it. It may be async. `None` refuses the request
-            with status 401; an exception
-            gives status 500. A verifier that trusts cookies must also check that no
-            other site sent the request.
+            with status 401; an exception gives status 500. A verifier that trusts
+            cookies must also check that no other site sent the request.
         can: Returns whether an identity may do something with a run; see
             `continuations.serve.rights`. `None`: each identity may use every route.
         links: Makes signed links work; the same secret as the notifier's. With `can`,
@@ -187,7 +186,7 @@ class HttpApi:
         return _problem_response(problems.too_large(self.max_body_bytes), route)
 
     def cursors(self) -> Cursors:
-        """Return what seals and reads the cursors of lists.
+        """Return the object that seals and reads the cursors of lists.
 
         Returns:
             The cursors of this API.

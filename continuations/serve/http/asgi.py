@@ -6,7 +6,6 @@ fastapi_app.mount("/agents", asgi.app(api))  # inside another application
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette import requests, routing
@@ -14,6 +13,7 @@ from starlette.applications import Starlette
 
 from continuations.serve.http import asgi_requests, problems
 from continuations.serve.http.routes import ROUTES, THREADS, find_route
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,10 +19,10 @@ import hashlib
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.serve.http import problems
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.serve.http.links import Links

@@ -110,7 +110,7 @@ async def decide(context: RequestContext) -> Response:
     except DecisionRefused as error:
         return await _form_again(context, link, error, status=422)
     except AlreadyDecided as error:
-        return pages.already_decided(problems.recorded_decision(error), status=409)
+        return pages.already_decided(error.decision, status=409)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
     if not isinstance(result, Decision):
@@ -168,7 +168,7 @@ async def _wait_or_decision(
     try:
         subject = await context.runner.wait(link.wait_id)
     except AlreadyDecided as error:
-        subject = problems.recorded_decision(error)
+        subject = error.decision
     except WaitNotFound:
         raise LinkInvalid from None
     link.check_digest(subject.digest)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from struct import Struct
@@ -40,6 +39,7 @@ from continuations.serve.http.signing import (
     unpack_text,
 )
 from continuations.serve.option_checks import check_type
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.ledger.claims import Clock

@@ -11,7 +11,6 @@ cannot forge the page that shows it.
 from __future__ import annotations
 
 from functools import cache
-from html import escape
 from typing import TYPE_CHECKING
 
 from continuations.present.escaping import escape_invisible
@@ -27,6 +26,11 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.quorum import Vote
     from continuations.serve.http.problems import Problem
+
+# As `html.escape`: the import of `html` takes 2 % of a cold decision.
+_HTML_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+)
 
 
 def decision_recorded(decision: Decision, *, woken: bool) -> Response:
@@ -133,7 +137,7 @@ def _lines(text: str) -> str:
 
 
 def _html_text(text: str) -> str:
-    return escape(escape_invisible(text))
+    return escape_invisible(text).translate(_HTML_ESCAPES)
 
 
 def _titled_page(status: int, title: str, text: str, body: str = "") -> Response:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations import errors
-from continuations.core.decisions import Decision
 from continuations.present.json_forms import decision_json, utc_text
 from continuations.present.problems import (
     INTERNAL_ERROR,
@@ -23,6 +22,7 @@ from continuations.present.problems import (
 )
 from continuations.serve.http.links import CallbackInvalid, LinkInvalid
 from continuations.serve.http.request_response import json_response
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -262,14 +262,6 @@ def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
     )
 
 
-def recorded_decision(error: errors.AlreadyDecided) -> Decision:
-    """Return the recorded decision."""
-    decision = error.decision
-    # `errors` is below `core`, so the attribute has no type there.
-    assert isinstance(decision, Decision)  # noqa: S101
-    return decision
-
-
 def _server_problem(
     error: Exception, problem_type: ProblemType, operation: str
 ) -> Problem:
@@ -291,7 +283,7 @@ def _members(error: Exception) -> dict[str, Any]:
         ids = {"run_id": error.run_id, "wait_id": error.wait_id}
         members |= {name: value for name, value in ids.items() if value is not None}
     if isinstance(error, errors.AlreadyDecided):
-        members["decision"] = decision_json(recorded_decision(error))
+        members["decision"] = decision_json(error.decision)
     if isinstance(error, errors.RunBusy):
         members["until"] = utc_text(error.until)
     return members

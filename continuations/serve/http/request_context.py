@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from asyncio import Semaphore, gather
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.doors import Door
 from continuations.errors import RunBusy, StaleRun
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

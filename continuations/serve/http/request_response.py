@@ -7,10 +7,11 @@ decides needs none of them (docs/decisions/0012-http-and-cold-start.md).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -30,8 +31,8 @@ class Request:
         headers: The headers with names in lower case; values of a repeated name are
             joined with ", ".
         body: The body as bytes.
-        raw_path: The path as the client sent it, percent-encoded. It tells a slash in
-            the key of a thread from one that divides the path. `None`: not known.
+        raw_path: The path as the client sent it, percent-encoded. It shows which
+            slashes belong to the key of a thread. `None`: not known.
         client: The IP address of the peer, which may be a proxy; `UNIX_SOCKET` if the
             peer is on a unix socket. `None`: not known.
         is_tls: Whether the request came over TLS, as the server says.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from continuations.serve.http.request_context import RequestContext
 from continuations.serve.http.request_response import Response
+from continuations.value_class import dataclass
 
 RouteHandler: TypeAlias = Callable[[RequestContext], Awaitable[Response]]
 

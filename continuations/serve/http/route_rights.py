@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import jsontext
@@ -17,6 +16,7 @@ from continuations.ledger import layout, thread_keys
 from continuations.ledger.objects import Objects
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.request_response import json_response
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,9 +15,9 @@ from __future__ import annotations
 import binascii
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
 
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 MIN_SECRET_BYTES = 32
 _FORMAT = 1

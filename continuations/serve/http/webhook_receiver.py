@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +22,7 @@ from continuations.errors import (
 )
 from continuations.serve import standard_webhooks
 from continuations.serve.option_checks import check_callable, check_type
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -150,7 +150,7 @@ class WebhookReceiver:
         return message_id if is_valid else None
 
     async def meaning(self, payload: Any, headers: Mapping[str, str]) -> Meaning:
-        """Return what the application's function says about a message.
+        """Call the application's function with a message.
 
         Args:
             payload: The JSON value of the body.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -23,6 +22,7 @@ from continuations.ledger import layout
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import json_response
 from continuations.serve.http.webhook_receiver import Decide, SendSignal, Wake
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext

@@ -8,7 +8,6 @@ there, or repeats the request. Live events have no id.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.live_events import BaseLiveEvent
@@ -24,6 +23,7 @@ from continuations.serve.http.event_stream import (
 )
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.run_responses import outcome_response
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence

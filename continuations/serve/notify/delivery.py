@@ -11,12 +11,12 @@ import asyncio
 import ipaddress
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
 from ssl import SSLCertVerificationError, SSLContext
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from continuations.serve.notify.notifier import NotifyFailed
 from continuations.serve.option_checks import check_seconds, check_type
+from continuations.value_class import dataclass
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.thread_pool import DaemonThreadPool
 

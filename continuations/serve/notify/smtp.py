@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import smtplib
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.serve.notify.delivery import DeliveryAttemptFailed
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,6 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -37,6 +36,7 @@ from continuations.serve.notify.notifier import (
     notice_digest,
 )
 from continuations.serve.option_checks import check_callable, check_type
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     import ssl

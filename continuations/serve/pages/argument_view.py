@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_parts import MASK_NOTE, wait_parts
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -13,6 +12,7 @@ from continuations.core.attachment_parts import (
     is_reference,
     read_part,
 )
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.attachment_parts import Attachment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import run_stream
@@ -15,6 +14,7 @@ from continuations.serve.pages.attachment_view import (
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import StatePill, run_title, status_pill
 from continuations.serve.pages.time_words import moment_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionEvents, VersionWindow
     from continuations.serve.pages.run_addresses import RunAddresses
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
 
 LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from continuations.serve.pages import wait_words
 from continuations.serve.pages.field_view import FieldView, field_errors_of
 from continuations.serve.pages.form_view import FormFields
 from continuations.serve.pages.times import TimeView, duration_text, time_view
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

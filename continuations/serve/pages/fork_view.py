@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.present.wait_parts import wait_parts
 from continuations.serve.pages import wait_words
 from continuations.serve.pages.run_view import run_title
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.waits import Wait

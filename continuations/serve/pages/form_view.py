@@ -7,7 +7,7 @@ posted form; the value is then checked with the schema of the stored wait.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.serve.pages.field_names import MAX_DEPTH, below, field_name
 from continuations.serve.pages.field_view import FieldView, OptionView
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

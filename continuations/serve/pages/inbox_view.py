@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from continuations.present.deadline_words import at_deadline
 from continuations.serve.pages import wait_words
 from continuations.serve.pages.times import left_text
 from continuations.serve.pages.wait_words import KIND_WORDS, KindWords
+from continuations.value_class import dataclass
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:

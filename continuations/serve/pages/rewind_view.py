@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.run_view import run_title, wait_title
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.run_past import BegunCall, RewindPlan, TakenMessage

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Proposed, Ready, Started
 from continuations.serve.pages.time_words import length_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
+
+from continuations.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.present.counted import counted
 from continuations.serve.pages.time_words import length_text, moment_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext, run_stream
@@ -13,6 +12,7 @@ from continuations.core.visible_text import shorten
 from continuations.present.counted import counted
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.time_words import clock_text, day_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from continuations.core.run import Claim
     from continuations.core.version_window import VersionEvents, VersionWindow
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
 
 LINES_PER_PAGE = 40
 _TEXT_CHARS = 200

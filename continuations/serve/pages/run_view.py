@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -16,6 +15,7 @@ from continuations.serve.pages.call_evidence import EvidenceLine, evidence_lines
 from continuations.serve.pages.run_facts import Fact, run_facts
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.time_words import length_text, moment_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

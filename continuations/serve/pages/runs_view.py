@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.visible_text import shorten
 from continuations.present.counted import counted
 from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.serve.pages.time_words import moment_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from continuations.serve.pages.asset_files import asset_path
+from continuations.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

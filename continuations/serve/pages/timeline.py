@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.visible_text import shorten
@@ -10,6 +9,7 @@ from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.run_rows import rows_of
 from continuations.serve.pages.time_words import clock_text, length_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

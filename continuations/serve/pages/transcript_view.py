@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Nested
@@ -14,6 +13,7 @@ from continuations.serve.pages.attachment_view import (
     without_attachments,
 )
 from continuations.serve.pages.run_log import message_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.event_words import message_words
@@ -10,6 +9,7 @@ from continuations.core.visible_text import shorten
 from continuations.serve.pages.run_facts import usage_text
 from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.serve.pages.time_words import moment_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ Texts of models, tools and people are views as they are; the templates escape th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from continuations.core.withheld_waits import withheld
@@ -26,6 +25,7 @@ from continuations.serve.pages import wait_words
 from continuations.serve.pages.argument_view import ArgumentView, argument_views
 from continuations.serve.pages.decision_view import DecisionView, decision_view
 from continuations.serve.pages.times import TimeView, time_view
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,14 +6,15 @@ scale. Each sleep is a narrow column, whatever its length.
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_right
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.serve.pages.time_words import clock_text, length_text
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -88,7 +89,7 @@ class Segment:
         return f"{self.width / AXIS_WIDTH:.1%}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkingTime:
     """The time axis of a run.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Runner
+from continuations import Agent, AsyncRunner, Runner
 from continuations.engine.loading import load_or_call
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
-from continuations.serve.aws.lambda_runner import TimeLeft
+from continuations.serve.aws.lambda_runner import RunnerOptions, TimeLeft
 from continuations.serve.aws_lambda import handler
 
 if TYPE_CHECKING:
@@ -46,6 +47,14 @@ def deciding_handler() -> Iterator[Handler]:
     handle = handler(store="memory:", verify=lambda _: "kim")
     yield handle
     handle.close()
+
+
+def test_options_of_a_handler_are_those_of_a_runner() -> None:
+    """A type checker accepts each option of `AsyncRunner` for a handler."""
+    parameters = inspect.signature(AsyncRunner.__init__).parameters
+    of_runner = set(parameters) - {"self", "agents", "store"}
+
+    assert of_runner == set(RunnerOptions.__annotations__)
 
 
 INVALID_OPTIONS: dict[str, dict[str, Any]] = {

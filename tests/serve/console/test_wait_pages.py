@@ -11,7 +11,6 @@ import pytest
 
 from continuations import Approve, AsyncRunner, Deny, Runner
 from continuations.errors import AlreadyDecided
-from continuations.serve.http import problems
 from continuations.serve.http.request_response import Request
 from tests.browser.link_scenes import DELETE, LinkScenes
 from tests.serve.console.console_client import ConsoleClient
@@ -64,7 +63,7 @@ class Desk:
         """Return the recorded decision of a wait."""
         with pytest.raises(AlreadyDecided) as error:
             asyncio.run(self.runner.wait(wait.id))
-        return problems.recorded_decision(error.value)
+        return error.value.decision
 
     def is_open(self, wait: Wait) -> bool:
         """Return whether a wait has neither a decision nor a vote."""

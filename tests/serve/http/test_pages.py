@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from dataclasses import replace
 from typing import Any, get_args
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.jsontext import dump
+from continuations.core.visible_text import escape_invisible
 from continuations.core.wait_rules import WaitKind
 from continuations.present.problems import INTERNAL_ERROR
 from continuations.serve.http import pages, problems
@@ -33,6 +35,17 @@ HOSTILE_TEXTS = [
     "\ud800",
     "]]>--><!--",
 ]
+
+
+@given(TEXTS)
+def test_text_of_a_short_page_is_escaped_as_by_the_standard_library(text: str) -> None:
+    decision = Decision(
+        id="x", wait_id="w", kind="deny", at=MOMENT, digest="d", reason=text
+    )
+
+    page = pages.already_decided(decision).body
+
+    assert f"<dd>{html.escape(escape_invisible(text))}</dd>" in page
 
 
 def test_page_headers_forbid_caching_framing_and_scripts() -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.ledger.claims import ClockReading
     from continuations.ledger.objects import Objects
-    from continuations.wire.records import CancelRequest
+    from continuations.wire.arrival_records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
 

@@ -30,10 +30,11 @@ from continuations.ledger import (
     decision_errors,
     decisions,
     layout,
+    recorded_decisions,
     verdict_checks,
 )
-from continuations.ledger.arrivals import read_decision
 from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.wire.records import encode_decision
 from tests.simulation.laws_of_decisions import (
     approval_not_too_old,
@@ -87,7 +88,7 @@ def second_decider_gets_success() -> Patches:
         del objects
         return proposed
 
-    yield patch(arrivals._read_first_decision, read_first_decision)
+    yield patch(recorded_decisions._read_first_decision, read_first_decision)
 
 
 @mutant(
@@ -210,7 +211,7 @@ def a_decision_is_read_from_another_waits_key() -> Patches:
     async def read_matching_decision(
         objects: Objects, run_id: str, wait_id: str, accepted: tuple[str, ...]
     ) -> Decision:
-        wait_ids = await arrivals.list_decided_wait_ids(objects, run_id)
+        wait_ids = await recorded_decisions.list_decided_wait_ids(objects, run_id)
         other = await read_decision(objects, wait_ids[0])
         if other is None:
             raise NotFound(layout.decision_key(wait_ids[0]))

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
+    from continuations.wire.arrival_records import Signal
     from continuations.wire.event_records import PublishedEvent
-    from continuations.wire.records import Signal
     from tests.simulation.mutants.mutant import Patches
 
 

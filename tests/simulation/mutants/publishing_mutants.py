@@ -12,8 +12,8 @@ from continuations.engine import publishing, run_sweep
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
 from continuations.ledger import inbox, layout, waits
-from continuations.ledger.arrivals import list_decided_wait_ids
 from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import list_decided_wait_ids
 from tests.simulation.laws_of_decisions import (
     ended_by_its_decision,
     one_decision,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Notify
     from continuations.ledger.arrivals import Arrivals
-    from continuations.wire.records import CancelRequest
+    from continuations.wire.arrival_records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
 _WAITS_STAY_OPEN = (

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.ledger.integrity import IntegrityReport
     from continuations.ledger.layout import Marker
-    from continuations.wire.records import InboxMessage
+    from continuations.wire.arrival_records import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
 _TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)

@@ -9,10 +9,10 @@ from continuations.core.attachments import Audio, File, Image, text_part
 from continuations.core.call_events import CallReturned, CallStarted
 from continuations.core.delta import diff
 from continuations.core.messages import Message
+from continuations.wire.arrival_records import InboxMessage, encode_inbox_message
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import object_digest
 from continuations.wire.file_records import StoredFile, encode_file
-from continuations.wire.records import InboxMessage, encode_inbox_message
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,

@@ -10,13 +10,13 @@ from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStoppin
 from continuations.core.messages import user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.wire.continuation import Continuation
-from continuations.wire.operator_records import encode_operator_request
-from continuations.wire.records import (
+from continuations.wire.arrival_records import (
     InboxMessage,
     encode_first_number,
     encode_inbox_message,
 )
+from continuations.wire.continuation import Continuation
+from continuations.wire.operator_records import encode_operator_request
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,

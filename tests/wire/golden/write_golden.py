@@ -65,21 +65,20 @@ from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.trips import Trip
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait
+from continuations.wire.arrival_records import (
+    CancelRequest,
+    InboxMessage,
+    Signal,
+    encode_cancel_request,
+    encode_inbox_message,
+    encode_signal,
+)
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
 from continuations.wire.event_records import PublishedEvent, encode_event
 from continuations.wire.formats import NEW_FIELDS
 from continuations.wire.operator_records import encode_operator_request
-from continuations.wire.records import (
-    CancelRequest,
-    InboxMessage,
-    Signal,
-    encode_cancel_request,
-    encode_decision,
-    encode_inbox_message,
-    encode_signal,
-    encode_wait,
-)
+from continuations.wire.records import encode_decision, encode_wait
 from continuations.wire.revocations import Revocation, encode_revocation
 from continuations.wire.slot_records import encode_slot
 from continuations.wire.tombstone import Tombstone, encode_tombstone

@@ -1,0 +1,62 @@
+"""The recorded decisions of waits: the first one under the key of a wait counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.errors import Corrupt
+from continuations.ledger import layout
+from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.wire.records import decode_decision, encode_decision
+
+if TYPE_CHECKING:
+    from continuations.core.decisions import Decision
+    from continuations.ledger.objects import Objects
+
+
+async def create_decision(objects: Objects, proposed: Decision) -> Decision:
+    """Record a decision; return it, or the one that was recorded first.
+
+    Raises:
+        NotFound: The run was erased meanwhile.
+        Corrupt, FormatError: The first decision cannot be read.
+    """
+    run_id = layout.parse_wait_id(proposed.wait_id).run_id
+    key = layout.decision_key(proposed.wait_id)
+    try:
+        await objects.create(key, encode_decision(proposed, run_id))
+    except AlreadyExists:
+        return await _read_first_decision(objects, proposed)
+    return proposed
+
+
+async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
+    first = await read_decision(objects, proposed.wait_id)
+    if first is None:
+        raise NotFound(layout.decision_key(proposed.wait_id))
+    return first
+
+
+async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
+    """Return the decision of a wait, or `None`; raises `Corrupt`."""
+    name = layout.parse_wait_id(wait_id)
+    key = layout.decision_key(wait_id)
+    try:
+        decision = decode_decision(await objects.read(key), key, name.run_id)
+    except NotFound:
+        return None
+    if decision.wait_id != wait_id:
+        msg = (
+            f"{key} is damaged: it contains the decision of another wait. Nothing was "
+            "changed. Restore the object from a backup, or see `continuations doctor "
+            f"{name.run_id}`."
+        )
+        raise Corrupt(msg, wait_id=wait_id)
+    return decision
+
+
+async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
+    """Return the ids of all decided waits of a run."""
+    prefix = layout.arrivals_prefix(run_id)
+    ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
+    return [wait_id for wait_id in ids if wait_id is not None]
