@@ -6,7 +6,10 @@ A figure can come down to its floor, and not below it.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +20,8 @@ from benchmarks.child_process import captured_output
 from benchmarks.result_row import Row
 from benchmarks.rounds import interleaved_medians
 from benchmarks.sample_text import sample_text
+from continuations import Runner
+from continuations_storage import FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +32,17 @@ _TURN_FLOOR = (
     "import sys; from benchmarks import floors; floors.run_turn_floor(sys.argv[1])"
 )
 
+_WAIT_ID = re.compile("^(approval-[0-9a-z]{26}@[A-Za-z0-9._-]+)$", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _PlainSummary:
+    id: str
+    expired: bool = False
+
 
 def rows() -> Iterator[Row]:
-    """Measure a durable turn and the cycles of two processes, beside their floors."""
+    """Measure a turn, a listing and the cycles of two processes, with their floors."""
     with TemporaryDirectory() as folder, model_api.serving() as url:
         ours, floor = interleaved_medians(
             5,
@@ -46,6 +59,8 @@ def rows() -> Iterator[Row]:
         theirs=floor,
         unit="ms",
     )
+    with TemporaryDirectory() as folder:
+        yield _listing_row(Path(folder))
     for parent, where in on_files.folders_to_measure():
         with TemporaryDirectory(dir=parent) as folder:
             cycles, creates = interleaved_medians(
@@ -60,6 +75,30 @@ def rows() -> Iterator[Row]:
             theirs=creates,
             unit="",
         )
+
+
+def _listing_row(root: Path) -> Row:
+    folder = on_files.make_keys_of_waits(root, 10_000)
+    runner = Runner([], store=FileStore(root))
+
+    def list_plainly() -> None:
+        names = sorted(each.name for each in os.scandir(folder) if each.is_file())
+        for wait_id in _WAIT_ID.findall("\n".join(names)):
+            _PlainSummary(wait_id)
+
+    ours, floor = interleaved_medians(
+        9,
+        partial(on_files.milliseconds, lambda: sum(1 for _ in runner.waiting())),
+        partial(on_files.milliseconds, list_plainly),
+    )
+    return Row(
+        what="10,000 open waits listed, on files",
+        ours=ours,
+        compared_with="its floor: the sorted names of files, those that are wait ids, "
+        "and an object for each",
+        theirs=floor,
+        unit="ms",
+    )
 
 
 def run_turn_floor(folder: str) -> None:

@@ -62,16 +62,22 @@ def folders_to_measure() -> Iterator[tuple[str | None, str]]:
         yield _IN_MEMORY, "on files in memory, where a flush is free"
 
 
-def _listing_row(root: Path, count: int, max_ratio: float) -> Row:
+def make_keys_of_waits(root: Path, count: int) -> Path:
+    """Make the files of open waits without a body; return their folder."""
     folder = root / "waits"
     folder.mkdir()
     for number in range(count):
         (folder / f"approval-{encode_ulid(number, bytes(10))}@r-{number % 7}").touch()
+    return folder
+
+
+def _listing_row(root: Path, count: int, max_ratio: float) -> Row:
+    folder = make_keys_of_waits(root, count)
     runner = Runner([], store=FileStore(root))
     ours, theirs = interleaved_medians(
         9,
-        partial(_milliseconds, lambda: sum(1 for _ in runner.waiting())),
-        partial(_milliseconds, lambda: sum(1 for _ in os.scandir(folder))),
+        partial(milliseconds, lambda: sum(1 for _ in runner.waiting())),
+        partial(milliseconds, lambda: sum(1 for _ in os.scandir(folder))),
     )
     return Row(
         what=f"{count:,} open waits listed, on files",
@@ -88,8 +94,8 @@ def _arguments_row(folder: str) -> Row:
     runner = Runner([], store=f"file:{folder}")
     ours, theirs = interleaved_medians(
         5,
-        partial(_milliseconds, lambda: list(runner.open_waits())),
-        partial(_milliseconds, lambda: [runner.wait(w.id) for w in runner.waiting()]),
+        partial(milliseconds, lambda: list(runner.open_waits())),
+        partial(milliseconds, lambda: [runner.wait(w.id) for w in runner.waiting()]),
     )
     return Row(
         what="1,000 open waits with arguments, on files",
@@ -110,11 +116,11 @@ def _create_row(root: Path) -> Row:
 
     def measured_store() -> float:
         batch = os.urandom(4).hex()
-        return _milliseconds(lambda: asyncio.run(create_all(batch))) / _CREATES
+        return milliseconds(lambda: asyncio.run(create_all(batch))) / _CREATES
 
     def measured_calls() -> float:
         return (
-            _milliseconds(partial(write_plainly, root / "plain", _CREATES, _BODY))
+            milliseconds(partial(write_plainly, root / "plain", _CREATES, _BODY))
             / _CREATES
         )
 
@@ -242,7 +248,8 @@ async def run_plain_creates(root: str, name: str, count: int) -> None:
         write_plainly(folder, 7, _BODY)
 
 
-def _milliseconds(function: Callable[[], object]) -> float:
+def milliseconds(function: Callable[[], object]) -> float:
+    """Return the time of one call."""
     started = time.perf_counter()
     function()
     return (time.perf_counter() - started) * 1000

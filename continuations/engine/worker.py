@@ -134,9 +134,12 @@ class Worker:
             await self.feed.catch_up(loaded.number)
         if state.run.status in ENDED_STATUSES:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
-        claims.check_clock_for(state, clock_reading, self.options.lease)
+        lease = self.options.lease
+        claims.check_clock_for(state, clock_reading, lease)
         self._store_clock.observe(clock_reading)
-        claims.check_free(state.run, self._store_clock.now())
+        await self._store_clock.check_free(
+            self.objects, state.run, lease, self.ports.ids.new_ulid
+        )
         # Nothing is done for a run with a message that cannot be read.
         state.read_messages()
         if state.run.rewind_to:

@@ -104,11 +104,4 @@ def _extension(
 async def _observe_time(
     objects: Objects, wait_id: str, clock: StoreClock, nonce: str
 ) -> None:
-    """Observe the time of a store that tells it only with a create.
-
-    The marker is due now, and not at a time of this machine's clock: if its delete
-    fails, a sweep deletes it.
-    """
-    marker = markers.for_decision(wait_id, nonce)
-    await clock.create(objects, marker.key)
-    await objects.delete(marker.key)
+    await clock.ask(objects, markers.for_decision(wait_id, nonce).key)

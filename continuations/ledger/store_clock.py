@@ -11,14 +11,16 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from continuations.ledger import claims, layout
 from continuations.ledger.claims import ClockReading
 from continuations.ledger.objects import AlreadyExists, pieces
 from continuations_storage.contract import PAGE_SIZE, Page, is_last_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
+    from continuations.core.run import RunRow
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
 
@@ -76,11 +78,44 @@ class StoreClock:
             told = await objects.create(key, b"")
             self._observe(objects, sent_at, told or await objects.created_at(key))
 
+    async def check_free(
+        self,
+        objects: Objects,
+        run: RunRow,
+        lease_seconds: float,
+        new_ulid: Callable[[datetime], str],
+    ) -> None:
+        """Raise `RunBusy` if another worker's claim still lasts.
+
+        A claim that seems to last much longer than claims do is a sign of a slow clock.
+        Then the store is asked for its time, and a wrong clock raises `ClockOff`.
+        """
+        longest = timedelta(seconds=2 * lease_seconds)
+        seems_endless = run.claim is not None and run.claim.until - self.now() > longest
+        if seems_endless and not self.is_observed:
+            nonce = new_ulid(self.now())[-layout.NONCE_LENGTH :]
+            marker = layout.Marker(layout.DUE_NOW, "r", "0", nonce, run.id)
+            reading = await self.ask(objects, marker.key)
+            claims.check_clock(reading, lease_seconds, run.id)
+        claims.check_free(run, self.now())
+
+    async def ask(self, objects: Objects, key: str) -> ClockReading:
+        """Return the time of a store that tells it only with a create.
+
+        The empty object is deleted again. Its key is a marker that is due now, so that
+        a sweep deletes it if this process dies.
+        """
+        sent_at = self._clock.now()
+        told = await objects.create(key, b"")
+        reading = self._observe(objects, sent_at, told or await objects.created_at(key))
+        await objects.delete(key)
+        return reading
+
     def _observe(
         self, objects: Objects, sent_at: datetime, store_time: datetime | None
-    ) -> None:
-        self.observe(
-            ClockReading(
-                sent_at, store_time, self._clock.now(), objects.time_resolution
-            )
+    ) -> ClockReading:
+        reading = ClockReading(
+            sent_at, store_time, self._clock.now(), objects.time_resolution
         )
+        self.observe(reading)
+        return reading

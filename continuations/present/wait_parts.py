@@ -1,6 +1,6 @@
 """The parts of a wait in the order in which people read them, for every door.
 
-1. The effect, in one sentence, and whether it can be undone.
+1. Whether the effect can be undone, below the title of the wait.
 2. Every argument, with its reading beside the value.
 3. Evidence: the results of earlier calls, and the agent's words.
 
@@ -52,23 +52,15 @@ class ArgumentPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitParts:
-    """Everything that people read about a wait, in their order.
+    """Everything that people read below the title of a wait, in their order.
 
     Attributes:
-        heading: The call as one sentence, if its tool has a summary; otherwise the
-            words of the wait's kind.
-        sentence: The call as one sentence, if the heading is another one; or the
-            question.
-        explanation: Why the wait exists.
         effect: Whether the effect can be undone, or `None`.
         arguments: All arguments.
         evidence: Results of earlier calls.
         agent_words: The text of the agent's turn that made the call.
     """
 
-    heading: str
-    sentence: str | None
-    explanation: str
     effect: str | None
     arguments: tuple[ArgumentPart, ...]
     evidence: tuple[Finding, ...]
@@ -78,13 +70,7 @@ class WaitParts:
 def wait_parts(wait: Wait) -> WaitParts:
     """Return the parts of a wait."""
     wait = withheld(wait)
-    heads = wait.title is not None and not wait.rules.may_have_run
     return WaitParts(
-        heading=wait.title
-        if heads and wait.title
-        else wait.rules.question.format(tool=wait.tool),
-        sentence=(None if heads else wait.title) or wait.question,
-        explanation=wait.rules.explanation,
         effect=effect_text(wait),
         arguments=_arguments(wait),
         evidence=wait.evidence,

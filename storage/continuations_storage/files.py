@@ -264,9 +264,7 @@ class FileStore:
             # link, together with its folder.
             flushes = [(flush, file.descriptor)]
             before, after = (flushes, []) if body else ([], flushes)
-            yield from self._folders.ensure_durable(
-                folder, above, file.written_at, *before
-            )
+            yield from self._folders.ensure_durable(folder, file.written_at, *before)
             yield from self._link(key, segments, file, folder)
             yield from _flush_published(key, folder, name, *after)
             file.mark_flushed()

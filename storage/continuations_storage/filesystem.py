@@ -46,18 +46,20 @@ class Folder:
 
     Attributes:
         descriptor: The open folder.
+        above: The folder in which it was opened; None for the root.
         identity: Device and inode number; no other folder has them meanwhile.
         is_new: Whether this process made the folder.
         is_durable: Whether the names of this folder and of all folders above it are
             known to survive a power cut.
     """
 
-    __slots__ = ("_close", "descriptor", "identity", "is_durable", "is_new")
+    __slots__ = ("_close", "above", "descriptor", "identity", "is_durable", "is_new")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, above: Folder | None = None) -> None:
         # Kept, because `os` may be gone when the interpreter ends.
         self._close: Callable[[int], None] = os.close
         self.descriptor = descriptor
+        self.above = above
         self.identity = _identity(os.fstat(descriptor))
         self.is_new = self.is_durable = False
 
@@ -92,21 +94,15 @@ class FolderTree:
     def open(self, segments: Sequence[str]) -> Folder:
         """Open a folder, or raise FileNotFoundError or NotADirectoryError."""
         path = "/".join((self.root, *segments))
-        return self._find_open(path) or self._chain(segments)[-1]
+        return self._find_open(path) or self._open_steps(segments)
 
     def open_or_create(self, segments: Sequence[str]) -> Folder:
         """Open a folder and make the missing ones; `ensure_durable` flushes them."""
-        try:
-            return self.open(segments)
-        except FileNotFoundError:
-            return self._chain(segments, create=True)[-1]
+        path = "/".join((self.root, *segments))
+        return self._find_open(path) or self._open_steps(segments, create=True)
 
     def ensure_durable(
-        self,
-        folder: Folder,
-        segments: Sequence[str],
-        now: float,
-        *flushes: SlowCall,
+        self, folder: Folder, now: float, *flushes: SlowCall
     ) -> Generator[Sequence[SlowCall]]:
         """Flush the names of the new folders on the way from the root to a folder.
 
@@ -115,14 +111,13 @@ class FolderTree:
 
         Args:
             folder: The open folder.
-            segments: The names from the root to the folder.
             now: The time of the file system, read from a file that was just written.
             flushes: Other flushes, to be made at the same time.
 
         Yields:
             The flushes that must end before the next step.
         """
-        chain = [] if folder.is_durable else self._chain(segments)
+        chain = [] if folder.is_durable else _from_root(folder)
         if chain and not chain[0].is_durable:
             with _open_parent(self.root) as parent:
                 if parent is not None and _is_recent(chain[0], parent, now):
@@ -171,20 +166,16 @@ class FolderTree:
                 os.rmdir(segments[depth], dir_fd=above.descriptor)
                 self._open.pop("/".join((self.root, *segments[: depth + 1])), None)
 
-    def _chain(self, segments: Sequence[str], *, create: bool = False) -> list[Folder]:
-        """Return the folders from the root to a folder; all of them, if create."""
+    def _open_steps(self, segments: Sequence[str], *, create: bool = False) -> Folder:
+        """Open a folder step by step from the root; make missing ones, if create."""
         path = self.root
-        chain = [self._find_open(path) or self._open_root(create=create)]
+        folder = self._find_open(path) or self._open_root(create=create)
         for segment in segments:
             path = f"{path}/{segment}"
-            folder = self._find_open(path)
-            if folder is None:
-                is_new = create and _make(chain[-1], segment)
-                folder = Folder(open_subfolder(chain[-1].descriptor, segment))
-                folder.is_new = is_new
-                self._keep(path, folder)
-            chain.append(folder)
-        return chain
+            folder = self._find_open(path) or self._keep(
+                path, _open_step(folder, segment, create=create)
+            )
+        return folder
 
     def _find_open(self, path: str) -> Folder | None:
         """Return the open folder of a path, if it is still the folder at this path."""
@@ -224,6 +215,29 @@ def open_subfolder(parent: int, segment: str) -> int:
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, f"{segment!r} is a symbolic link") from None
         raise
+
+
+def _open_step(above: Folder, segment: str, *, create: bool) -> Folder:
+    """Open a folder inside another one; make it if it is missing, if create."""
+    is_new = False
+    try:
+        descriptor = open_subfolder(above.descriptor, segment)
+    except FileNotFoundError:
+        if not create:
+            raise
+        is_new = _make(above, segment)
+        descriptor = open_subfolder(above.descriptor, segment)
+    folder = Folder(descriptor, above)
+    folder.is_new = is_new
+    return folder
+
+
+def _from_root(folder: Folder) -> list[Folder]:
+    """Return the folders from the root to a folder."""
+    chain = [folder]
+    while chain[-1].above is not None:
+        chain.append(chain[-1].above)
+    return chain[::-1]
 
 
 def flush(descriptor: int) -> None:

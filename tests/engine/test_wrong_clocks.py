@@ -190,6 +190,19 @@ def test_resume_tells_that_the_clock_is_wrong_and_not_that_the_run_is_busy() -> 
         shared.machine(-YEAR).resume("r1")
 
 
+def test_resume_asks_for_the_time_if_a_claim_seems_to_last_for_days() -> None:
+    """The claim ended hours ago; this store tells its time only with creates."""
+    shared = SharedStore(store_with_create_time)
+    _abandoned(shared)
+    shared.clock.seconds = 7200
+    before = shared.markers()
+
+    with pytest.raises(ClockOff, match=r"31536000\.0 s"):
+        shared.machine(-YEAR).resume("r1")
+
+    assert before == shared.markers()
+
+
 def test_run_that_works_is_busy_for_a_machine_with_a_slow_clock() -> None:
     """Both clocks say so."""
     shared = SharedStore(StoreWithListingTime)

@@ -175,23 +175,11 @@ def test_page_shows_readings_beside_values_and_marks_them() -> None:
     assert "<b>items[1].cents: 700</b>" in body
 
 
-def test_title_of_an_unknown_outcome_does_not_say_what_will_happen() -> None:
-    """The call may have happened already, so the title stands below the question."""
-    unknown = replace(make_wait(kind="unknown"), display=DISPLAY)
-    parts = wait_parts(unknown)
-
-    assert ("Did transfer take effect?", "Send €12,400.00") == (
-        parts.heading,
-        parts.sentence,
-    )
-
-
 def test_wait_without_display_is_shown_as_before() -> None:
     """Waits of earlier releases have the same lines and facts."""
     wait = make_wait()
     parts = wait_parts(wait)
 
-    assert f"Approve {wait.tool}?" == parts.heading
     assert (None, None, ()) == (parts.effect, parts.agent_words, parts.evidence)
     lines = list(wait_lines(wait))
     assert f"arguments: {wait.arguments_json}" == lines[1]

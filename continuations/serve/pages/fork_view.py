@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.present.wait_parts import wait_parts
+from continuations.serve.pages import wait_words
 from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
 
@@ -69,12 +70,11 @@ def fork_view(run: Continuation, fork_id: str, *, may_decide: bool) -> ForkView:
 
 
 def _wait(wait: Wait) -> ForkWait:
-    parts = wait_parts(wait)
     is_text = wait.answer_type_name in (None, "string")
     return ForkWait(
         wait_id=wait.id,
-        title=parts.sentence or parts.heading,
-        arguments=tuple((each.name, each.value) for each in parts.arguments),
+        title=wait_words.title(wait),
+        arguments=tuple((each.name, each.value) for each in wait_parts(wait).arguments),
         verdicts=tuple(each for each in _VERDICTS if each[0] in wait.rules.verdicts),
         answer="a text" if is_text else f"JSON of type {wait.answer_type_name}",
     )

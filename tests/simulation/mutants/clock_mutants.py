@@ -11,24 +11,28 @@ from continuations.engine import sweeping
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_sweep import RunReport, RunSweep
 from continuations.engine.sweeping import Sweeper, SweepResult
-from continuations.ledger import decisions, markers
+from continuations.ledger import claims, decisions, markers
 from continuations.ledger.layout import Marker
 from continuations.ledger.misdated_markers import redate_misdated
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
+from tests.simulation.families import THREADS
 from tests.simulation.laws_of_decisions import approval_not_too_old_for_the_store
 from tests.simulation.laws_of_endings import (
     listed_waits_are_open,
     no_run_stranded,
     only_able_workers_postpone,
 )
+from tests.simulation.laws_of_runs import no_foreign_errors
 from tests.simulation.mutants.conditions import starters_die_late
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 from tests.simulation.processes import current_process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.engine.journal import StoreJournal
     from continuations.ledger.arrivals import Arrivals
@@ -204,6 +208,25 @@ def leftover_markers_are_deleted_without_a_repair() -> Patches:
             await self._delete_unneeded(due_markers, newest)
 
     yield patch(RunSweep._repair, repair)
+
+
+@mutant(
+    "A machine with a slow clock waits for the end of a claim that ended long ago.",
+    breaks=(no_foreign_errors,),
+    family=THREADS,
+)
+def a_slow_clock_makes_a_claim_endless() -> Patches:
+    async def check_free(
+        self: StoreClock,
+        objects: Objects,
+        run: RunRow,
+        lease_seconds: float,
+        new_ulid: Callable[[datetime], str],
+    ) -> None:
+        del objects, lease_seconds, new_ulid
+        claims.check_free(run, self.now())
+
+    yield patch(StoreClock.check_free, check_free)
 
 
 MUTANTS = mutants_in(globals())

@@ -39,6 +39,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "decisions_trust_the_deciders_clock": (6208, "approval_not_too_old_for_the_store"),
     "a_poison_run_ends_the_sweep": (9, "no_run_stranded"),
     "waits_of_an_unfinished_run_are_not_published": (413, "no_run_stranded"),
+    "a_slow_clock_makes_a_claim_endless": (7011860, "no_foreign_errors"),
     "leftover_markers_are_deleted_without_a_repair": (11453, "listed_waits_are_open"),
     "a_claim_has_no_guard": (0, "no_run_stranded"),
     "an_enqueued_run_has_no_marker": (85, "no_run_stranded"),
