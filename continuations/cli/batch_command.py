@@ -55,7 +55,8 @@ def decide(
         shown={wait_id: each.shown for wait_id, each in posted.items() if each.shown},
         door=actor.door,
     )
-    write_actor_note(actor)
+    if not all(isinstance(each, Exception) for each in results.values()):
+        write_actor_note(actor)
     for wait_id, result in results.items():
         if json:
             write_json(_result_json(wait_id, result))

@@ -44,7 +44,10 @@ MessageId = Annotated[
 ]
 BusyRule = Annotated[
     Literal["queue", "merge", "interrupt"],
-    typer.Option(help="The effect while an earlier message is answered."),
+    typer.Option(
+        help="What happens to a message while an earlier one is answered: it waits its "
+        "turn, the agent reads it in the same reply, or the earlier reply is stopped."
+    ),
 ]
 HistoryLength = Annotated[
     int,

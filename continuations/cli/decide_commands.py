@@ -79,7 +79,8 @@ def approve(  # noqa: PLR0913 - one parameter for each option
         bool,
         typer.Option(
             "--run-again",
-            help="For a call with an unknown outcome: it did not happen, run it now.",
+            help="For a call with an unknown outcome: you know that it did not happen. "
+            "The next resume runs it.",
         ),
     ] = False,
     shown: Shown = None,

@@ -60,7 +60,8 @@ def prune(
         str,
         typer.Option(
             metavar="TIME",
-            help="Erase runs that ended at least this long ago: 90d or 12h.",
+            help="Erase runs that ended at least so many days or hours ago, for "
+            "example 90d or 12h.",
         ),
     ],
     dry_run: Annotated[
@@ -101,7 +102,10 @@ def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        msg = f"{question} Nothing was erased. Pass --yes to answer."
+        msg = (
+            f'nothing was erased: the question "{question}" needs a terminal. Pass '
+            "--yes to answer it."
+        )
         raise UsageError(msg)
     confirm(question, "Nothing was erased.")
 

@@ -67,7 +67,8 @@ def revoke(
 ) -> None:
     """End a grant of a run. Needs no agent code.
 
-    It counts from the next claim of the run.
+    A process that works on the run now may use the grant until it stops. From the next
+    resume or sweep on, the grant approves nothing.
     """
     check_run_id(run, command="revoke")
     actor = resolve_actor(by)

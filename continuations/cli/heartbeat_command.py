@@ -27,7 +27,7 @@ def heartbeat(
     *,
     extend: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Time from now to the new deadline."),
+        typer.Option(metavar="SECONDS", help="Seconds from now to the new deadline."),
     ],
     by: By = None,
     json: Json = False,

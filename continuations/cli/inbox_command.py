@@ -40,12 +40,13 @@ Whose = Annotated[
     typer.Option(
         "--for",
         metavar="me|all",
-        help="The waits that --by may decide now, or those of everybody.",
+        help="me: the waits that --by may decide now. all: all waits that ask a "
+        "person.",
     ),
 ]
 Kind = Annotated[
     str | None,
-    typer.Option(metavar="KIND", help="Only waits of this kind, as question."),
+    typer.Option(metavar="KIND", help="Only waits of this kind, for example question."),
 ]
 Words = Annotated[
     str,

@@ -50,8 +50,10 @@ Kinds = Annotated[
     list[str] | None,
     typer.Option(
         "--kind",
-        help="List the waits of this kind, for example event. Repeat it for more "
-        "kinds. Default: the kinds that ask a person.",
+        metavar="KIND",
+        help="List only the waits of this kind: approval, question, unknown, input, "
+        "output, event, timer, external, model or operator. Repeat it for more kinds. "
+        "Default: the kinds that ask a person.",
     ),
 ]
 IdsOnly = Annotated[
@@ -306,10 +308,10 @@ def _show_run(
 def audit(
     run: RunId, *, json: Json = False, app: App = None, store: StoreUrl = None
 ) -> None:
-    """Print who decided what about a run, as JSON lines. Needs no agent code.
+    """Print who decided what about a run, one JSON object per line.
 
-    Each line is a decision of a person, a program or a rule, an expiry, a signal or the
-    request to cancel the run, with its time, door and digest.
+    Needs no agent code. Each line is a decision of a person, a program or a rule, an
+    expiry, a signal or the request to cancel the run, with its time, door and digest.
     """
     del json  # the lines are JSON with and without the option
     check_run_id(run, command="audit")

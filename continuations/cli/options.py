@@ -87,7 +87,8 @@ Context = Annotated[
     typer.Option(
         metavar="MODULE:NAME",
         envvar="CONTINUATIONS_CONTEXT",
-        help="Your object for the tools, ctx.context. A function is called.",
+        help="The object that the tools get as ctx.context. If NAME is a function, the "
+        "object is its result.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -116,7 +117,10 @@ Files = Annotated[
     ),
 ]
 Title = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The subject of the run.")
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="A title for people: listings and the console show it."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

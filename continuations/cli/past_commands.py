@@ -177,7 +177,9 @@ def fork(  # noqa: PLR0913 - one parameter for each option
     if json:
         write_json({"run_id": forked})
     else:
-        write_lines([f"{forked}: a fork of {run}. Continue it with `resume {forked}`."])
+        write_lines(
+            [f"{forked}: a fork of {run}", f"next: continuations resume {forked}"]
+        )
 
 
 def past_runner(app: str | None, store: str | None, *, command: str) -> Runner:

@@ -51,10 +51,11 @@ Exit codes:
   0    the run finished or is suspended, or the decision, message, signal, event
        or cancel request is recorded
   1    the run failed, the doctor found damage, `drift` found a run that the code
-       does not accept, or `rewind --plan` that the run cannot go back
+       does not accept, `rewind --plan` that the run cannot go back, or `prune`
+       could not erase a run
   2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
-  5    any other error
+  5    any other error; with `decide`, a decision was not recorded
   130  Ctrl-C; `start` and `resume` suspend the run first
   143  SIGTERM, in the same way
 """

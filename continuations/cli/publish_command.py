@@ -25,7 +25,11 @@ from continuations.present.escaping import escape_invisible
 
 def publish(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name that wait_for() has.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The name of the event, as the tool passes it to wait_for().",
+        ),
     ],
     *,
     data: Annotated[

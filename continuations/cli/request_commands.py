@@ -18,6 +18,7 @@ from continuations.cli.file_options import input_with_files
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Files, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines
+from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
 
 # typer reads the annotations when it runs.
@@ -58,7 +59,11 @@ def send(
 def signal(
     run: RunId,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name that wait_for() has.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The name of the event, as the tool passes it to wait_for().",
+        ),
     ],
     *,
     data: Annotated[
@@ -109,9 +114,10 @@ def wake(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Ask the models that a run waits for at its next resume or sweep.
+    """Let the next resume or sweep ask the models that a run waits for.
 
-    Without this command, they are asked at their next attempt. Needs no agent code.
+    Without this command, they are asked when their next attempt is due. Needs no agent
+    code.
     """
     check_run_id(run, command="wake")
     actor = resolve_actor(by)
@@ -122,9 +128,11 @@ def wake(
         write_json({"run_id": run, "waits": count})
         return
     name = escape_invisible(run)
-    write_lines([f"{name}: waits for a model that ended: {count}"])
-    if count:
-        write_lines([f"next: continuations resume {name}"])
+    if not count:
+        write_lines([f"{name}: waits for no model; nothing was changed"])
+        return
+    ended = f"{name}: ended {counted(count, 'wait')} for a model"
+    write_lines([ended, f"next: continuations resume {name}"])
 
 
 def pause(
@@ -167,7 +175,10 @@ def unpause(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """End a pause, and the waits of conditions of agents. Needs no agent code."""
+    """End a pause of a run, and the waits that suspend_when opened.
+
+    Needs no agent code.
+    """
     check_run_id(run, command="unpause")
     actor = resolve_actor(by)
     runner = runner_without_agents(app, store)
@@ -177,7 +188,8 @@ def unpause(
         write_json(json_output.run_form(runner.store, state))
         return
     name = escape_invisible(run)
-    write_lines([f"{name}: not paused", f"next: continuations resume {name}"])
+    ended = f"{name}: the pause is ended"
+    write_lines([ended, f"next: continuations resume {name}"])
 
 
 def cancel(

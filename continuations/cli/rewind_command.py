@@ -83,8 +83,9 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
         return
     run = escape_invisible(run)
     goes_on = f"it goes on from version {version} as version {rewound.version}"
-    write_lines([f"{run}: {goes_on}. Continue it with `resume {run}`."])
+    write_lines([f"{run}: {goes_on}"])
     write_lines(_not_undone_lines(rewound.calls, rewound.messages))
+    write_lines([f"next: continuations resume {run}"])
 
 
 def _write_plan(runner: Runner, plan: RewindPlan, *, json: bool) -> None:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 def start(  # noqa: PLR0913 - one parameter for each option
     text: Annotated[
-        str, typer.Argument(metavar="INPUT", help="The task for the agent.")
+        str, typer.Argument(metavar="INPUT", help="The task for the agent, as text.")
     ],
     *,
     run_id: NewRunId = None,

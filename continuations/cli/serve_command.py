@@ -32,7 +32,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     *,
     interval: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Longest time between two looks."),
+        typer.Option(
+            metavar="SECONDS", help="Longest time between two checks for due runs."
+        ),
     ] = 10.0,
     max_concurrent_runs: Annotated[
         int,

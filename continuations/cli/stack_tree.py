@@ -227,7 +227,8 @@ def _wait_lines(
             label = _deadline_label(wait)
             deadline = f", {label} {readable_time(wait.deadline)}"
             if now > wait.deadline:
-                deadline += " (expired; the next sweep or resume records it)"
+                word = "due" if wait.kind == "timer" else "expired"
+                deadline += f" ({word}; the next sweep or resume records it)"
         since = readable_time(wait.created_at)
         text = f"waits for {wait.rules.awaited} since {since}{deadline}{people}"
         yield Line(indent, escape_invisible(text), "wait")

@@ -58,7 +58,8 @@ def ui(  # noqa: PLR0913 - one parameter for each option
         str | None,
         typer.Option(
             metavar="MODULE:NAME",
-            help="The function that tells what an identity may do.",
+            help="The function can(identity, act, run) that tells what an identity may "
+            "do.",
         ),
     ] = None,
     work: Annotated[

@@ -28,7 +28,8 @@ def watch(
     after: Annotated[
         str,
         typer.Option(
-            metavar="CURSOR", help="Print only the events after this one, as 3.2."
+            metavar="CURSOR",
+            help="Print only the events after this cursor, for example 3.2.",
         ),
     ] = "",
     follow: Annotated[

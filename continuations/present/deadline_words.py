@@ -28,7 +28,8 @@ def at_deadline(wait: Wait) -> str:
         return "expired, nothing runs, and the run stops"
     match wait.on_deadline or wait.rules.on_deadline:
         case Answer(value=value):
-            return f"the answer is {_answer_text(value)}"
+            quoted = f'"{value}"' if isinstance(value, str) else _answer_text(value)
+            return f"the answer is {quoted}"
         case Fail(error=error):
             return f"the call fails: {error}"
         case Deny():

@@ -370,7 +370,7 @@ def test_wait_for_a_model_is_listed_shown_and_woken(cli: CommandLine) -> None:
     assert "arguments" not in lines
 
     woken = cli("wake", "j1", "--by", "provider")
-    assert woken.out.startswith("j1: waits for a model that ended: 1\n")
+    assert woken.out.startswith("j1: ended 1 wait for a model\n")
     assert "woken by provider at " in cli("show", "j1").out
     again = json.loads(cli("wake", "j1", "--by", "provider", "--json").out)
     assert {"run_id": "j1", "waits": 1} == again
