@@ -32,9 +32,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     *,
     interval: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", help="Longest time between two checks for due runs."
-        ),
+        typer.Option(metavar="SECONDS", help="Longest time between two checks."),
     ] = 10.0,
     max_concurrent_runs: Annotated[
         int,
