@@ -53,7 +53,7 @@ def _decided_wait_id(evidence: Evidence, each: DecideResult) -> str:
     """Return the id of the wait that was decided: a job has the id of its first one."""
     result = each.result
     decided = result.wait_id if isinstance(result, Decision | Cancelled) else None
-    if isinstance(result, AlreadyDecided) and isinstance(result.decision, Decision):
+    if isinstance(result, AlreadyDecided):
         decided = result.decision.wait_id
     wait_id: str | None = each.wait_id
     while wait_id is not None and wait_id != decided:
