@@ -151,7 +151,8 @@ class _LazyInit:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         self._calls_left -= 1
-        if instance is None or self._calls_left < 0:
+        # `inspect` of Python 3.13 passes the class as the instance.
+        if self._calls_left < 0 or instance is None or isinstance(instance, type):
             return self._compiled().__get__(instance, owner)
         return partial(self._initialize, instance)
 
@@ -166,8 +167,10 @@ class _LazyInit:
         is_each_known = is_each_given_once and not given
         if not is_each_known or any(value is MISSING for value in values.values()):
             self._compiled()(instance, *arguments, **named)  # raises TypeError
+        # By the slots: a subclass may have a method with the name of a field.
+        slots = vars(self._cls)
         for name, value in values.items():
-            object.__setattr__(instance, name, value)
+            slots[name].__set__(instance, value)
         if hasattr(instance, "__post_init__"):
             instance.__post_init__()
 

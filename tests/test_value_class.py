@@ -283,3 +283,33 @@ def test_replace_returns_the_same_as_the_standard_one() -> None:
     with pytest.raises(TypeError):
         replace(point, unknown=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     assert 7 == replace(Single(1), value=7).value
+
+
+def test_method_of_a_subclass_stands_for_a_field() -> None:
+    """From the first object on, and also after the `__init__` was compiled."""
+
+    @dataclass(frozen=True, slots=True)
+    class Base:
+        act: object = None
+        other: int = 0
+
+    class WithMethod(Base):
+        def act(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+            return f"acts {self.other}"
+
+    for number in range(40):
+        assert f"acts {number}" == WithMethod(other=number).act()
+
+
+def test_signature_of_a_class_that_was_not_used_yet() -> None:
+    """Python 3.13 asks the method of a class with the class as the instance."""
+
+    @dataclass(frozen=True, slots=True)
+    class Unused:
+        x: int
+        y: int = 2
+
+    method = inspect.getattr_static(Unused, "__init__").__get__(Unused)
+
+    assert ["x", "y"] == [*inspect.signature(method).parameters]
+    assert ["x", "y"] == [*inspect.signature(Unused).parameters]

@@ -97,6 +97,7 @@ class StoreJournal:
         self.dead_guards = tuple(guards) if died else ()
         # A worker that died may not have listed the run.
         self.must_index = loaded is None or died
+        self.keeps_markers = False
         self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 

@@ -156,6 +156,7 @@ class Publisher:
             except StoreError as error:
                 # The outcome is stored. All markers stay, so a sweep looks again.
                 _log.warning("run %s: no look at its arrivals: %s", state.run.id, error)
+                journal.keeps_markers = True
                 return arrived_since
         # A process that read the version may decide before the wait object exists.
         listed = (wait.id for wait in closed if wait.rules.has_object)
@@ -163,6 +164,8 @@ class Publisher:
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
         if await self._delete(journal.run_id, keys) and cleaned and indexed:
             await self.delete_markers(journal, arrived, closed)
+        else:
+            journal.keeps_markers = True
         return arrived_since
 
     async def announce_moved(self, state: RunState, moved: Iterable[Wait]) -> None:
@@ -204,6 +207,8 @@ class Publisher:
             [layout.wait_key(wait.id) for wait in closed if wait.rules.has_object],
         ):
             await self.delete_markers(journal, arrived, closed)
+        else:
+            journal.keeps_markers = True
 
     async def finish_publishing(self, loaded: LoadedVersion) -> None:
         """Publish a suspended version again if the marker that guards it is left."""

@@ -206,17 +206,13 @@ class RunSweep:
         """Delete wait objects and markers that are done."""
         newest = await self.worker.versions.load_newest()
         state = newest.state
-        if state.run.claim is not None:
-            return
+        if state.run.claim is not None or self.worker.keeps_markers:
+            return  # in the second case the next sweep repairs the run
         if not self._is_published(due_markers, before):
             # This includes waits that were decided long ago: a process may have created
             # a wait object again after the decision, and died before it deleted it.
             decided = await list_decided_wait_ids(self.objects, state.run.id)
             await waits.delete(self.objects, decided)
-        if state.run.status in ENDED_STATUSES and newest.number != before.number:
-            # This look ended the run. Its worker keeps the markers of a run that it
-            # could not list, and they go now.
-            await run_index.move_to_ended(self.objects, newest)
         await self._tell_people(due_markers, newest)
         await self._delete_unneeded(due_markers, newest)
 

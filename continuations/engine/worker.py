@@ -81,6 +81,11 @@ class Worker:
         """The versions of the run."""
         return Versions(self.objects, self.run_id)
 
+    @property
+    def keeps_markers(self) -> bool:
+        """Whether this worker left markers, so that a sweep does what failed."""
+        return self._journal is not None and self._journal.keeps_markers
+
     def _ender(self, state: RunState, journal: StoreJournal) -> RunEnder:
         canceller = self._job_canceller(state, journal)
         return RunEnder(self.objects, self.ports, canceller)

@@ -211,6 +211,30 @@ def test_sweep_that_cannot_list_the_run_that_it_ended_tries_again(
     assert [f"index/ended/{row.updated_at:%Y-%m-%d}/r1"] == index_keys(store)
 
 
+def test_sweep_that_cannot_delete_a_wait_leaves_it_to_the_next_sweep(
+    clock: ManualClock,
+) -> None:
+    """A decided wait does not stay in the list for ever.
+
+    On a store that tells its time with listings, the marker of the decision guards the
+    claim, so no other marker is left.
+    """
+    store = StoreWithListingTime(clock)
+    outcome = make_runner(store, clock).start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    untidy = FaultyStore(store, on("delete", refused(), prefix="waits/", times=9))
+    make_runner(untidy, clock).decide(outcome.waits[0].id, Approve(by="kim"))
+    [ended] = make_runner(untidy, clock).sweep().resumed
+    assert isinstance(ended, Finished)
+    assert 1 == len(asyncio.run(store.keys("waits/")))
+
+    clock.seconds += 120
+    make_runner(store, clock).sweep()
+
+    assert [] == asyncio.run(store.keys("waits/"))
+    assert [] == asyncio.run(store.keys("markers/"))
+
+
 def test_crash_at_every_operation_of_a_stored_run_hides_no_run() -> None:
     """The same for `work=False`, whose first version has no claim."""
     for point in every_crash("before", "after", more_than=5):

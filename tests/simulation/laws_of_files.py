@@ -95,13 +95,20 @@ def _broken_limit(
 
 
 def _last_listing(evidence: Evidence, prefix: str, process: str, at: float) -> float:
-    """Return when a process listed the attachments of a run; else the given time."""
-    log = evidence.environment.log
+    """Return when a process listed the attachments of a run; else the given time.
+
+    Two calls that return at the same time may both list them. Both then count from the
+    listing that has its reply first.
+    """
+    log, listed_at = evidence.environment.log, None
     end = bisect_left(log, at, key=lambda line: line[0])
     for line in reversed(log[:end]):
-        if line[1:3] == (process, "keys") and str(line[3]).startswith(prefix):
-            return float(line[0])
-    return at
+        if line[1] == process and str(line[-1]).startswith(prefix):
+            if line[2] == "keys":
+                listed_at = float(line[0])
+            elif listed_at is not None:
+                break
+    return at if listed_at is None else listed_at
 
 
 def models_get_the_bytes_of_attachments(evidence: Evidence) -> str | None:

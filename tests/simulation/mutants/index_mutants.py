@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from continuations.engine.run_sweep import RunSweep
 from continuations.ledger import run_index
 from tests.simulation.families import EVENTS
+from tests.simulation.laws_of_endings import listed_waits_are_open
 from tests.simulation.laws_of_index import runs_are_found
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
@@ -31,21 +32,19 @@ def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
 
 
 @mutant(
-    "A sweep that repaired a publication does not list the run that it ended.",
-    breaks=(runs_are_found,),
+    "A sweep deletes the markers that its worker kept, so nobody lists the run.",
+    breaks=(runs_are_found, listed_waits_are_open),
     family=EVENTS,
 )
-def a_sweep_does_not_list_the_run_that_it_ended() -> Patches:
+def a_sweep_deletes_what_its_worker_kept() -> Patches:
     original = RunSweep._repair
 
     async def repair(
         self: RunSweep, due_markers: list[Marker], before: LoadedVersion
     ) -> None:
-        if self._is_published(due_markers, before):
-            await original(self, due_markers, before)
-        else:
-            newest = await self.worker.versions.load_newest()
-            await original(self, due_markers, newest)
+        if self.worker._journal is not None:
+            self.worker._journal.keeps_markers = False
+        await original(self, due_markers, before)
 
     yield patch(RunSweep._repair, repair)
 

@@ -123,7 +123,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "timed_out_call_is_over_before_a_repeat",
     ),
     "a_dead_process_leaves_a_run_out_of_the_index": (19, "runs_are_found"),
-    "a_sweep_does_not_list_the_run_that_it_ended": (3002757, "runs_are_found"),
+    "a_sweep_deletes_what_its_worker_kept": (3002757, "runs_are_found"),
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (270, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
