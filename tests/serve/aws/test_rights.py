@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Approve, Deny, Finished, Runner, Suspended
+from continuations import (
+    Approve,
+    Deny,
+    Finished,
+    Image,
+    Runner,
+    StoreDenied,
+    Suspended,
+)
 from continuations_storage import Denied as StorageDenied
 from continuations_storage.obstore import ObjectStore
 from continuations_storage.retry_policy import RetryPolicy
@@ -169,6 +177,18 @@ def test_api_can_advance_no_run(roles: TwoRoles) -> None:
     for key in ("runs/r0/v/9999999990", "runs/r9/v/9999999998", "other", "a/b"):
         with pytest.raises(StorageDenied):
             asyncio.run(store.create(key, b"forged"))
+
+
+def test_api_cannot_send_a_message_with_a_file(roles: TwoRoles) -> None:
+    """A limit that docs/s3.md states; nothing is stored."""
+    roles.start("r0")
+    image = Image(b"\x89PNG\r\n\x1a\n", "image/png")
+
+    with pytest.raises(StoreDenied, match="s3:PutObject"):
+        roles.make_api().send("r0", ["Look.", image], by="kim")
+
+    assert [] == asyncio.run(roles.store(roles.worker).keys("runs/r0/x/"))
+    assert [] == asyncio.run(roles.store(roles.worker).keys("runs/r0/in/"))
 
 
 def test_no_role_can_delete_the_history_of_a_run(roles: TwoRoles) -> None:
