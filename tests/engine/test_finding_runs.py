@@ -214,7 +214,7 @@ def test_sweep_that_cannot_list_the_run_that_it_ended_tries_again(
 def test_sweep_that_cannot_delete_a_wait_leaves_it_to_the_next_sweep(
     clock: ManualClock,
 ) -> None:
-    """A decided wait does not stay in the list for ever.
+    """A decided wait does not stay in the list.
 
     On a store that tells its time with listings, the marker of the decision guards the
     claim, so no other marker is left.
