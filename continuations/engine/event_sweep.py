@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.event_matching import KEPT_FOR
-from continuations.errors import ContinuationsError
+from continuations.errors import ContinuationsError, FormatError
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.event_delivery import EventDelivery
+from continuations.ledger.objects import NotFound
 from continuations.value_class import dataclass
+from continuations.wire.event_records import decode_event
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
@@ -116,7 +119,7 @@ class EventSweep:
             await markers.create_key(self.objects, later.key)
         if self._is_old(marker):
             await self.objects.delete(later.key)
-            await self._delete(marker)
+            await self._delete_unpublished(marker)
         else:
             await self.objects.delete(marker.key)
 
@@ -125,6 +128,19 @@ class EventSweep:
         delay = max(markers.FIRST_RETRY_DELAY, 3 * abs(now - marker.published_at))
         delay = min(delay, markers.MAX_RETRY_DELAY)
         return marker.with_due_time(to_milliseconds(now + delay))
+
+    async def _delete_unpublished(self, marker: EventMarker) -> None:
+        """Delete what is left of an event that does not exist.
+
+        A publisher whose clock was wrong may have published it under a later id. Then
+        the publisher's own id names that event.
+        """
+        own_id_key = event_keys.own_id_key(marker.topic, marker.event_id)
+        with suppress(NotFound, FormatError):
+            first = decode_event(await self.objects.read(own_id_key), own_id_key)
+            if first.id == marker.event_id:
+                await self.objects.delete(own_id_key)
+        await self.objects.delete(marker.key)
 
     async def _delete(self, marker: EventMarker) -> None:
         """Delete an event; its marker goes last."""

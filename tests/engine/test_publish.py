@@ -22,11 +22,12 @@ from continuations import (
     wait_for,
 )
 from continuations.engine import event_sweep
+from continuations.errors import StoreUnavailable
 from continuations.ledger import event_waiters
 from continuations.ledger.objects import Objects
 from continuations.wire.records import decode_wait
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore
+from continuations_storage.faults import FaultyStore, on, refused
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
@@ -344,3 +345,24 @@ def test_a_wrong_clock_of_a_publisher_does_not_matter(shop: Shop) -> None:
     Runner([], store=shop.store, clock=wrong).publish("price", 1, key="tea")
     assert isinstance(shop.runner().start("go", run_id="r"), Finished)
     assert 1 == len(shop.keys("markers/"))
+
+
+def test_sweep_of_a_marker_with_a_wrong_time_keeps_the_id_of_the_event(
+    shop: Shop,
+) -> None:
+    """A publisher died before it deleted the marker that its wrong clock had dated."""
+    wrong = ManualClock()
+    wrong.seconds = shop.clock.seconds + 40 * DAY
+    dying = FaultyStore(shop.store, on("delete", refused(), prefix="markers/"))
+    with pytest.raises(StoreUnavailable):
+        Runner([], store=dying, clock=wrong).publish("price", 1, key="tea", id="p1")
+    runner = shop.runner()
+    first = runner.publish("price", 1, key="tea", id="p1")
+
+    runner.sweep()
+    shop.clock.seconds += 1
+
+    assert first.id == runner.publish("price", 1, key="tea", id="p1").id
+    shop.clock.seconds += 3 * DAY
+    runner.sweep()
+    assert [] == shop.keys("events/") + shop.keys("markers/")

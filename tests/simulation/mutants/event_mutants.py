@@ -244,6 +244,18 @@ def the_id_of_an_old_event_is_left() -> Patches:
     yield patch(EventSweep._delete, delete)
 
 
+@mutant(
+    "A sweep deletes the id of an event with that of one that was never published.",
+    breaks=(an_own_id_names_one_event,),
+    family=EVENTS,
+)
+def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
+    async def delete_unpublished(self: EventSweep, marker: EventMarker) -> None:
+        await self._delete(marker)
+
+    yield patch(EventSweep._delete_unpublished, delete_unpublished)
+
+
 # Signals ------------------------------------------------------------------------------
 
 

@@ -198,6 +198,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_wait_takes_the_newest_event": (3000002, "each_wait_takes_the_oldest_event"),
     "an_own_id_is_ignored": (3000004, "an_own_id_names_one_event"),
     "a_decided_wait_stays_known": (3000000, "events_leave_nothing"),
+    "an_id_is_deleted_with_an_event_that_never_was": (
+        3005930,
+        "an_own_id_names_one_event",
+    ),
     "the_id_of_an_old_event_is_left": (3000003, "events_leave_nothing"),
     "a_used_signal_is_kept": (3000002, "each_signal_ends_one_wait"),
     "a_signal_before_its_wait_is_dropped": (3000020, "each_signal_ends_one_wait"),
