@@ -160,10 +160,10 @@ def _ends_of_renewed_waits(
 ) -> set[tuple[str, str | None]]:
     """Return the ends of waits that were opened again, and that no version has.
 
-    If the data of a signal or event does not fit, the wait is opened again. It may end
-    before a version has it.
+    If the function of the tool rejects a value, or the data of a signal or event does
+    not fit, the wait is opened again. It may end before a version has it.
     """
-    if decision is None or not (decision.signal or decision.event):
+    if decision is None:
         return set()
     return {
         _consequence(wait, each)
