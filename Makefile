@@ -16,6 +16,11 @@ export PYTHONDONTWRITEBYTECODE =
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli]'
 	touch $@
 
+# The package with its console.
+.venv/web: .venv/package
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,console]'
+	touch $@
+
 # Linters, type checkers, test tools, emulators. `--group` needs pip 25.1.
 .venv/installed: .venv/package
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
@@ -49,7 +54,7 @@ demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
 # The console in a browser, with runs that wait; the worker is in the same process.
-demo-web: .venv/installed
+demo-web: .venv/web
 	$(BIN)/python examples/web_demo/app.py
 
 # The pictures of the console in the README, made in Chromium.
@@ -170,10 +175,13 @@ check: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/codespell
+	$(BIN)/python tools/check_layout.py
 	$(BIN)/python tools/check_prose.py
 
+# A warning of griffe does not fail a strict build, so it is searched for.
 docs: .venv/docs
-	$(BIN)/zensical build --strict
+	$(BIN)/zensical build --strict > .venv/docs.log 2>&1; status=$$?; cat .venv/docs.log; \
+	test $$status -eq 0 && ! grep -q '^griffe:' .venv/docs.log
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks

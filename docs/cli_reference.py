@@ -15,8 +15,7 @@ from continuations.cli import main
 HEAD = """\
 # Command line
 
-Install it with `pip install 'continuations[cli]'`. `python -m continuations` is the
-same program. These variables of the environment replace options: `CONTINUATIONS_APP`,
+The extra `cli` installs it. `python -m continuations` is the same program. These variables of the environment replace options: `CONTINUATIONS_APP`,
 `CONTINUATIONS_STORE`, `CONTINUATIONS_CONTEXT` and `CONTINUATIONS_BY`.
 
 `--json` prints one line of JSON, in the forms of `docs/schemas/continuations.schema.json`.

@@ -1,11 +1,32 @@
-"""Show the parameters of the project's value classes in the reference.
+"""Show the project's parameters in the reference.
 
-Griffe reads the source without running it, and knows `dataclasses.dataclass` only.
+Griffe reads the source without running it. It knows `dataclasses.dataclass` only. It
+does not know which keyword arguments a `TypedDict` of options stands for.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
+from typing import TYPE_CHECKING
+
 import griffe  # pyright: ignore[reportMissingModuleSource] - in the group `docs`
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Each function that takes `**options`, and the object whose signature has them.
+_OPTIONS = {
+    "authoring.agent.Agent.__init__": "authoring.agent.Agent",
+    "authoring.tool.tool": "authoring.tool.tool",
+    "authoring.tool.Tool.from_schema": "authoring.schema_tool.SchemaTool",
+}
+_TYPED_DICTS = (
+    "authoring.agent_declaration.AgentOptions",
+    "authoring.tool_option_types.ToolOptions",
+    "authoring.schema_tool.SchemaToolOptions",
+)
 
 
 class ValueClasses(griffe.Extension):
@@ -16,3 +37,46 @@ class ValueClasses(griffe.Extension):
         decorator = mod.members.get("dataclass")
         if isinstance(decorator, griffe.Alias):
             decorator.target_path = "dataclasses.dataclass"
+
+
+class KeywordOptions(griffe.Extension):
+    """Replace `**options` by the options themselves, with types and defaults."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
+        """Change the signature of each function that takes options."""
+        if pkg.name != "continuations":
+            return
+        for path, described in _OPTIONS.items():
+            function = pkg[path]
+            parameters = _parameters(pkg, function, described)
+            function.parameters = griffe.Parameters(*parameters)
+            function.overloads = []
+            function.parent.overloads.pop(function.name, None)
+            owner = function.parent if function.name == "__init__" else function
+            text = owner.docstring
+            text.value = re.sub(r"\n +\*\*options: .*", "", text.value)
+
+
+def _parameters(
+    pkg: griffe.Module, function: griffe.Object, described: str
+) -> Iterator[griffe.Parameter]:
+    """Yield each parameter, with the options in place of `**options`."""
+    types = {
+        name: member.annotation
+        for path in _TYPED_DICTS
+        for name, member in pkg[path].members.items()
+    }
+    declared = {each.name: each for each in function.parameters}
+    module, _, name = f"{pkg.name}.{described}".rpartition(".")
+    signature = inspect.signature(getattr(importlib.import_module(module), name))
+    yield from (each for name, each in declared.items() if name == "self")
+    for name, each in signature.parameters.items():
+        if name in declared:
+            yield declared[name]
+        else:
+            yield griffe.Parameter(
+                name,
+                annotation=types.get(name, each.annotation),
+                kind=griffe.ParameterKind.keyword_only,
+                default=repr(each.default),
+            )

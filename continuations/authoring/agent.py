@@ -164,6 +164,8 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
     # The declared type of the state of each frame.
     state_spec: StateSpec | None = None
 
+    __signature__ = agent_declaration.OptionsSignature()
+
     @overload
     def __init__(
         self,

@@ -14,6 +14,7 @@ from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from inspect import Signature
     from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
@@ -57,6 +58,39 @@ class AgentOptions(TypedDict, total=False):
 
 
 OPTIONS = (*AgentOptions.__annotations__, "output_type")
+
+
+class OptionsSignature:
+    """The signature of `Agent` for `inspect.signature` and `help`, with each option.
+
+    A subclass with a constructor of its own has the signature of its constructor.
+    """
+
+    def __get__(self, _agent: object, owner: type) -> Signature | None:
+        """Return the signature of the class; `None` if its constructor tells it."""
+        from inspect import Parameter, Signature  # noqa: PLC0415 - for tools that show code
+
+        constructed_by = next(
+            each for each in owner.__mro__ if "__init__" in vars(each)
+        )
+        if "__signature__" not in vars(constructed_by):
+            return None
+        types = AgentOptions.__annotations__
+        options = [
+            Parameter(
+                option,
+                Parameter.KEYWORD_ONLY,
+                default=getattr(owner, option),
+                annotation=getattr(types.get(option), "__forward_arg__", "Any"),
+            )
+            for option in OPTIONS
+        ]
+        name = Parameter(
+            "name", Parameter.POSITIONAL_OR_KEYWORD, default="", annotation="str"
+        )
+        return Signature([name, *options])
+
+
 _READ_ONCE = ("approval", "tools", "state", "suspend_when", "tool_choice")
 
 

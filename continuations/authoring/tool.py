@@ -374,6 +374,21 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return wrap
 
 
+def _signature_of_tool() -> inspect.Signature:
+    """Return the signature of `tool` for `inspect.signature` and `help`."""
+    init: Any = vars(Tool)["__init__"]
+    _, first, *options = inspect.signature(init).parameters.values()
+    keyword_only = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in options
+        if each.name != "scope"
+    ]
+    return inspect.Signature([first.replace(default=None), *keyword_only])
+
+
+vars(tool)["__signature__"] = _signature_of_tool()
+
+
 def _made(
     function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType | None
 ) -> Any:

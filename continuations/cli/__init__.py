@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         text = (
             f"The command line needs the package {package}, which is not installed. "
-            "Run: pip install 'continuations[cli]'"
+            "Run: pip install 'typer<0.29' rich"
         )
         print(text, file=sys.stderr)  # noqa: T201 - a command line prints
         return USAGE_ERROR

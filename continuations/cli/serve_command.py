@@ -42,7 +42,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         str | None,
         typer.Option(
             metavar="[HOST:]PORT",
-            help="Serve the HTTP API too. Needs `pip install 'continuations[web]' "
+            help="Serve the HTTP API too. Needs `pip install starlette "
             "uvicorn`. The default host is 127.0.0.1.",
         ),
     ] = None,
@@ -106,7 +106,7 @@ def _make_server(
             raise
         msg = (
             f"--http needs the package {error.name}, which is not installed. Run: "
-            "pip install 'continuations[web]' uvicorn"
+            "pip install starlette uvicorn"
         )
         raise UsageError(msg) from error
     from continuations.serve.http.api import HttpApi  # noqa: PLC0415 - see above

@@ -134,7 +134,7 @@ def _console_module() -> Any:
             raise
         msg = (
             f"ui needs the package {package}, which is not installed. Run: pip "
-            "install 'continuations[console]'"
+            "install starlette sse-starlette 'pyjwt[crypto]' uvicorn"
         )
         raise UsageError(msg) from error
     return console

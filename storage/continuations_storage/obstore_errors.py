@@ -43,9 +43,7 @@ _ERROR_RULES: Mapping[str, ErrorRule] = {
     "PermissionDeniedError": ErrorRule(Denied),
     "UnauthenticatedError": ErrorRule(Denied),
     "MissingCredentials": ErrorRule(Denied),
-    "ImportError": ErrorRule(
-        Unavailable, hint="run pip install 'continuations[obstore]'"
-    ),
+    "ImportError": ErrorRule(Unavailable, hint="run pip install 'obstore>=0.12'"),
     "ValueError": ErrorRule(Unavailable),
     "UnknownConfigurationKeyError": ErrorRule(Unavailable),
     "Exception": ErrorRule(Unavailable, retry=True, may_be_stored=True),

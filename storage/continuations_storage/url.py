@@ -217,7 +217,7 @@ def _open_obstore(url: str, location: str, options: dict[str, Any]) -> Store:
     from continuations_storage.obstore import ObjectStore  # noqa: PLC0415 -- likewise
 
     if find_spec("obstore") is None:
-        command = "pip install 'continuations[obstore]'"
+        command = "pip install 'obstore>=0.12'"
         raise Unsupported(url, "obstore is not installed", f"Run {command}.")
     if (path_style := options.pop("path_style", None)) is not None:
         options["virtual_hosted_style_request"] = not path_style

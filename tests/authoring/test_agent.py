@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -11,9 +14,11 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
 from continuations.authoring.agent import Agent
+from continuations.authoring.agent_declaration import OPTIONS
 from continuations.authoring.errors import ArgumentsInvalid, OutputInvalid
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool, tool
+from continuations.authoring.tool_option_types import ToolOptions
 from continuations.errors import InvalidInput
 
 
@@ -334,3 +339,45 @@ def test_output_type_that_is_no_object_is_wrapped_in_an_object() -> None:
         list(output.schema["properties"]),
     )
     assert ["Node"] == list(output.schema["$defs"])
+
+
+def test_signature_of_agent_names_each_option_with_its_default() -> None:
+    class Support(Agent[str]):
+        model = "gpt-5-mini"
+
+    class Shop(Agent[str]):
+        def __init__(self, shop: str) -> None:
+            super().__init__(shop)
+
+    options = inspect.signature(Agent).parameters
+
+    assert ["name", *OPTIONS] == list(options)
+    assert 100 == options["max_turns"].default
+    assert "int | None" == options["max_turns"].annotation
+    assert "gpt-5-mini" == inspect.signature(Support).parameters["model"].default
+    assert ["shop"] == list(inspect.signature(Shop).parameters)
+
+
+def test_signature_of_tool_names_each_option_with_its_default() -> None:
+    parameters = inspect.signature(tool).parameters
+
+    assert {"function", *ToolOptions.__annotations__} == set(parameters)
+    assert "unknown" == parameters["on_timeout"].default
+
+
+@pytest.mark.parametrize(
+    ("option", "page"),
+    [
+        ("handoffs", "docs/how-to/from-openai-agents.md"),
+        ("mcp_servers", "docs/how-to/tools.md"),
+    ],
+)
+def test_options_of_other_packages_name_the_page_that_helps(
+    option: str, page: str
+) -> None:
+    options: Any = {option: []}
+
+    with pytest.raises(InvalidInput, match=re.escape(page)):
+        Agent("support", **options)
+
+    assert (Path(__file__).parents[2] / page).exists()

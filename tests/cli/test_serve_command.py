@@ -110,4 +110,4 @@ def test_missing_uvicorn_is_named(
     done = cli("serve", "--app", TELLING, "--http", "8000")
 
     assert (2, "") == (done.exit_code, done.out)
-    assert "pip install 'continuations[web]' uvicorn" in done.err
+    assert "pip install starlette uvicorn" in done.err

@@ -119,4 +119,4 @@ def test_missing_package_is_named(cli: CommandLine, package: str) -> None:
         "from continuations.cli import main; sys.exit(main())"
     )
     done = cli.run_in_process("ui", program=("-c", program))
-    assert (2, True) == (done.exit_code, "continuations[console]" in done.err)
+    assert (2, True) == (done.exit_code, "install starlette sse-starlette" in done.err)

@@ -345,7 +345,7 @@ USAGE = Area(
             'cli("waiting")',
             "scene.close(); cli('--version', store=False)",
             setup='scene.without_module("typer.main", "continuations.cli.entry_point")',
-            names=("pip install", "continuations[cli]"),
+            names=("pip install", "typer", "rich"),
             is_list=True,
         ),
     ),

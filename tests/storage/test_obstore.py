@@ -266,7 +266,7 @@ import asyncio, sys
 sys.modules["obstore"] = None
 from continuations_storage import Unavailable, Unsupported, open_store
 from continuations_storage.obstore import ObjectStore
-command = "pip install 'continuations[obstore]'"
+command = "pip install 'obstore>=0.12'"
 for url, options in (("s3://b", {"driver": "obstore"}), ("gs://b", {}), ("az://b", {})):
     try:
         open_store(url, **options)

@@ -214,7 +214,7 @@ def proxy_jwt(
     except ModuleNotFoundError as error:
         msg = (
             "proxy_jwt needs the package PyJWT, which is not installed. Run: pip "
-            "install 'continuations[console]'."
+            "install 'pyjwt[crypto]'."
         )
         raise InvalidInput(msg) from error
     try:
