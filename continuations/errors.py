@@ -74,10 +74,11 @@ class WaitNotFound(ContinuationsError):
 
 
 class InvalidId(ContinuationsError, ValueError):
-    """A run id or a store key has characters or a length that are not allowed.
+    """A run id or a store key is not allowed.
 
     Nothing was written. A run id has 1 to 200 characters out of `A-Z`, `a-z`, `0-9`,
-    `.`, `_` and `-`, and begins with a letter or a digit. Choose another id.
+    `.`, `_` and `-`, and begins with a letter or a digit. An id with the form of a
+    thread's, `t-AGENT-DIGEST-NUMBER`, belongs to the thread. Choose another id.
     """
 
 
@@ -110,10 +111,10 @@ class PriceUnknown(InvalidInput):
 
 
 class RunExists(ContinuationsError):
-    """`start` was called with the id of a run that has another input or agent.
+    """The id belongs to a run that has another input or agent, or is no thread.
 
-    The existing run is unchanged. Start with another run id, or continue the existing
-    run with `resume`. A repeated `start` with the same input and agent is not an error.
+    The existing run is unchanged. Use another run id or key, or continue the run with
+    `resume`. A repeated `start` with the same input and agent is not an error.
     """
 
 

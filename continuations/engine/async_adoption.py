@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Generic
 
 from continuations.core.output_type import Output
 from continuations.engine.async_sweeps import AsyncSweeps
-from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from continuations.core.identity import Identity
@@ -56,7 +55,7 @@ class AsyncAdoption(AsyncSweeps, Generic[Output]):
         Raises:
             InvalidInput: The continuation has ended, so nothing is paused in it, or it
                 is not a continuation. Or `by` is not a name.
-            InvalidId: `run_id` is invalid.
+            InvalidId: `run_id` is invalid, or that of a thread: pass another one.
             RunExists: `run_id` belongs to a run with another origin.
             FormatError: The bytes are not a continuation, or have a newer format.
             Corrupt: The bytes are damaged, or a stored object is.
@@ -64,11 +63,12 @@ class AsyncAdoption(AsyncSweeps, Generic[Output]):
             StoreError: The store failed. Call again.
         """
         from continuations.engine.adoption import read_source
+        from continuations.engine.new_run import check_new_run_id
         from continuations.engine.run_description import check_requester
 
         requester = check_requester(by)
         source = read_source(continuation)
-        new_id = layout.check_run_id(source.run_id if run_id is None else run_id)
+        new_id = check_new_run_id(source.run_id if run_id is None else run_id)
         adopter = self._worker_factory.make_adopter()
         await self._probe_once()
         return await adopter.adopt(source.run_state, new_id, requester, source.files)

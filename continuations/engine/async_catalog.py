@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.doors import PYTHON, Door
 from continuations.engine.batches import Flattened
 from continuations.engine.runner_parts import RunnerParts
+from continuations.ledger import layout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -147,7 +148,6 @@ class AsyncCatalog(RunnerParts):
             InvalidId: `after` is not a run id.
             StoreError: The store failed; raised during the iteration.
         """
-        from continuations.ledger import layout
 
         run_id = layout.check_run_id(after) if after != "" else ""
         check = self._worker_factory.make_drift_check(
@@ -185,7 +185,6 @@ class AsyncCatalog(RunnerParts):
             StoreError: The store failed. Continue after the last version.
         """
         from continuations.engine.past_reading import check_version, read_history
-        from continuations.ledger import layout
 
         layout.check_run_id(run_id)
         number = check_version(after, "after")
@@ -216,7 +215,6 @@ class AsyncCatalog(RunnerParts):
             StoreError: The store failed.
         """
         from continuations.engine.past_reading import check_version, read_difference
-        from continuations.ledger import layout
 
         return await read_difference(
             self._objects,
@@ -274,14 +272,14 @@ class AsyncCatalog(RunnerParts):
             ClockOff, Corrupt, FormatError, StoreError: As for `start`.
         """
         from continuations.engine.forking import ForkChanges
+        from continuations.engine.new_run import check_new_run_id
         from continuations.engine.past_reading import check_version
         from continuations.engine.run_description import check_requester
-        from continuations.ledger import layout
 
         changes = ForkChanges.from_arguments(decisions, results, messages)
         requester, source_id = check_requester(by), layout.check_run_id(run)
         number = None if version is None else check_version(version, "version")
-        new_id = self._new_ulid() if run_id is None else layout.check_run_id(run_id)
+        new_id = self._new_ulid() if run_id is None else check_new_run_id(run_id)
         await self._probe_once()
         forker = self._worker_factory.make_forker(self._groups_function, requester)
         return await forker.fork(source_id, number, changes, new_id, door)
@@ -309,7 +307,6 @@ class AsyncCatalog(RunnerParts):
             Corrupt, FormatError, StoreError: A version cannot be read.
         """
         from continuations.engine.past_reading import check_version
-        from continuations.ledger import layout
 
         number, run_id = check_version(version, "version"), layout.check_run_id(run)
         last = None if newest is None else check_version(newest, "newest")
@@ -363,7 +360,6 @@ class AsyncCatalog(RunnerParts):
         """
         from continuations.engine.past_reading import check_version
         from continuations.engine.run_description import check_requester
-        from continuations.ledger import layout
 
         number, run_id = check_version(version, "version"), layout.check_run_id(run)
         name = check_requester(by)

@@ -189,16 +189,19 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or the instructions function raised.
-            InvalidId, RunErased, RunExists: `run_id` is invalid, erased, or taken.
+            InvalidId, RunErased, RunExists: `run_id` is invalid (or that of a thread),
+                erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
+        from continuations.engine.new_run import check_new_run_id
+
         description = self._run_description(
             labels=labels, title=title, by=by, settings=settings
         )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
-            run_id=None if run_id is None else layout.check_run_id(run_id),
+            run_id=None if run_id is None else check_new_run_id(run_id),
             agent=agent,
             budget=budget,
             context=run_options.context,

@@ -101,6 +101,7 @@ class AsyncThread(Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or `id` names another message.
+            RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 The message is posted. A repeat with the same `id` returns its reply.
@@ -182,6 +183,7 @@ class AsyncThread(Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or `id` names another message.
+            RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed at the same time.
             StoreError: The store failed. Call again, with `id` so that the message is
                 not posted twice.
@@ -307,6 +309,7 @@ class AsyncThread(Generic[Output]):
         if not newest.version:
             return None
         loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
+        thread_keys.check_thread(loaded.state.run)
         return Continuation(loaded.state, loaded.number)
 
     async def stop_turn(

@@ -10,6 +10,7 @@ from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_o
 from continuations.errors import RunBusy, StaleRun, ThreadClosed
 from continuations.ledger.arrivals import read_inbox_message
 from continuations.ledger.objects import NotFound
+from continuations.ledger.thread_keys import check_thread
 from continuations.ledger.thread_replies import load_reply
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
@@ -118,6 +119,7 @@ class AsyncTicket(Generic[Output]):
         objects = self._parts.objects
         loaded = await Versions(objects, self.run_id).load_newest()
         run = loaded.state.run
+        check_thread(run)
         if run.last_inbox_number < self.number:
             try:
                 await read_inbox_message(objects, self.run_id, self.number)

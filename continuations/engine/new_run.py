@@ -18,7 +18,9 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
-from continuations.errors import InvalidInput
+from continuations.errors import InvalidId, InvalidInput
+from continuations.ledger import layout
+from continuations.ledger.run_overview import has_thread_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,6 +46,22 @@ class RunLimits(NamedTuple):
     budget: Budget | None
     max_depth: int | None
     prices: Prices | None = None
+
+
+def check_new_run_id(run_id: object) -> str:
+    """Return the id of a run that starts, is forked or is adopted.
+
+    Raises `InvalidId` for an id that is not valid, and for the id of a thread's run, of
+    any generation: the thread would take such a run for its own.
+    """
+    checked = layout.check_run_id(run_id)
+    if not has_thread_id(checked):
+        return checked
+    msg = (
+        f"run_id {checked!r} is not allowed: an id of this form belongs to a thread. "
+        "Pass another run_id, or post to the thread with runner.thread(agent, key=...)."
+    )
+    raise InvalidId(msg, run_id=checked)
 
 
 def parse_input(agent_input: Input) -> tuple[Message, ...]:

@@ -184,7 +184,8 @@ class Runner(Sweeps, Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or the instructions function raised.
-            InvalidId, RunErased, RunExists: `run_id` is invalid, erased, or taken.
+            InvalidId, RunErased, RunExists: `run_id` is invalid (or that of a thread),
+                erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         started = self.async_runner.start(
@@ -380,7 +381,7 @@ class Runner(Sweeps, Generic[Output]):
         Raises:
             InvalidInput: The continuation has ended, so nothing is paused in it, or it
                 is not a continuation. Or `by` is not a name.
-            InvalidId: `run_id` is invalid.
+            InvalidId: `run_id` is invalid, or that of a thread: pass another one.
             RunExists: `run_id` belongs to a run with another origin.
             FormatError: The bytes are not a continuation, or have a newer format.
             Corrupt: The bytes are damaged, or a stored object is.

@@ -83,14 +83,22 @@ class ThreadPosts(Generic[Output]):
         )
 
     async def header(self, generation: Generation) -> VersionHeader | None:
-        """Return the newest header, or `None` without a run or for an erased one."""
+        """Return the newest header, or `None` without a run or for an erased one.
+
+        Raises `RunExists` for a run that is no thread.
+        """
         if not generation.version:
             return None
         versions = Versions(self.parts.objects, generation.run_id)
         try:
-            return await versions.header(generation.version)
+            header = await versions.header(generation.version)
         except RunErased:
             return None
+        # Only the header of a thread has numbers of messages.
+        if not header.inbox and header.status != "resting":
+            loaded = await versions.load(generation.version)
+            thread_keys.check_thread(loaded.state.run)
+        return header
 
     async def open(self, text: UserText, context: Any) -> VersionHeader:
         """Return the header of the newest version; make the thread if it is missing."""

@@ -135,6 +135,7 @@ class Worker:
             read_ahead(self.objects, self.run_id, overview),
         )
         state = loaded.state
+        self.run_options.check_run(state.run)
         if self.feed is not None:
             await self.feed.catch_up(loaded.number)
         if state.run.status in ENDED_STATUSES:

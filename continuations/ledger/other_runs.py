@@ -9,6 +9,7 @@ from continuations.ledger import layout
 from continuations.wire.versions import decode_header
 
 if TYPE_CHECKING:
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.wire.versions import VersionHeader
 
@@ -32,11 +33,13 @@ def decode_own_header(data: bytes, key: str, run_id: str) -> VersionHeader:
         raise other_tombstone_error(key, run_id) from None
 
 
-def check_wait_ids(state: RunState, key: str) -> None:
-    """Raise `Corrupt` for a wait whose id is not that of a wait of the run.
+def check_ids(state: RunState, key: str) -> None:
+    """Raise `Corrupt` for the id of a wait, or of a thread, that is not the run's.
 
-    The keys of its decision and of its object follow from the id.
+    The keys of the decision and of the object of a wait follow from its id.
     """
+    if state.run.thread_key is not None:
+        _check_thread_id(state.run, key)
     for wait in state.waits.values():
         try:
             parts = layout.parse_wait_id(wait.id)
@@ -48,3 +51,14 @@ def check_wait_ids(state: RunState, key: str) -> None:
                 "of this run. It was not changed. Restore it from a backup."
             )
             raise Corrupt(msg, run_id=state.run.id)
+
+
+def _check_thread_id(run: RunRow, key: str) -> None:
+    from continuations.ledger.thread_keys import is_generation  # noqa: PLC0415 - for threads
+
+    if not is_generation(run.id, run.agent, run.thread_key or ""):
+        msg = (
+            f"{key} is damaged: the run is the thread of another agent or key than its "
+            "id says. It was not changed. Restore it from a backup."
+        )
+        raise Corrupt(msg, run_id=run.id)

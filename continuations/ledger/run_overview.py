@@ -51,7 +51,7 @@ class RunProgress:
 
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     """Read the overview of a run with one listing; a long list takes a few."""
-    is_thread = _is_thread(run_id)
+    is_thread = has_thread_id(run_id)
     prefix = layout.versions_prefix(run_id) if is_thread else layout.run_prefix(run_id)
     page = await objects.keys(prefix, limit=1 if is_thread else _PAGE_LIMIT)
     store_time = page.store_time if isinstance(page, Page) else None
@@ -70,7 +70,8 @@ async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     )
 
 
-def _is_thread(run_id: str) -> bool:
+def has_thread_id(run_id: str) -> bool:
+    """Return whether an id has the form that only runs of threads have."""
     if not run_id.startswith("t-"):
         return False
     from continuations.ledger import thread_keys  # noqa: PLC0415 - for threads

@@ -17,11 +17,13 @@ import re
 from asyncio import gather
 from typing import TYPE_CHECKING
 
+from continuations.errors import RunExists
 from continuations.ledger import layout
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from continuations.core.run import RunRow
     from continuations.ledger.objects import Objects
 
 _MAX_SLUG_CHARS = 60
@@ -32,7 +34,7 @@ _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
 def is_thread_id(run_id: str) -> bool:
-    """Return whether an id has the form of a thread's; a run may have it too."""
+    """Return whether an id has the form that only runs of threads have."""
     return _THREAD_ID.match(run_id) is not None
 
 
@@ -54,6 +56,16 @@ def is_generation(run_id: object, agent: str, key: str) -> bool:
         return False
     generation = run_id.rpartition("-")[2]
     return run_id == thread_run_id(agent, key, int(generation[:_MAX_DIGITS]))
+
+
+def check_thread(run: RunRow) -> None:
+    """Raise `RunExists` if a run with the id of a thread has no thread key."""
+    if run.thread_key is None:
+        msg = (
+            f"run {run.id} is no thread, but has the id of this thread. It was not "
+            "changed. Erase that run, or use another key."
+        )
+        raise RunExists(msg, run_id=run.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
-from continuations.ledger.other_runs import check_wait_ids, decode_own_header
+from continuations.ledger.other_runs import check_ids, decode_own_header
 from continuations.value_class import replace
 from continuations.wire.envelope import object_digest
 from continuations.wire.versions import (
@@ -150,7 +150,7 @@ class Versions:
         if newest.number != max(kept, default=0):
             key = layout.version_key(self.run_id, newest.number)
             check_state(newest.state, key)
-            check_wait_ids(newest.state, key)
+            check_ids(newest.state, key)
         return tuple(chain)
 
     async def rebuild(self, number: int, bases: Bases) -> RebuiltVersion:

@@ -187,3 +187,14 @@ def test_start_takes_files(cli: CommandLine, runner: Runner, tmp_path: Path) -> 
     label = f"[image: photo.png, image/png, 3 bytes] {digest}"
     assert f"attachment {label}" in cli("show", "j1").out
     assert "[file: report.pdf, application/pdf, 4 bytes]" in cli("watch", "j1").out
+
+
+def test_start_with_the_id_of_a_thread_is_refused(
+    cli: CommandLine, runner: Runner
+) -> None:
+    run_id = f"t-support-{'0' * 32}-1"
+
+    refused = cli("start", "go", "--run-id", run_id, "--app", TELLING)
+
+    assert refused.err.startswith(f"InvalidId: run_id '{run_id}' is not allowed: ")
+    assert [] == list(runner.runs())

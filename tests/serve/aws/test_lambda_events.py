@@ -11,6 +11,7 @@ import pytest
 
 from continuations import Image
 from continuations.errors import InvalidId
+from continuations.ledger.thread_keys import thread_run_id
 from continuations.serve.aws.lambda_events import (
     BadRequest,
     CancelEvent,
@@ -341,6 +342,12 @@ def test_unknown_event_raises_unknown_event(event: Any) -> None:
 def test_invalid_run_id_raises_invalid_id(run_id: Any) -> None:
     with pytest.raises(InvalidId):
         parse_event({"resume": run_id})
+
+
+def test_start_with_the_id_of_a_thread_raises_invalid_id() -> None:
+    run_id = thread_run_id("support", "customer 42", 1)
+    with pytest.raises(InvalidId, match="belongs to a thread"):
+        parse_event({"start": {"input": "hello", "run_id": run_id}})
 
 
 def test_wrong_file_of_an_event_is_named_with_the_limit_of_lambda() -> None:

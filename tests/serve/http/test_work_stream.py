@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 THREAD = "/threads/support/k"
 MESSAGES = f"{THREAD}/messages"
+THREAD_ID = f"t-support-{'0' * 32}-1"
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -301,6 +302,7 @@ def test_error_before_the_first_event_is_the_response() -> None:
             (MESSAGES, {"text": ""}, {}, 400, "malformed"),
             (MESSAGES, {"text": "x"}, {"last-event-id": "r1/1.1"}, 400, "malformed"),
             ("/runs", {"run_id": "!", "input": "x"}, {}, 400, "invalid-id"),
+            ("/runs", {"run_id": THREAD_ID, "input": "x"}, {}, 400, "invalid-id"),
             ("/runs/r9/resume", {}, {}, 404, "run-not-found"),
             ("/runs/r9/resume", {}, {"last-event-id": "x"}, 400, "invalid-input"),
         ):

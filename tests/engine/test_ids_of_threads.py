@@ -1,0 +1,199 @@
+"""Only a thread has the id of a thread's run, at every door."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    Finished,
+    InvalidId,
+    Replied,
+    RunExists,
+    Runner,
+    Suspended,
+    run,
+    tool,
+)
+from continuations.ledger.thread_keys import thread_run_id
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEY = "customer 42"
+FIRST = thread_run_id("support", KEY, 1)
+THIRD = thread_run_id("support", KEY, 3)
+
+
+@tool(approval=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    return f"paid {cents}"
+
+
+def _agent() -> Agent[Any]:
+    model = ScriptedModel([ToolCall("pay", {"cents": 1}), "Done."])
+    return Agent("support", tools=[pay], model=model)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Return an empty store."""
+    return MemoryStore()
+
+
+@pytest.fixture
+def runner(store: MemoryStore) -> Runner:
+    """Return a runner of an agent that asks before it pays."""
+    return Runner(_agent(), store=store)
+
+
+def _start(runner: Runner, run_id: str) -> None:
+    runner.start("go", run_id=run_id)
+
+
+def _enqueue(runner: Runner, run_id: str) -> None:
+    runner.start("go", run_id=run_id, work=False)
+
+
+def _stream(runner: Runner, run_id: str) -> None:
+    list(runner.stream("go", run_id=run_id))
+
+
+def _start_async(runner: Runner, run_id: str) -> None:
+    asyncio.run(AsyncRunner(_agent(), store=runner.store).start("go", run_id=run_id))
+
+
+def _fork(runner: Runner, run_id: str) -> None:
+    runner.start("go", run_id="source")
+    runner.fork("source", 1, run_id=run_id)
+
+
+def _adopt(runner: Runner, run_id: str) -> None:
+    runner.adopt(run(_agent(), "go").continuation, run_id=run_id)
+
+
+_DOORS = [_start, _enqueue, _stream, _start_async, _fork, _adopt]
+
+
+@pytest.mark.parametrize("run_id", [FIRST, THIRD], ids=["first", "third"])
+@pytest.mark.parametrize("take", _DOORS)
+def test_id_of_a_thread_is_refused_for_another_run(
+    take: Callable[[Runner, str], None], run_id: str, runner: Runner
+) -> None:
+    """The thread of that id would take the run for its own, now or later."""
+    with pytest.raises(InvalidId, match=r"belongs to a thread.*runner\.thread"):
+        take(runner, run_id)
+
+    assert run_id not in [row.run_id for row in runner.runs()]
+    assert runner.thread(key=KEY).look() is None
+
+
+@pytest.mark.parametrize("run_id", ["t-shirt", "t-support-1", f"{FIRST}-copy", "t-"])
+def test_other_id_that_begins_like_one_of_a_thread_is_accepted(
+    run_id: str, runner: Runner
+) -> None:
+    """Only the full form belongs to threads."""
+    assert run_id == runner.start("go", run_id=run_id).run_id
+
+
+def test_adoption_of_a_thread_needs_an_id_of_its_own(runner: Runner) -> None:
+    """Its default, the id of the other run, belongs to a thread of this store."""
+    asked = Runner(_agent(), store=MemoryStore()).thread(key=KEY).send("go")
+    assert isinstance(asked, Suspended)
+
+    with pytest.raises(InvalidId, match="belongs to a thread"):
+        runner.adopt(asked.continuation)
+
+    assert "moved" == runner.adopt(asked.continuation, run_id="moved").run_id
+
+
+@pytest.fixture(params=["suspended", "cancelled", "finished"])
+def taken(
+    request: pytest.FixtureRequest, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> Runner:
+    """Return a runner whose store has a plain run with the id of a thread."""
+    with monkeypatch.context() as earlier_release:
+        earlier_release.setattr(
+            "continuations.engine.new_run.has_thread_id", lambda run_id: not run_id
+        )
+        waiting = runner.start("go", run_id=FIRST)
+    assert isinstance(waiting, Suspended)
+    if request.param == "cancelled":
+        runner.cancel(FIRST)
+    if request.param == "finished":
+        runner.decide(waiting.waits[0].id, Approve())
+        assert isinstance(runner.resume(FIRST), Finished)
+    return runner
+
+
+def _ticket(runner: Runner) -> Any:
+    ticket = runner.thread(key=KEY).ticket(1)
+    assert ticket is not None
+    return ticket
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda runner: runner.thread(key=KEY).send("hello"),
+        lambda runner: runner.thread(key=KEY).post("hello"),
+        lambda runner: list(runner.thread(key=KEY).stream("hello")),
+        lambda runner: runner.thread(key=KEY).look(),
+        lambda runner: runner.thread(key=KEY).messages(),
+        lambda runner: runner.thread(key=KEY).close(),
+        lambda runner: runner.thread(key=KEY).stop_turn(),
+        lambda runner: _ticket(runner).look(),
+        lambda runner: _ticket(runner).reply(),
+    ],
+    ids="send post stream look messages close stop ticket-look ticket-reply".split(),
+)
+def test_run_that_has_the_id_of_a_thread_is_an_error_and_no_thread(
+    use: Callable[[Runner], Any], taken: Runner, store: MemoryStore
+) -> None:
+    """The run is not changed, gets no message, and is not shown as the thread."""
+    before = asyncio.run(store.keys(""))
+
+    with pytest.raises(RunExists, match=r"is no thread, .* Erase that run"):
+        use(taken)
+
+    assert before == asyncio.run(store.keys(""))
+
+
+def test_thread_goes_on_after_the_run_with_its_id_is_erased(taken: Runner) -> None:
+    """This is what the error advises."""
+    taken.cancel(FIRST)
+    taken.erase(FIRST)
+
+    reply = taken.thread(key=KEY).send("hello")
+
+    assert isinstance(reply, Suspended | Replied)
+    assert thread_run_id("support", KEY, 2) == reply.run_id
+
+
+def test_thread_with_the_id_of_another_key_is_damaged(
+    runner: Runner, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No operation works on such bytes."""
+    from continuations.errors import Corrupt  # noqa: PLC0415
+    from continuations.ledger import thread_keys  # noqa: PLC0415
+
+    with monkeypatch.context() as foreign:
+        foreign.setattr(
+            thread_keys, "thread_run_id", lambda _, __, number: f"{FIRST[:-1]}{number}"
+        )
+        runner.thread(key="another key").post("hello")
+
+    other = Runner(_agent(), store=store)
+    for use in (other.thread(key=KEY).look, other.thread(key=KEY).messages):
+        with pytest.raises(Corrupt, match="the thread of another agent or key"):
+            use()
+    with pytest.raises(Corrupt, match="the thread of another agent or key"):
+        other.resume(FIRST)
