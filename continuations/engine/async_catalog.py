@@ -148,7 +148,6 @@ class AsyncCatalog(RunnerParts):
             InvalidId: `after` is not a run id.
             StoreError: The store failed; raised during the iteration.
         """
-
         run_id = layout.check_run_id(after) if after != "" else ""
         check = self._worker_factory.make_drift_check(
             self._run_options(None if context is NOT_GIVEN else context, None),

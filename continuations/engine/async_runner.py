@@ -193,15 +193,13 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
                 erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
-        from continuations.engine.new_run import check_new_run_id
-
         description = self._run_description(
             labels=labels, title=title, by=by, settings=settings
         )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,
-            run_id=None if run_id is None else check_new_run_id(run_id),
+            run_id=run_id,
             agent=agent,
             budget=budget,
             context=run_options.context,

@@ -64,7 +64,9 @@ class WorkerFactory:
         context: Any,
         description: RunDescription,
     ) -> RunState:
-        """Return the first state of a new run; raises `InvalidInput`."""
+        """Return the first state of a new run; raises `InvalidInput`, `InvalidId`."""
+        if run_id is not None:
+            new_run.check_new_run_id(run_id)
         root = self.root_agent(agent)
         check_context(context, root, self._options.context_type)
         messages = new_run.parse_input(agent_input)

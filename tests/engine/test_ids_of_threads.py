@@ -153,7 +153,6 @@ def _ticket(runner: Runner) -> Any:
         lambda runner: _ticket(runner).look(),
         lambda runner: _ticket(runner).reply(),
     ],
-    ids="send post stream look messages close stop ticket-look ticket-reply".split(),
 )
 def test_run_that_has_the_id_of_a_thread_is_an_error_and_no_thread(
     use: Callable[[Runner], Any], taken: Runner, store: MemoryStore
