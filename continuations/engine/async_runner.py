@@ -189,8 +189,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or the instructions function raised.
-            InvalidId, RunErased, RunExists: `run_id` is invalid (or that of a thread),
-                erased, or taken.
+            InvalidId, RunErased, RunExists: `run_id` is not allowed, erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         description = self._run_description(
