@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import UNNAMED_LINK_HOLDER
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
     from continuations.core.decisions import VerdictKind
+    from continuations.core.run import RunRow
 
 # An approver with this prefix is a group, and every other one is a person.
 GROUP_PREFIX = "group:"
@@ -29,12 +30,33 @@ class Quorum:
         votes: How many persons must give the same verdict. One `Deny` is enough.
         not_requester: Whether the requester of the run may not vote.
         requester: The requester of the run, or `None` if it is unknown.
+        requesters: Further persons who asked for the call, sorted: see
+            `RunRow.requesters`.
     """
 
     approvers: tuple[str, ...] = ()
     votes: int = 1
     not_requester: bool = False
     requester: str | None = None
+    requesters: tuple[str, ...] = ()
+
+    def of_run(self, run: RunRow) -> Quorum:
+        """Return the rule with the persons who asked for the present work of a run."""
+        return replace(
+            self,
+            requester=run.asker,
+            requesters=tuple(name for name in run.asked_by if name != run.asker),
+        )
+
+    @property
+    def asked_by(self) -> tuple[str, ...]:
+        """Everybody who asked for the call; "" is a person who is not known."""
+        return (self.requester or "", *self.requesters)
+
+    @property
+    def excluded_text(self) -> str:
+        """The names of those who asked for the call, for people."""
+        return ", ".join(name or "unknown" for name in self.asked_by)
 
     def needs_groups_of(self, name: str) -> bool:
         """Return whether only a group can make a person an approver.
@@ -70,13 +92,14 @@ class Quorum:
                 f"it needs the name of the person who decides, got by={name!r}",
                 "Decide with by=NAME.",
             )
-        if self.not_requester and self.requester is None:
+        if self.not_requester and "" in self.asked_by:
             return Objection(
                 "the requester of the run may not decide it, and the requester is not "
                 "known",
-                "Cancel the run, and start or adopt the next one with by=NAME.",
+                "Cancel the run, and start or adopt the next one with by=NAME. Send "
+                "each message to it with by=NAME too.",
             )
-        if self.not_requester and name == self.requester:
+        if self.not_requester and name in self.asked_by:
             return Objection(
                 f"{name} requested the run, and may not decide it",
                 "Let another person decide.",

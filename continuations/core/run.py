@@ -194,6 +194,9 @@ class RunRow:
             `None` for every other run.
         rewind_to: Number of the version to which a worker is rewinding the run, 0 if
             none is. Nothing else happens to the run before that is done.
+        requesters: Further persons who asked for the present work, sorted: senders of
+            messages, and those who asked for the run of which this one is a fork. An
+            empty text is a person who is not known.
         doubtful_tools: Names of tools that were approved or started in versions that a
             fork or a rewind left. Each new call of them needs an approval.
     """
@@ -233,6 +236,7 @@ class RunRow:
     forked_from: str | None = None
     rewind_to: int = 0
     doubtful_tools: tuple[str, ...] = ()
+    requesters: tuple[str, ...] = ()
 
     @property
     def rests(self) -> bool:
@@ -251,6 +255,14 @@ class RunRow:
     def asker(self) -> str | None:
         """The requester of the present work: of the run, or of a thread's message."""
         return self.requester if self.thread_key is None else self.sender
+
+    @property
+    def asked_by(self) -> tuple[str, ...]:
+        """Everybody who asked for the present work; "" is a person who is not known.
+
+        None of them may decide a call whose policy has `not_requester`.
+        """
+        return tuple(sorted({self.asker or "", *self.requesters}))
 
     @property
     def limited_usage(self) -> Usage:

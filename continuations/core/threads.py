@@ -62,6 +62,10 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
         raise illegal_transition(f"an inbox message has the role {role}", event)
     if run.rests:
         run, root = _begun(run, root, event.by)
+    elif run.thread_key is None and event.by != run.requester:
+        # The calls that follow were asked for by this person too.
+        names = {*run.requesters, event.by or ""}
+        run = replace(run, requesters=tuple(sorted(names)))
     draft.put_run(replace(run, last_inbox_number=event.number))
     draft.put_frame(_with_new_counts(root))
     draft.append(ROOT_FRAME_ID, event.message)
@@ -77,7 +81,12 @@ def _with_new_counts(root: FrameRow) -> FrameRow:
 def _begun(run: RunRow, root: FrameRow, sender: str | None) -> tuple[RunRow, FrameRow]:
     """Return the rows of a thread that answers a message: its limits count from now."""
     begun = replace(
-        run, earlier_usage=run.usage, sender=sender, output=None, failure=None
+        run,
+        earlier_usage=run.usage,
+        sender=sender,
+        requesters=(),
+        output=None,
+        failure=None,
     )
     return begun, replace(root, earlier_turns=root.turns)
 

@@ -130,6 +130,7 @@ def moved_run(run: RunRow) -> RunRow:
         reads_next=0,
         forked_from=None,
         rewind_to=0,
+        requesters=(),
     )
 
 
@@ -244,10 +245,10 @@ class Relocation:
         return wait_id
 
     def _moved_quorum(self, state: RunState, quorum: Quorum | None) -> Quorum | None:
-        """Return the rule of a call or wait with the requester of the new run."""
+        """Return the rule of a call or wait with those who asked for the new run."""
         if self._stays or quorum is None:
             return quorum
-        return replace(quorum, requester=state.run.requester)
+        return quorum.of_run(state.run)
 
     def _with_wait_id(self, call: CallRow, wait_id: str) -> CallState:
         """Return the state of a waiting call with another wait.

@@ -146,7 +146,7 @@ def quorum_of(
     if policy is None:
         return call.quorum
     quorum = policy.quorum
-    return quorum and replace(quorum, requester=state.run.asker)
+    return quorum and quorum.of_run(state.run)
 
 
 def parked_wait(

@@ -60,7 +60,7 @@ def new_text_wait(
     return replace(
         wait,
         deadline=None if timeout is None else whole_milliseconds(now + timeout),
-        quorum=quorum and replace(quorum, requester=run.asker),
+        quorum=quorum and quorum.of_run(run),
         on_deadline_json=policy.deadline_action_json,
         remind_after=policy.reminder_seconds,
     )

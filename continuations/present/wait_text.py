@@ -123,7 +123,7 @@ def _excluded(wait: Wait) -> str | None:
     """Return who may not decide."""
     if wait.quorum is None or not wait.quorum.not_requester:
         return None
-    return f"the requester ({wait.quorum.requester or 'unknown'})"
+    return f"the requester ({wait.quorum.excluded_text})"
 
 
 def _votes(wait: Wait) -> str | None:

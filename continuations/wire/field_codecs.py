@@ -79,6 +79,7 @@ def _write_quorum(quorum: Quorum) -> object:
         votes=quorum.votes,
         not_requester=quorum.not_requester,
         requester=quorum.requester,
+        requesters=list(quorum.requesters),
     )
 
 
@@ -95,6 +96,7 @@ def _read_quorum_fields(value: object, where: str) -> Quorum:
         votes=fields.number("votes"),
         not_requester=fields.flag("not_requester"),
         requester=fields.text_or_none("requester"),
+        requesters=fields.texts("requesters"),
     )
     fields.check_all_read()
     if quorum.votes < 1:

@@ -157,15 +157,12 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "reads_next", NUMBER),
         NewField(3, "max_depth", NUMBER, constant=True),
         NewField(
-            3,
-            "settings",
-            JSON_OBJECT_TEXT,
-            attribute="settings_json",
-            constant=True,
+            3, "settings", JSON_OBJECT_TEXT, attribute="settings_json", constant=True
         ),
         NewField(3, "forked_from", TEXT, constant=True),
         NewField(3, "rewind_to", NUMBER),
         NewField(3, "doubtful_tools", TEXTS),
+        NewField(3, "requesters", TEXTS),
     ),
     "log": (NewField(3, "metadata", METADATA),),
     "usage": (

@@ -132,5 +132,5 @@ def rule_text(wait: Wait) -> str:
     text = f"{count} of {who}" if count > 1 else f"one of {who}"
     text = f"only {who} decides" if is_one else text
     if quorum.not_requester:
-        text += f", not the requester ({quorum.requester or 'unknown'})"
+        text += f", not the requester ({quorum.excluded_text})"
     return f"{text}."

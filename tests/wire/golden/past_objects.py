@@ -26,10 +26,16 @@ def rewinding_run() -> RunState:
     return replace(state, run=replace(state.run, rewind_to=7))
 
 
+def asked_by_several() -> RunState:
+    """Return a run for which several people asked, one of them unknown."""
+    state = new_state()
+    return replace(state, run=replace(state.run, requesters=("", "bob")))
+
+
 def past_objects() -> dict[str, tuple[bytes, object]]:
     """Return the objects by name: their bytes, and what they mean."""
     objects: dict[str, tuple[bytes, object]] = {}
-    for make in (forked_run, rewinding_run):
+    for make in (forked_run, rewinding_run, asked_by_several):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = (continuation.to_bytes(), continuation)
     return objects

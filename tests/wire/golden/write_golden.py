@@ -704,7 +704,9 @@ def records_for_an_audit() -> dict[str, GoldenObject]:
 
 def display_objects() -> dict[str, GoldenObject]:
     """Return what people read and who they are, by the names of the objects."""
+    quorum = replace(quorum_wait().quorum or Quorum(), requesters=("", "bob"))
     waits = {
+        "wait-asked-by-several": replace(quorum_wait(), quorum=quorum),
         "wait-display": replace(full_wait(), display=full_display()),
         "wait-secrets": replace(make_wait("c3"), display=CallDisplay(secrets=("pin",))),
     }
