@@ -102,12 +102,18 @@ class RunSweep:
             return
         from continuations.ledger.run_files import delete_abandoned  # noqa: PLC0415 - rarely needed
 
+        await self._learn_time()
         await delete_abandoned(
             self.objects,
             self.worker.run_id,
             now=self.clock.now(),
             older_than=markers.MAX_RETRY_DELAY,
         )
+
+    async def _learn_time(self) -> None:
+        ports, run_id = self.worker.ports, self.worker.run_id
+        nonce = ports.ids.new_ulid(ports.clock.now())
+        await self.clock.learn(self.objects, run_id, nonce)
 
     async def back_off(self, due_markers: list[Marker]) -> None:
         """Let all sweeps look at the run later, after an error of the run itself."""
@@ -193,7 +199,13 @@ class RunSweep:
             await self.objects.delete(marker.key)
 
     async def _remind(self, marker: Marker, opened: Wait, wait: Wait) -> None:
-        """Remind people of a wait, and create the marker of the next reminder."""
+        """Remind people of a wait, and create the marker of the next reminder.
+
+        The clock of this machine may be ahead. Then the reminder is not due yet.
+        """
+        await self._learn_time()
+        if marker.due_ms > to_milliseconds(self.clock.now()):
+            return
         number = markers.reminder_number(opened, self.clock.now())
         reminder = replace(wait, notice=f"reminder-{number}")
         await notify_waits(self.worker.ports.notify, [reminder])

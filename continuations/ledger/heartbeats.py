@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from continuations.core.decisions import Decision
 from continuations.core.slots import Slot
 from continuations.errors import DecisionRefused
-from continuations.ledger import decisions, layout, markers, wait_slots
+from continuations.ledger import decisions, layout, wait_slots
 from continuations.ledger.decision_errors import closed_wait_error, late_error
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.wire.fields import whole_milliseconds
@@ -66,8 +66,7 @@ async def extend_deadline(
     prefix = layout.slots_prefix(wait_id)
     keys = [each async for piece in clock.all_keys(objects, prefix) for each in piece]
     current = await wait_slots.follow_keys(objects, opened, keys)
-    if not clock.is_observed:
-        await _observe_time(objects, wait_id, clock, new_ulid())
+    await clock.learn(objects, opened.run_id, new_ulid())
     while not isinstance(current, Decision):
         now = clock.now()
         deadline = whole_milliseconds(now + extend)
@@ -99,9 +98,3 @@ def _extension(
         deadline=deadline,
         by=by,
     )
-
-
-async def _observe_time(
-    objects: Objects, wait_id: str, clock: StoreClock, nonce: str
-) -> None:
-    await clock.ask(objects, markers.for_decision(wait_id, nonce).key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from asyncio import Semaphore, gather
 from dataclasses import field
 from datetime import timedelta
@@ -92,6 +93,10 @@ class Pruner:
             page = await self.clock.list_keys(
                 self.objects, index_layout.ENDED_PREFIX, after, _PAGE_LIMIT
             )
+            ids = filter(None, map(index_layout.indexed_run_id, page))
+            for run_id in itertools.islice(ids, 1):
+                # Not every listing tells the time, and this machine's may be wrong.
+                await self.clock.learn(self.objects, run_id, self.new_nonce())
             last = index_layout.key_after_ended(self.clock.now() - older_than)
             yield [key for key in page if key < last]
             if is_last_page(page, _PAGE_LIMIT) or page[-1] >= last:

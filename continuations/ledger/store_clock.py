@@ -93,18 +93,26 @@ class StoreClock:
         longest = timedelta(seconds=2 * lease_seconds)
         seems_endless = run.claim is not None and run.claim.until - self.now() > longest
         if seems_endless and not self.is_observed:
-            nonce = new_ulid(self.now())[-layout.NONCE_LENGTH :]
-            marker = layout.Marker(layout.DUE_NOW, "r", "0", nonce, run.id)
-            reading = await self.ask(objects, marker.key)
+            reading = await self.ask(objects, run.id, new_ulid(self.now()))
             claims.check_clock(reading, lease_seconds, run.id)
         claims.check_free(run, self.now())
 
-    async def ask(self, objects: Objects, key: str) -> ClockReading:
+    async def learn(self, objects: Objects, run_id: str, nonce: str) -> None:
+        """Ask the store for its time, unless it is known.
+
+        Call it before the age of something decides that it is deleted or ended.
+        """
+        if not self.is_observed:
+            await self.ask(objects, run_id, nonce)
+
+    async def ask(self, objects: Objects, run_id: str, nonce: str) -> ClockReading:
         """Return the time of a store that tells it only with a create.
 
-        The empty object is deleted again. Its key is a marker that is due now, so that
-        a sweep deletes it if this process dies.
+        The empty object is deleted again. Its key is a marker of a run that is due now,
+        so that a sweep deletes it if this process dies.
         """
+        nonce = nonce[-layout.NONCE_LENGTH :]
+        key = layout.Marker(layout.DUE_NOW, "r", "0", nonce, run_id).key
         sent_at = self._clock.now()
         told = await objects.create(key, b"")
         reading = self._observe(objects, sent_at, told or await objects.created_at(key))

@@ -11,6 +11,7 @@ import pytest
 
 from continuations import RunErased
 from continuations.engine.ports import SystemClock
+from continuations_storage import FileStore
 from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_prune_erases_old_runs(cli: CommandLine, runner: Runner) -> None:
 def test_prune_erases_runs_that_ended_two_days_ago(
     cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine of the command is two days ahead of the end of the run."""
+    """The clocks of the machine and of its disk are two days later than the end."""
     prune = ("prune", "--older-than", "24h")
     runner.start("go", run_id="j1")
     runner.cancel("j1")
@@ -101,8 +102,16 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     def now(_: SystemClock) -> datetime:
         return later
 
-    monkeypatch.setattr(SystemClock, "now", now)
+    async def create(store: FileStore, key: str, body: bytes) -> datetime:
+        await create_now(store, key, body)
+        return later
 
+    create_now = FileStore.create
+    monkeypatch.setattr(SystemClock, "now", now)
+    young = cli(*prune, "--dry-run")
+    monkeypatch.setattr(FileStore, "create", create)
+
+    assert [] == young.lines
     refused = cli(*prune)
     assert 2 == refused.exit_code
     assert "Erase 1 run that ended 24h ago" in refused.err

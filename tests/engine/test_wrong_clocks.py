@@ -17,9 +17,12 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     ClockOff,
+    File,
     Finished,
+    Grant,
     RunBusy,
     Suspended,
+    Wait,
     WaitExpired,
 )
 from continuations.ledger import doctor, layout
@@ -365,6 +368,103 @@ def test_valid_for_counts_from_the_decision_by_the_stores_time(
 
     assert late != reopened.id
     assert ["early"] == runs_that_paid(environment)
+
+
+# What is deleted or ended by its age --------------------------------------------------
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["erase", "dry run"])
+def test_prune_with_a_fast_clock_erases_no_run_that_ended_just_now(
+    shared: SharedStore, *, dry_run: bool
+) -> None:
+    """It asks the store for its time before it decides."""
+    _end(shared, "young")
+    shared.clock.seconds = 1
+    before = shared.keys("")
+
+    pruned = shared.machine(YEAR).prune(older_than=timedelta(days=90), dry_run=dry_run)
+
+    assert ((), {}) == (pruned.run_ids, pruned.errors)
+    assert before == shared.keys("")
+
+
+@_wrong
+def test_prune_with_a_wrong_clock_erases_the_runs_that_are_old(
+    shared: SharedStore, offset: timedelta
+) -> None:
+    """Their age counts by the store's time."""
+    _end(shared, "old")
+    shared.clock.seconds = 91 * DAY_SECONDS
+    _end(shared, "young")
+
+    pruned = shared.machine(offset).prune(older_than=timedelta(days=90))
+
+    assert (("old",), {}) == (pruned.run_ids, pruned.errors)
+    assert "finished" == shared.machine().look("young").status
+
+
+def _end(shared: SharedStore, run_id: str) -> None:
+    shared.machine().decide(shared.suspend(run_id), Approve())
+    assert isinstance(shared.machine().resume(run_id), Finished)
+
+
+def test_sweeper_with_a_fast_clock_reminds_nobody_too_early(
+    shared: SharedStore,
+) -> None:
+    """The reminders come at their times, from a right machine, each of them once."""
+    shared.policy = ApprovalPolicy(remind_after=3600)
+    shared.suspend("r1")
+    told: list[Wait] = []
+    wrong = shared.machine(YEAR, notify=told.append)
+    for _ in range(3):
+        wrong.sweep()
+    assert [] == told
+
+    right = shared.machine(notify=told.append)
+    for hour in (1, 2, 3):
+        shared.clock.seconds = 3600 * hour + 1
+        right.sweep()
+        wrong.sweep()
+
+    assert ["reminder-1", "reminder-2", "reminder-3"] == [each.notice for each in told]
+
+
+def test_sweeper_with_a_fast_clock_deletes_no_attachment_of_a_start_in_progress(
+    shared: SharedStore,
+) -> None:
+    """The starting process has stored the attachment, and is about to store the run."""
+    dying = FaultyStore(
+        shared.store,
+        on("create", crashed("before"), prefix=layout.versions_prefix("r1")),
+    )
+    with pytest.raises(Crash):
+        shared.machine(store=dying).start(
+            ["Read this.", File(b"a file", "text/plain", "a.txt")], run_id="r1"
+        )
+    before = shared.keys("runs/")
+    assert 1 == len(before)
+    for key in shared.markers():
+        marker = layout.parse_marker(key)
+        assert marker is not None
+        looked_at = replace(marker, due_ms=1, suffix=f"{marker.suffix[:8]}11")
+        asyncio.run(shared.store.create(looked_at.key, b""))
+        asyncio.run(shared.store.delete(key))
+
+    shared.machine(YEAR).sweep()
+
+    assert before == shared.keys("runs/")
+
+
+def test_grant_is_revoked_by_a_machine_with_a_fast_clock(shared: SharedStore) -> None:
+    """The grant has ended by that clock, and not by the store's."""
+    wait = shared.suspend("r1")
+    until = shared.clock.now() + timedelta(days=1)
+    shared.machine().decide(wait, Approve(remember=Grant("pay", until=until)))
+    [grant] = shared.machine().grants("r1")
+
+    shared.machine(YEAR).revoke("r1", grant.id, by="kim")
+
+    assert [True] == [each.revoked for each in shared.machine().grants("r1")]
 
 
 # Doctors ------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.publishing import Publisher
-from continuations.ledger import heartbeats, layout
+from continuations.ledger import layout
+from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import JOBS
 from tests.simulation.laws_of_endings import ended_run_leaves_no_keys
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from continuations.engine.journal import StoreJournal
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.objects import Objects
-    from continuations.ledger.store_clock import StoreClock
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -95,16 +95,16 @@ def a_job_is_stopped_again_after_its_end() -> Patches:
     family=JOBS,
 )
 def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
-    async def observe_time(
-        objects: Objects, wait_id: str, clock: StoreClock, nonce: str
+    async def learn(
+        self: StoreClock, objects: Objects, run_id: str, nonce: str
     ) -> None:
-        name = layout.parse_wait_id(wait_id)
-        due_ms, nonce = to_milliseconds(clock.now()), nonce[-layout.NONCE_LENGTH :]
-        marker = layout.Marker(due_ms, "e", name.ulid, nonce, name.run_id)
-        await clock.create(objects, marker.key)
-        await objects.delete(marker.key)
+        if not self.is_observed:
+            due_ms, nonce = to_milliseconds(self.now()), nonce[-layout.NONCE_LENGTH :]
+            marker = layout.Marker(due_ms, "r", "0", nonce, run_id)
+            await self.create(objects, marker.key)
+            await objects.delete(marker.key)
 
-    yield patch(heartbeats._observe_time, observe_time)
+    yield patch(StoreClock.learn, learn)
 
 
 MUTANTS = mutants_in(globals())

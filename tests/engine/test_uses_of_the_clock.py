@@ -1,0 +1,261 @@
+"""Each use of the clock of this machine has a reason.
+
+The clock of a machine may be wrong by a year. A new use needs a line in the table, and
+a reason that says why a wrong clock deletes nothing, ends nothing and runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (ROOT / "continuations", ROOT / "storage" / "continuations_storage")
+_CLOCKS = {"now", "utcnow", "today"}
+
+# Reason -> file and function of each use.
+_REASONS: dict[str, str] = {
+    """The store's time counts: the place asks for it before it decides, or the reply to
+    its create corrects it.""": """
+        engine/event_sweep.py EventSweep._is_old
+        engine/event_sweep.py EventSweep._later
+        engine/run_sweep.py RunSweep._delete_abandoned_files
+        engine/run_sweep.py RunSweep._finish_moving
+        engine/run_sweep.py RunSweep._remind
+        ledger/erasing.py Eraser._bury
+        ledger/erasing.py Eraser._make_later_marker
+        ledger/heartbeats.py extend_deadline
+        ledger/markers.py postpone
+        ledger/misdated_markers.py redate_misdated
+        ledger/pruning.py Pruner._old_keys
+        ledger/pruning.py Pruner._ended_before
+        ledger/published_events.py EventPublisher._create_marker
+    """,
+    """Nothing follows without a claim or a version. The guard before each of them
+    compares the clocks, and raises `ClockOff` if they differ too much.""": """
+        engine/admission.py Admission.why_void
+        engine/admission.py Admission.ask_again
+        engine/admission.py Admission._new_wait
+        engine/adoption.py adopted_state
+        engine/arrival_reducer.py ArrivalReducer.with_interrupted_calls
+        engine/call_examination.py CallExaminer._admitted
+        engine/call_examination.py CallExaminer._ask
+        engine/failed_attempts.py FailedAttempts._unknown_after_timeout
+        engine/file_storing.py _ClaimTime.seconds_left
+        engine/forking.py Forker._forked_state
+        engine/job_cancellation.py JobCanceller._may_be_ended
+        engine/journal.py StoreJournal._append
+        engine/model_delays.py ModelDelays._wait
+        engine/parked_calls.py ParkedCalls._renewed
+        engine/performer.py Performer._waiting_or_stored
+        engine/performer.py Performer._parked_by_verification
+        engine/rewinding.py Rewinder.rewind
+        engine/rewinding.py Rewinder._rewound_state
+        engine/run_ending.py RunEnder.close_waits
+        engine/run_requests.py RunRequests.end_if_cancelled
+        engine/run_sweep.py RunSweep.process
+        engine/run_sweep.py RunSweep._can_progress
+        engine/suspend_checks.py SuspendChecks._condition_events
+        engine/text_waits.py new_text_wait
+        engine/verification.py _is_over
+        engine/verification.py verification_event
+        engine/worker.py Worker._apply_arrivals
+        engine/worker_factory.py WorkerFactory.initial_state
+        engine/worker_factory.py WorkerFactory.thread_state
+        ledger/claims.py Lease.start_now
+        ledger/claims.py Lease.seconds_left
+        ledger/markers.py read_due
+        ledger/store_clock.py StoreClock.check_free
+    """,
+    """The create of a marker tells the store's time, which replaces this one.""": """
+        cli/doctor.py repair_run
+        engine/async_decider.py AsyncDecider.decide
+        engine/forking.py Forker._decide
+        ledger/event_delivery.py EventDelivery._end
+    """,
+    """A marker gets this date. A sweep finds a marker that is dated too late, and the
+    worst that a date too early costs is one look.""": """
+        engine/file_starts.py start_or_resume_with_files
+        engine/run_sweep.py RunSweep.back_off
+    """,
+    """The time of a request, to be compared with the store's time.""": """
+        engine/journal.py StoreJournal._append.append
+        engine/journal.py StoreJournal._make_guard
+        engine/journal.py StoreJournal._check_time
+        engine/worker.py Worker.resume
+        ledger/store_clock.py StoreClock.now
+        ledger/store_clock.py StoreClock.list_keys
+        ledger/store_clock.py StoreClock.create
+        ledger/store_clock.py StoreClock.ask
+        ledger/store_clock.py StoreClock._observe
+    """,
+    """A decision that is only checked. The stored one has the store's time.""": """
+        engine/forking.py Forker._checked_decisions
+    """,
+    """Only in an id or a nonce, which no place compares with a clock.""": """
+        cli/run_commands.py start
+        engine/async_jobs.py AsyncJobs.heartbeat
+        engine/journal.py StoreJournal.__init__
+        engine/journal.py StoreJournal._new_release_marker
+        engine/publishing.py look_back
+        engine/run_sweep.py RunSweep._learn_time
+        engine/runner_parts.py RunnerParts._new_ulid
+        engine/sweeping.py Sweeper.due_runs
+        engine/sweeping.py Sweeper._process_events
+        ledger/published_events.py EventPublisher.publish
+    """,
+    """The time of a request, for readers. Nothing is decided by it.""": """
+        engine/operator_commands.py OperatorCommands._post
+        probe.py _prove
+        engine/run_requests.py RunRequests.send
+        engine/run_requests.py RunRequests.signal
+        engine/run_requests.py RunRequests._wake
+        engine/run_requests.py RunRequests.revoke
+        engine/run_requests.py RunRequests.cancel
+        engine/thread_posts.py ThreadPosts.new_message
+    """,
+    """Only for what a person or a program reads. Nothing is written.""": """
+        cli/chat_pipe.py ChatPipe._write
+        cli/inbox_command.py inbox
+        cli/inspect_commands.py _show_wait
+        cli/inspect_commands.py _show_run
+        cli/json_output.py run_form
+        cli/json_output.py outcome_form
+        engine/async_approvals.py AsyncApprovals.grants
+        engine/drift.py _Prediction._of_open_wait
+        ledger/markers.py list_expired
+        ledger/worklist.py read_worklist
+        ledger/worklist.py _followed
+        serve/console/console.py Console.error_response
+        serve/console/console.py Console._answer_person
+        serve/console/grants_page.py _grants
+        serve/console/inbox_page.py inbox_context
+        serve/console/run_page.py show
+        serve/console/runs_page.py list_page
+        serve/console/threads_page.py show
+        serve/console/versions_page.py show
+        serve/console/wait_answers.py show
+        serve/console/wait_edits.py _form
+        serve/console/wait_edits.py _review
+        serve/console/wait_grants.py _form
+        serve/console/wait_pages.py wait_page
+        serve/http/api.py HttpApi.handle_route
+        serve/http/approval_routes.py _result_json
+        serve/http/link_pages.py show
+        serve/http/link_pages.py _open_page
+        serve/http/past_routes.py show_version
+        serve/http/routes.py show_wait
+        serve/http/thread_routes.py post_message
+        serve/http/work_stream.py _WorkStream._result
+        serve/run_responses.py run_response
+        serve/run_responses.py outcome_response
+        serve/run_responses.py reply_response
+        serve/run_responses.py thread_response
+    """,
+    """A person reads the end of a grant before they confirm it.""": """
+        serve/console/wait_grants.py post
+    """,
+    """A period that begins and ends on this machine, or on one that is no part of the
+    store. Nothing of a run is deleted or ended by it.""": """
+        engine/tool_contexts.py make_tool_context
+        models/chat_errors.py _retry_after
+        serve/console/last_views.py LastViews.keep
+        serve/console/last_views.py LastViews.find
+        serve/http/links.py Links.read
+        serve/http/links.py Links._default_until
+        serve/http/webhook_route.py receive
+        serve/notify/webhook.py WebhookNotifier._headers
+        serve/notify/webhook.py WebhookNotifier._check_status
+    """,
+    """There is no store whose time could count.""": """
+        engine/storeless.py resume_async
+        engine/storeless.py _first_state
+        engine/storeless_feed.py StorelessFeed.report
+        interop/snaplogic.py read
+    """,
+    """The port itself.""": """
+        engine/ports.py SystemClock.now
+    """,
+    """A clock that a test moves.""": """
+        testing/frozen_clock.py FrozenClock.__repr__
+        testing/frozen_clock.py memory_store
+        testing/harness.py AgentHarness.advance
+        testing/harness.py AgentHarness._next_deadline
+    """,
+}
+
+
+def _is_use(node: ast.AST, called: set[ast.expr]) -> bool:
+    """Return whether a node reads a clock, or hands on a function that reads one."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    if node.attr in ("time", "time_ns"):
+        return ast.unparse(node.value) == "time"
+    # `self.now` without a call is a field that has a time.
+    is_field = ast.unparse(node.value) == "self" and node not in called
+    return node.attr in _CLOCKS and not is_field
+
+
+def _uses_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    found: set[str] = set()
+
+    def visit(node: ast.AST, names: tuple[str, ...]) -> None:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = (*names, node.name)
+        if _is_use(node, called):
+            found.add(".".join(names) or "<module>")
+        for child in ast.iter_child_nodes(node):
+            visit(child, names)
+
+    visit(tree, ())
+    return found
+
+
+def _uses() -> set[str]:
+    return {
+        f"{path.relative_to(package).as_posix()} {name}"
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        for name in _uses_in(path)
+    }
+
+
+def _listed() -> list[str]:
+    lines = [line.strip() for text in _REASONS.values() for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def test_each_use_of_the_clock_has_a_reason() -> None:
+    """Add a new use to the table, under the reason why a wrong clock does no harm."""
+    listed = _listed()
+    uses = _uses()
+
+    assert [] == sorted(uses - set(listed)), "without a reason"
+    assert [] == sorted(set(listed) - uses), "gone"
+    assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = clock.now()",
+        "x = self.ports.clock.now()",
+        "read = clock.now",
+        "x = datetime.now(UTC)",
+        "x = datetime.utcnow()",
+        "x = date.today()",
+        "x = time.time()",
+    ],
+)
+def test_the_search_finds_each_form_of_use(line: str, tmp_path: Path) -> None:
+    """Also a function that is handed on, and one below another function."""
+    path = tmp_path / "module.py"
+    path.write_text(
+        f"class A:\n    def f(self):\n        def g():\n            {line}\n"
+    )
+
+    assert {"A.f.g"} == _uses_in(path)
