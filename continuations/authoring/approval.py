@@ -34,7 +34,8 @@ class ApprovalPolicy:
         when: `True` or left out: every call waits. `False`: no call waits. Or a
             condition: a plain or async function that returns `True` (wait) or
             `False` (run), or decides itself: `Approve()` or `Deny(reason=...)`. Such a
-            decision is recorded under the name of the policy. The condition gets the
+            decision is recorded under the name of the policy. A `Deny` counts before
+            each begin, also of an approved call. The condition gets the
             arguments that it declares, by name, as Python values; with a `**` parameter
             it gets all of them. If it raises or returns anything else, the call does
             not run.

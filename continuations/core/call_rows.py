@@ -13,6 +13,7 @@ from continuations.core.call_events import (
     CallParked,
     CallReturned,
     CallStarted,
+    Denied,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
 def check_attempts(row: CallRow, event: CallEvent) -> None:
     """Raise `IllegalTransition` if an event denies that the call may have run.
 
-    A call that began once must not wait for an approval.
+    A call that began once must not wait for an approval. Only a rule denies a call
+    that is ready: a person decided it before.
     """
+    if isinstance(row.state, Ready) and isinstance(event, Denied):
+        if event.decision.rule is None:
+            raise illegal_transition(f"call {row.id} has its decision", event)
+        return
     begun = row.attempts + row.stage
     match row.state, event:
         case Ready(), ApprovalRequested() | Reopened():

@@ -165,6 +165,11 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
             f"NOT EXECUTED: the call was started and interrupted. {confirmed_by} "
             "confirmed that it did not happen. It will not be repeated."
         )
+    elif row.attempts:
+        content = (
+            "DENIED: a rule refused to repeat this call. The call was started before "
+            "and interrupted. It will not be repeated."
+        )
     else:
         denied_by = "a person" if decision.rule is None else "a rule"
         content = f"DENIED: {denied_by} refused this call. It was not executed."

@@ -66,6 +66,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Ready, ApprovalRequested): Waiting,
     (Ready, Reopened): Waiting,
     (Ready, CallInvalid): Errored,
+    (Ready, Denied): Refused,
     (Ready, OutcomeUnknown): Unknown,
     # The call runs.
     (Ready, CallStarted): Started,

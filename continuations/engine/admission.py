@@ -4,6 +4,9 @@ It is made for tools and sub-agents, for first attempts and repeats: immediately
 the start of a call is recorded, and again before its tool runs. A call that is held
 back waits for a person. If it began before, it may have happened: then its outcome is
 unknown, and it does not count as a call that never ran.
+
+A condition that denies counts before an approval: whatever let the call get here, it is
+denied.
 """
 
 from __future__ import annotations
@@ -14,8 +17,14 @@ from typing import TYPE_CHECKING
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.call_events import ApprovalRequested, OutcomeUnknown, Reopened
+from continuations.core.call_events import (
+    ApprovalRequested,
+    Denied,
+    OutcomeUnknown,
+    Reopened,
+)
 from continuations.core.calls import Started, Unknown
+from continuations.core.decisions import Approve, Deny
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
@@ -26,7 +35,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.code_changes import old_contract
 from continuations.engine.grant_coverage import ENDED_NOTE, has_lost_its_grant
-from continuations.engine.rule_approvals import asks_person
+from continuations.engine.rule_approvals import RuleApprovals, asks_person
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -65,21 +74,31 @@ class Admission:
     Attributes:
         examined_ids: The calls that this process examined. Their policies were asked.
         rechecks: Whether the `recheck` functions of policies are called.
+        rules: Records the decisions of conditions that deny.
     """
 
     stack_binding: StackBinding
     ports: Ports
     examined_ids: set[str] = field(default_factory=set[str])
     rechecks: bool = True
+    rules: RuleApprovals = field(default_factory=RuleApprovals)
 
     async def hold(
         self, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
         """Return the event that holds a ready call back, `None` if it may begin.
 
         Raises what the tool's policy raises, and `AgentChanged` if the tool of a call
         without an approval is missing or has changed.
         """
+        verdict = await self._verdict(state, call)
+        if type(verdict) is Deny:
+            tool = self.stack_binding.unchanged_tool(state, call)
+            now, arguments = self.ports.clock.now(), call.arguments or "{}"
+            denied = await self.rules.deny(state, call, tool, arguments, verdict, now)
+            if isinstance(denied, Denied):
+                return denied
+            return self.ask_again(state, call, denied)
         if has_lost_its_grant(state, call):
             return self.ask_again(state, call, ENDED_NOTE)
         if call.approved_digest is not None:
@@ -94,13 +113,25 @@ class Admission:
             if note is None and self.rechecks:
                 note = await self._recheck(state, call)
             return None if note is None else self.ask_again(state, call, note)
-        tool = self.stack_binding.unchanged_tool(state, call)
+        self.stack_binding.unchanged_tool(state, call)  # raises if it changed
+        return self.ask_again(state, call, _NOW_ASKS_NOTE) if verdict is True else None
+
+    async def _verdict(self, state: RunState, call: CallRow) -> bool | Approve | Deny:
+        """Return what the policy of a call's present tool says about its arguments.
+
+        `False` if the call needs no decision, or if it is not asked here.
+        """
+        tool = self.stack_binding.tool(state, call)
+        is_known = tool is not None and tool.contract_digest == call.contract_digest
+        if tool is None or tool.approval is None or not is_known:
+            return False
+        was_asked = call.approved_digest is None and call.id in self.examined_ids
         # The function that gets an answer belongs to a call that was admitted before.
-        if tool.approval is None or call.stage or call.id in self.examined_ids:
-            return None
-        if not asks_person(await tool.needs_approval(call.arguments or "{}")):
-            return None
-        return self.ask_again(state, call, _NOW_ASKS_NOTE)
+        # The policy of a started call was asked before its start was recorded.
+        if was_asked or call.stage or isinstance(call.state, Started):
+            return False
+        verdict = await tool.needs_approval(call.arguments or "{}")
+        return verdict if asks_person(verdict) else False
 
     async def _recheck(self, state: RunState, call: CallRow) -> str | None:
         """Return why the policy's check does not let an approved call begin now."""

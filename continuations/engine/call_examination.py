@@ -136,8 +136,9 @@ class CallExaminer:
             note = _HISTORY_LOST_NOTE if is_lost else _LEFT_NOTE
         if trip is not None:
             note = _noted(trip, note)
-        # A rule may deny the call, but it does not approve what a guardrail refuses.
-        if not asks or (trip is not None and type(verdict) is Deny):
+        # A rule may deny the call. It does not approve what a guardrail refuses, and
+        # not a call that may have run in versions that were lost or left.
+        if not asks or type(verdict) is Deny:
             now = self.ports.clock.now()
             granted, renames = state, self.stack_binding.renames
             if renames is not None:

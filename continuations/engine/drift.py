@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring import callables
 from continuations.authoring.tool_digests import compute_contract_digest
 from continuations.core import jsontext
+from continuations.core.call_events import Denied
 from continuations.core.calls import Parked, Ready, open_wait_id
 from continuations.core.decisions import Decision
 from continuations.core.run import ENDED_STATUSES
@@ -238,6 +239,9 @@ class _Prediction:
             if callables.is_task_cancellation(error):
                 raise
             text = f"The approval policy of {call.tool} raised {type(error).__name__}."
+            return [_reason("refuse", "policy", state, call, text)]
+        if isinstance(held, Denied):
+            text = f"The approval policy of {call.tool} denies the call now."
             return [_reason("refuse", "policy", state, call, text)]
         return [_reopened(state, call, None, binding, held.wait.note)]
 

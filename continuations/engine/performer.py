@@ -95,7 +95,7 @@ class Performer:
     def __post_init__(self) -> None:
         """Make the checks before every call and before every turn."""
         self.suspend_checks = SuspendChecks(self.stack_binding, self.ports)
-        self._admission = Admission(self.stack_binding, self.ports)
+        self._admission = Admission(self.stack_binding, self.ports, rules=self.rules)
         self._examiner = CallExaminer(
             self.stack_binding,
             self.ports,

@@ -25,6 +25,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
@@ -33,6 +34,10 @@ RecordDecision: TypeAlias = Callable[[Decision], Awaitable[None]]
 Ruling: TypeAlias = CallAccepted | Denied
 
 _NOT_RECORDED_NOTE = "A rule would decide this call, but its decision was not recorded."
+_DENIAL_NOT_RECORDED_NOTE = (
+    "A rule denies this call, and its decision was not recorded. An approval does not "
+    "run the call while the rule denies it."
+)
 _UNNAMED_RULE = "approval rule"
 
 
@@ -77,6 +82,8 @@ class RuleApprovals:
         Returns the note for a person if the decision could not be recorded.
         """
         policy, arguments = tool.approval, examined["arguments"]
+        if isinstance(verdict, Deny):
+            return await self.deny(state, call, tool, arguments, verdict, now)
         grant = None
         if isinstance(verdict, bool):
             grant = covering_grant(state, call, tool, arguments, now)
@@ -84,20 +91,12 @@ class RuleApprovals:
                 return None
             verdict, name = Approve(), f"grant {grant.id}"
         else:
-            name = (policy.display_name if policy else None) or _UNNAMED_RULE
+            name = _rule_name(policy)
         contract = approved_contract_digest(tool)
         digest = approval_digest(state, call, arguments, contract)
         decision = _decision(state, call, verdict, name, digest, now)
-        try:
-            await self.record(decision)
-        except StoreError:
+        if not await self._is_recorded(decision):
             return _NOT_RECORDED_NOTE
-        if decision.kind == "deny":
-            stops = policy is not None and policy.on_denied == "stop"
-            reason = f": {decision.reason}" if decision.reason else ""
-            message = f"{call.tool} was denied by {decision.rule}{reason}"
-            failure = Failure(code="denied", message=message) if stops else None
-            return Denied(call_id=call.id, decision=decision, failure=failure)
         validity = policy.approval_validity if policy is not None else None
         ends = [
             grant.until if grant is not None else None,
@@ -110,6 +109,43 @@ class RuleApprovals:
             grant=grant.id if grant is not None else None,
             quorum=quorum_of(state, call, policy),
         )
+
+    async def deny(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        arguments: str,
+        verdict: Deny,
+        now: datetime,
+    ) -> Denied | str:
+        """Return the event of a call that a condition denies.
+
+        Returns the note for a person if the decision could not be recorded.
+        """
+        policy = tool.approval
+        contract = approved_contract_digest(tool)
+        digest = approval_digest(state, call, arguments, contract)
+        decision = _decision(state, call, verdict, _rule_name(policy), digest, now)
+        if not await self._is_recorded(decision):
+            return _DENIAL_NOT_RECORDED_NOTE
+        stops = policy is not None and policy.on_denied == "stop"
+        reason = f": {decision.reason}" if decision.reason else ""
+        message = f"{call.tool} was denied by {decision.rule}{reason}"
+        failure = Failure(code="denied", message=message) if stops else None
+        return Denied(call_id=call.id, decision=decision, failure=failure)
+
+    async def _is_recorded(self, decision: Decision) -> bool:
+        """Record a decision; return whether the store took it."""
+        try:
+            await self.record(decision)
+        except StoreError:
+            return False
+        return True
+
+
+def _rule_name(policy: ApprovalPolicy | None) -> str:
+    return (policy.display_name if policy else None) or _UNNAMED_RULE
 
 
 def _decision(

@@ -44,6 +44,7 @@ from continuations.core.calls import (
 from continuations.core.reducer import advance
 from continuations.core.transitions import TRANSITIONS, next_state
 from continuations.errors import IllegalTransition
+from continuations.value_class import replace
 from tests.core.rows import (
     STATES as EXAMPLES,
 )
@@ -144,6 +145,12 @@ def test_advance_follows_the_table(state: CallState, event: CallEvent) -> None:
         event = Reopened(call_id=CALL, wait=make_wait(CALL, "w2", "unknown"))
     if isinstance(event, Reopened) and isinstance(state, Parked):
         event = Reopened(call_id=CALL, wait=make_wait(CALL, "w2", "question"))
+    if isinstance(event, Denied) and isinstance(state, Ready):
+        # A person decided the call before, so only a rule denies it now.
+        with pytest.raises(IllegalTransition, match="has its decision"):
+            advance(state_with_call_in(state), event)
+        by_rule = replace(event.decision, rule="limits")
+        event = Denied(call_id=CALL, decision=by_rule)
 
     after = advance(state_with_call_in(state), event)
 

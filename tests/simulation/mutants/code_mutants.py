@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.call_events import (
         ApprovalRequested,
+        Denied,
         OutcomeUnknown,
         Reopened,
     )
@@ -99,7 +100,7 @@ def stricter_code_is_not_asked() -> Patches:
 
     async def hold(
         self: Admission, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
         return await original(self, state, call) if call.approved_digest else None
 
     yield patch(Admission.hold, hold)

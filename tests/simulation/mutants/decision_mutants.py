@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from continuations.core.call_events import (
     ApprovalRequested,
     Approved,
+    Denied,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
@@ -285,7 +286,7 @@ def valid_for_is_not_checked_before_the_call() -> Patches:
 
     async def hold(
         self: Admission, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
         return await original(self, state, replace(call, approved_until=None))
 
     yield patch(Admission.hold, hold)
@@ -301,7 +302,7 @@ def valid_for_is_not_checked_before_a_repeat() -> Patches:
 
     async def hold(
         self: Admission, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | None:
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
         if call.attempts:
             call = replace(call, approved_until=None)
         return await original(self, state, call)

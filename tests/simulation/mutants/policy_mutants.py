@@ -270,7 +270,16 @@ def a_rule_never_denies() -> Patches:
             verdict = Approve()
         return await original(self, state, call, tool, examined, verdict, now)
 
+    checked = Admission._verdict
+
+    async def _verdict(
+        self: Admission, state: RunState, call: CallRow
+    ) -> bool | Approve | Deny:
+        verdict = await checked(self, state, call)
+        return False if isinstance(verdict, Deny) else verdict
+
     yield patch(RuleApprovals.rule, rule)
+    yield patch(Admission._verdict, _verdict)
 
 
 # Checks and edits -------------------------------------------------------------------
