@@ -79,6 +79,7 @@ class ChatPipe:
                     number=ticket.number,
                     now=datetime.now(UTC),
                     decided=decided or (),
+                    detail="texts",
                 )
             )
             sys.stdout.flush()  # a program that reads the lines waits for each

@@ -13,6 +13,7 @@ from continuations.cli.terminal import print_lines, print_part
 from continuations.cli.written_text import WrittenText
 from continuations.core import run_stream
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
+from continuations.core.withheld_texts import shown_event
 from continuations.present.event_forms import event_json
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class EventPrinter:
         if self._reader_left:
             return
         try:
-            self._print(event)
+            self._print(shown_event(event, "texts"))
             sys.stdout.flush()
         except (BrokenPipeError, SystemExit):  # rich raises SystemExit
             self._reader_left = True
@@ -57,7 +58,7 @@ class EventPrinter:
             sys.stdout.write("\n")
 
     def _print_json(self, event: RunEvent) -> None:
-        write_json(event_json(event))
+        write_json(event_json(event, "transcript"))
 
     def _print_text(self, event: RunEvent) -> None:
         if isinstance(event, TextDelta | ReasoningDelta):

@@ -14,8 +14,15 @@ from continuations.cli.application import runner_without_agents
 from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
-from continuations.cli.json_output import run_form, write_json
-from continuations.cli.options import App, Json, RunId, StoreUrl, given_options
+from continuations.cli.json_output import detail_of, run_form, write_json
+from continuations.cli.options import (
+    App,
+    Json,
+    RunId,
+    StoreUrl,
+    Transcript,
+    given_options,
+)
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.errors import ContinuationsError
@@ -32,6 +39,7 @@ from continuations.present.wait_parts import agent_state
 
 if TYPE_CHECKING:
     from continuations import Runner, Wait
+    from continuations.core.withheld_texts import Detail
 
 # typer reads the annotations when it runs.
 
@@ -220,6 +228,7 @@ def show(
             "calls below.",
         ),
     ] = False,
+    transcript: Transcript = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -239,7 +248,8 @@ def show(
             raise UsageError(msg)
         _show_wait(runner, name, given_options(app, store), json=json)
     else:
-        _show_run(runner, name, version, json=json, everything=everything)
+        detail = detail_of(transcript=transcript) if json else None
+        _show_run(runner, name, version, detail, everything=everything)
 
 
 def _agent_state(runner: Runner, wait: Wait) -> str:
@@ -275,7 +285,12 @@ def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) 
 
 
 def _show_run(
-    runner: Runner, run_id: str, version: int | None, *, json: bool, everything: bool
+    runner: Runner,
+    run_id: str,
+    version: int | None,
+    json_detail: Detail | None,
+    *,
+    everything: bool,
 ) -> None:
     # Imported here: only this command needs the tree and rich, deciding does not.
     from continuations.cli import stack_tree  # noqa: PLC0415
@@ -290,8 +305,8 @@ def _show_run(
     run = runner.look(run_id, version=version)
     # An earlier version does not say which messages had arrived by then.
     unread = unread_messages(runner.store, run) if version is None else ()
-    if json:
-        form = run_form(runner.store, run, with_stack=True)
+    if json_detail is not None:
+        form = run_form(runner.store, run, with_stack=True, detail=json_detail)
         write_json(form | {"unread": unread_json(unread)} if unread else form)
         return
     decisions = recorded_decisions(runner.store, run)

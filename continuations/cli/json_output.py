@@ -12,6 +12,7 @@ from continuations.present import json_forms
 
 if TYPE_CHECKING:
     from continuations import Continuation, Outcome
+    from continuations.core.withheld_texts import Detail
     from continuations_storage import Store
 
 
@@ -20,8 +21,17 @@ def write_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=True) + "\n")
 
 
+def detail_of(*, transcript: bool) -> Detail:
+    """Return which texts a command prints, by its option `--transcript`."""
+    return "transcript" if transcript else "texts"
+
+
 def run_form(
-    store: Store, run: Continuation, *, with_stack: bool = False
+    store: Store,
+    run: Continuation,
+    *,
+    with_stack: bool = False,
+    detail: Detail = "texts",
 ) -> dict[str, Any]:
     """Return a run as JSON values (`run`)."""
     return json_forms.run_json(
@@ -29,10 +39,13 @@ def run_form(
         decided=recorded_decisions(store, run),
         now=datetime.now(UTC),
         with_stack=with_stack,
+        detail=detail,
     )
 
 
 def outcome_form(store: Store, outcome: Outcome) -> dict[str, Any]:
     """Return the outcome of a start or resume as JSON values (`outcome`)."""
     decided = recorded_decisions(store, outcome.continuation)
-    return json_forms.outcome_json(outcome, decided=decided, now=datetime.now(UTC))
+    return json_forms.outcome_json(
+        outcome, decided=decided, now=datetime.now(UTC), detail="texts"
+    )

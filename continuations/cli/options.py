@@ -92,6 +92,14 @@ Context = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Transcript = Annotated[
+    bool,
+    typer.Option(
+        "--transcript",
+        help="Print messages whole: also the arguments of their calls, and the inputs "
+        "of sub-agents. These may contain secret values.",
+    ),
+]
 Stream = Annotated[
     bool,
     typer.Option(

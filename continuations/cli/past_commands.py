@@ -16,8 +16,8 @@ from continuations.cli.decision_input import (
     write_actor_note,
 )
 from continuations.cli.errors import UsageError
-from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Json, RunId, StoreUrl
+from continuations.cli.json_output import detail_of, write_json
+from continuations.cli.options import App, By, Json, RunId, StoreUrl, Transcript
 from continuations.cli.output import write_lines, write_note
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def history(
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="List at most N versions.")
     ] = 100,
+    transcript: Transcript = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -49,9 +50,12 @@ def history(
     """
     from continuations.cli.past_lines import version_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
+    from continuations.core.withheld_texts import shown_version  # noqa: PLC0415 - rarely used
 
     check_run_id(run, command="history")
-    versions = runner_without_agents(app, store).history(run, after=after)
+    found = runner_without_agents(app, store).history(run, after=after)
+    detail = detail_of(transcript=transcript)
+    versions = (shown_version(each, detail) for each in found)
     last = after
     for version in islice(versions, limit):
         last = version.number
@@ -66,7 +70,7 @@ def history(
 def _write_version(version: RunVersion) -> None:
     from continuations.present.past_forms import version_json  # noqa: PLC0415 - rarely used
 
-    write_json(version_json(version))
+    write_json(version_json(version, "transcript"))
 
 
 def diff(
@@ -78,6 +82,7 @@ def diff(
         int, typer.Argument(min=1, metavar="B", help="The number of another version.")
     ],
     *,
+    transcript: Transcript = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -85,12 +90,14 @@ def diff(
     """Compare two versions of a run. Needs no agent code."""
     from continuations.cli.past_lines import difference_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
+    from continuations.core.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
     from continuations.present.past_forms import difference_json  # noqa: PLC0415 - rarely used
 
     check_run_id(run, command="diff")
     found = runner_without_agents(app, store).diff(run, before, after)
+    found = shown_difference(found, detail_of(transcript=transcript))
     if json:
-        write_json(difference_json(found))
+        write_json(difference_json(found, "transcript"))
     else:
         print_lines(difference_lines(found))
 

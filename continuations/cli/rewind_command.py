@@ -79,7 +79,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
     actor = resolve_actor(by)
     rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
     if json:
-        write_json(rewound_json(rewound))
+        write_json(rewound_json(rewound, "texts"))
         return
     run = escape_invisible(run)
     goes_on = f"it goes on from version {version} as version {rewound.version}"
@@ -90,7 +90,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
 
 def _write_plan(runner: Runner, plan: RewindPlan, *, json: bool) -> None:
     if json:
-        write_json(rewind_plan_json(plan))
+        write_json(rewind_plan_json(plan, "texts"))
     elif plan.refusal is None:
         write_lines(_plan_lines(runner, plan))
         words = ("rewind", plan.run_id, "--version", str(plan.version))

@@ -9,8 +9,9 @@ import typer
 
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import check_run_id
-from continuations.cli.json_output import write_json
-from continuations.cli.options import App, Json, RunId, StoreUrl
+from continuations.cli.json_output import detail_of, write_json
+from continuations.cli.options import App, Json, RunId, StoreUrl, Transcript
+from continuations.core.withheld_texts import shown_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,7 @@ def watch(
             "Ctrl-C stops it, and never the run.",
         ),
     ] = False,
+    transcript: Transcript = False,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
@@ -52,7 +54,9 @@ def watch(
     """
     check_run_id(run, command="watch")
     runner = runner_without_agents(app, store)
-    events = runner.events(run, after=after, follow=follow)
+    detail = detail_of(transcript=transcript)
+    found = runner.events(run, after=after, follow=follow)
+    events = (shown_event(each, detail) for each in found)
     if json:
         for event in events:
             write_json(_form(event))
@@ -66,7 +70,7 @@ def watch(
 def _form(event: StreamEvent) -> object:
     from continuations.present.event_forms import event_json  # noqa: PLC0415 - rarely used
 
-    return event_json(event)
+    return event_json(event, "transcript")
 
 
 def _lines(events: Iterator[StreamEvent]) -> Iterator[Line]:

@@ -25,6 +25,7 @@ from continuations.core.calls import (
 )
 from continuations.core.messages import tool_message
 from continuations.core.output_retries import is_empty_reply
+from continuations.core.sorted_rows import shown_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,9 +135,11 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
         or _error_code(row) in _CODES_BEFORE_CALL
     ):
         return content
+    # An edit keeps the secret values, and a result is shown to approvers.
+    kept = ' "[secret]" stands for a value of yours that was kept.' * bool(row.secrets)
     return (
-        "The person who approved this call changed its arguments. "
-        f"The tool ran with {row.arguments} instead of your arguments.\n{content}"
+        "The person who approved this call changed its arguments. The tool ran with "
+        f"{shown_arguments(row)} instead of your arguments.{kept}\n{content}"
     )
 
 

@@ -140,13 +140,18 @@ class Call:
 
     @property
     def shown_arguments(self) -> Any:
-        """The arguments as people may read them: secret values are masked."""
+        """The arguments as people may read them: secret values are masked.
+
+        This is the mask alone if they are not validated yet or are invalid, because
+        then the secrets among them are not known.
+        """
         secrets = self._row.secrets
-        if not secrets:
+        is_valid = self._row.arguments is not None
+        if is_valid and not secrets:
             return self.arguments
         from continuations.core.secret_arguments import MASK, masked  # noqa: PLC0415 - few tools have secrets
 
-        return MASK if self._row.arguments is None else masked(self.arguments, secrets)
+        return masked(self.arguments, secrets) if is_valid else MASK
 
     @property
     def original_arguments(self) -> Any:

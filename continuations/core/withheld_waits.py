@@ -11,10 +11,15 @@ if TYPE_CHECKING:
 
 
 def withheld(wait: Wait) -> Wait:
-    """Return a wait with `"[secret]"` in place of each secret value."""
+    """Return a wait with `"[secret]"` in place of each secret value.
+
+    The question of a tool may repeat such a value.
+    """
     if not wait.secrets:
         return wait
-    from continuations.core.secret_arguments import masked_json  # noqa: PLC0415 - few tools have secrets
+    from continuations.core.secret_arguments import masked_json, scrubbed  # noqa: PLC0415 - few tools have secrets
 
-    masked = masked_json(wait.arguments_json, wait.secrets)
-    return replace(wait, arguments_json=masked)
+    arguments, secrets = wait.arguments_json, wait.secrets
+    question = wait.question and scrubbed(wait.question, arguments, secrets)
+    masked = masked_json(arguments, secrets)
+    return replace(wait, arguments_json=masked, question=question)

@@ -9,20 +9,27 @@ from continuations.core import jsontext
 from continuations.core.live_events import BaseLiveEvent
 from continuations.core.run import Failure
 from continuations.core.waits import Wait
+from continuations.core.withheld_texts import shown_event
 from continuations.present.json_forms import wait_json
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from continuations.core.live_events import RunEvent
+    from continuations.core.withheld_texts import Detail
 
 _END_OF_JSON_TEXT = "_json"
 
 
-def event_json(event: RunEvent) -> dict[str, Any]:
+def event_json(event: RunEvent, detail: Detail = "states") -> dict[str, Any]:
     """Return an event as JSON values: its fields and its `type`.
 
     The form of a stored event is `event`, that of a live one `live_event`.
+
+    Args:
+        event: The event.
+        detail: Which texts of models and tools the form has.
     """
+    event = shown_event(event, detail)
     form: dict[str, Any] = {"type": type(event).__name__}
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.core.audit import AuditLine
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
+    from continuations.core.withheld_texts import Detail
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.erasing import ErasedRun
@@ -240,6 +241,7 @@ def run_json(
     decided: Collection[str],
     now: datetime,
     with_stack: bool = False,
+    detail: Detail = "states",
 ) -> dict[str, Any]:
     """Return a run as JSON values (`run`).
 
@@ -250,33 +252,40 @@ def run_json(
             `decided` and not in `waits`.
         now: The time of the report, for the `state` of each wait.
         with_stack: Add `frames` (with their messages) and `calls`.
+        detail: Which texts of models and tools the form has.
     """
+    # A process that only decides describes no run.
+    from continuations.core.operator_waits import operator_reasons  # noqa: PLC0415
+    from continuations.core.withheld_texts import shown_text  # noqa: PLC0415
+
     form = report.run_json(run.run_state, run.version)
+    form["output"] = shown_text(form["output"], detail)
     form["waits"] = [
         wait_json(wait, now=now) for wait in run.waits if wait.id not in decided
     ]
     form["decided"] = [wait.id for wait in run.waits if wait.id in decided]
-    # A process that only decides describes no run.
-    from continuations.core.operator_waits import operator_reasons  # noqa: PLC0415
-
     form["reasons"] = list(operator_reasons(run.waits))
     if run.root.state:
         form["state"] = run.root.state
     if with_stack:
         from continuations.wire import stack_report  # noqa: PLC0415 - decisions need no stack
 
-        form |= stack_report.stack_json(run.run_state)
+        form |= stack_report.stack_json(run.run_state, detail)
     return form
 
 
 def outcome_json(
-    outcome: Outcome, *, decided: Collection[str], now: datetime
+    outcome: Outcome,
+    *,
+    decided: Collection[str],
+    now: datetime,
+    detail: Detail = "states",
 ) -> dict[str, Any]:
     """Return the outcome of a start or resume as JSON values (`outcome`).
 
     The form is the run's form with two more fields: `paused`, and `code_changes`.
     """
-    form = run_json(outcome.continuation, decided=decided, now=now)
+    form = run_json(outcome.continuation, decided=decided, now=now, detail=detail)
     form["paused"] = bool(getattr(outcome, "paused", False))
     form["code_changes"] = [
         {"kind": change.kind, "where": change.where, "what": change.what}
@@ -286,9 +295,15 @@ def outcome_json(
 
 
 def thread_json(
-    run: Continuation, *, decided: Collection[str], now: datetime
+    run: Continuation,
+    *,
+    decided: Collection[str],
+    now: datetime,
+    detail: Detail = "states",
 ) -> dict[str, Any]:
     """Return a thread as JSON values (`thread`)."""
+    from continuations.core.withheld_texts import shown_message  # noqa: PLC0415 - only threads need it
+
     form = run_json(run, decided=decided, now=now)
     names = ("agent", "thread", "run_id", "status", "version", "title", "labels")
     answered = run.run_state.run.answered
@@ -296,7 +311,10 @@ def thread_json(
     return {
         **{name: form[name] for name in (*names, *others) if name in form},
         "answered": answered,
-        "messages": run.root.messages,
+        "messages": [
+            shown_message(each, detail, of_sub_agent=False)
+            for each in run.root.messages
+        ],
     }
 
 
@@ -307,6 +325,7 @@ def reply_json(
     number: int,
     now: datetime,
     decided: Collection[str] = (),
+    detail: Detail = "states",
 ) -> dict[str, Any]:
     """Return the result of a message of a thread as JSON values (`thread_reply`).
 
@@ -316,7 +335,9 @@ def reply_json(
         number: Number of the message.
         now: The time of the report, for the `state` of each wait.
         decided: As for `run_json`.
+        detail: As for `run_json`.
     """
+    from continuations.core.withheld_texts import shown_text  # noqa: PLC0415 - only threads need it
     from continuations.engine.outcomes import (  # noqa: PLC0415 - only threads need them
         Failed,
         Replied,
@@ -333,7 +354,7 @@ def reply_json(
     }
     if isinstance(result, Replied):
         text = result.continuation.run_state.run.output
-        form |= {"status": "replied", "output": text}
+        form |= {"status": "replied", "output": shown_text(text, detail)}
     elif isinstance(result, Failed):
         error = {"code": result.error.code, "message": result.error.message}
         form |= {"status": "failed", "failure": error}

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible
+from continuations.core.withheld_texts import (
+    shown_difference,
+    shown_rewind,
+    shown_version,
+)
 from continuations.present.event_forms import event_json
 from continuations.present.json_forms import decision_json, wait_json
 from continuations.wire.report import usage_json, utc_text
@@ -19,23 +24,26 @@ if TYPE_CHECKING:
         RunVersion,
         WaitDifference,
     )
+    from continuations.core.withheld_texts import Detail
 
 
-def version_json(version: RunVersion) -> dict[str, Any]:
+def version_json(version: RunVersion, detail: Detail = "states") -> dict[str, Any]:
     """Return a version as JSON values (`run_version`)."""
+    version = shown_version(version, detail)
     return {
         "number": version.number,
         "at": utc_text(version.at),
         "status": version.status,
         "worker": version.worker,
         "words": [escape_invisible(each) for each in version.words],
-        "events": [event_json(each) for each in version.events],
+        "events": [event_json(each, "transcript") for each in version.events],
         "waits": [wait_json(each) for each in version.waits],
     }
 
 
-def difference_json(found: RunDifference) -> dict[str, Any]:
+def difference_json(found: RunDifference, detail: Detail = "states") -> dict[str, Any]:
     """Return the differences of two versions as JSON values (`run_difference`)."""
+    found = shown_difference(found, detail)
     return {
         "run_id": found.run_id,
         "before": found.before,
@@ -52,8 +60,9 @@ def difference_json(found: RunDifference) -> dict[str, Any]:
     }
 
 
-def rewound_json(rewound: Rewound) -> dict[str, Any]:
+def rewound_json(rewound: Rewound, detail: Detail = "states") -> dict[str, Any]:
     """Return the result of a rewind as JSON values (`rewound`)."""
+    rewound = shown_rewind(rewound, detail)
     return {
         "run_id": rewound.run_id,
         "rewound_to": rewound.rewound_to,
@@ -63,8 +72,9 @@ def rewound_json(rewound: Rewound) -> dict[str, Any]:
     }
 
 
-def rewind_plan_json(plan: RewindPlan) -> dict[str, Any]:
+def rewind_plan_json(plan: RewindPlan, detail: Detail = "states") -> dict[str, Any]:
     """Return the consequences of a rewind as JSON values (`rewind_plan`)."""
+    plan = shown_rewind(plan, detail)
     return {
         "run_id": plan.run_id,
         "version": plan.version,

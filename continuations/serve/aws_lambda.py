@@ -317,7 +317,7 @@ class Handler:
                     event, own_id=request_id, door=Door("lambda event")
                 )
                 return await reply_response(
-                    self._runner.store, self._clock, result, number
+                    self._runner.store, self._clock, result, number, "texts"
                 )
             case ResumeEvent():
                 outcome = await self._runner.resume(event.run_id)
@@ -329,12 +329,12 @@ class Handler:
                     by=event.by,
                     door=Door("lambda event"),
                 )
-                return await run_response(self._runner.store, self._clock, run)
+                return await run_response(self._runner.store, self._clock, run, "texts")
             case SweepEvent():
                 return sweep_response(await self._runner.sweep())
 
     async def _outcome_response(self, outcome: Outcome) -> dict[str, Any]:
-        return await outcome_response(self._runner.store, self._clock, outcome)
+        return await outcome_response(self._runner.store, self._clock, outcome, "texts")
 
     async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
         """Resume each run of a batch once; return which messages to deliver again."""

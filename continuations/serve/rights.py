@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTS", "Act", "Can", "Rights"]
 
-Act: TypeAlias = Literal["view", "decide", "message", "cancel", "fork", "erase"]
+Act: TypeAlias = Literal["view", "read", "decide", "message", "cancel", "fork", "erase"]
 """What an identity wants to do.
 
 | act | what it allows |
 |---|---|
-| `view` | see a run, its waits and its past; list it |
+| `view` | see a run, its waits and its past; list it. Secret arguments are masked |
+| `read` | see the transcript: messages, results, outputs, attachments, live words |
 | `decide` | decide a wait of the run, revoke a grant |
 | `message` | start the run, send a message or signal to it, resume it |
 | `cancel` | cancel or pause the run, end a pause |
@@ -31,6 +32,8 @@ Act: TypeAlias = Literal["view", "decide", "message", "cancel", "fork", "erase"]
 | `erase` | delete the run |
 
 Without `view`, the response to another act says only that the request is recorded.
+With `view` and without `read`, `"[not shown]"` stands in place of each text that a
+model, a tool or a sender of a message wrote.
 """
 ACTS: frozenset[str] = frozenset(get_args(Act))
 

@@ -13,6 +13,7 @@ from continuations.present import json_forms
 from continuations.present.decided_waits import decided_wait_ids
 
 if TYPE_CHECKING:
+    from continuations.core.withheld_texts import Detail
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
@@ -22,37 +23,50 @@ if TYPE_CHECKING:
 _log = logging.getLogger("continuations")
 
 
-async def run_response(store: Store, clock: Clock, run: Continuation) -> dict[str, Any]:
+async def run_response(
+    store: Store, clock: Clock, run: Continuation, detail: Detail
+) -> dict[str, Any]:
     """Return a run as JSON values (`run`)."""
     decided = await decided_wait_ids(store, run)
-    return json_forms.run_json(run, decided=decided, now=clock.now())
+    return json_forms.run_json(run, decided=decided, now=clock.now(), detail=detail)
 
 
 async def outcome_response(
-    store: Store, clock: Clock, outcome: Outcome
+    store: Store, clock: Clock, outcome: Outcome, detail: Detail
 ) -> dict[str, Any]:
     """Return the outcome of a start or resume as JSON values (`outcome`)."""
     decided = await decided_wait_ids(store, outcome.continuation)
-    return json_forms.outcome_json(outcome, decided=decided, now=clock.now())
+    return json_forms.outcome_json(
+        outcome, decided=decided, now=clock.now(), detail=detail
+    )
 
 
 async def reply_response(
-    store: Store, clock: Clock, result: SendResult[Any], number: int
+    store: Store,
+    clock: Clock,
+    result: SendResult[Any],
+    number: int,
+    detail: Detail,
 ) -> dict[str, Any]:
     """Return the result of a message as JSON values (`thread_reply`)."""
     run: Continuation | None = getattr(result, "continuation", None)
     decided = () if run is None else await decided_wait_ids(store, run)
     return json_forms.reply_json(
-        result, run_id=result.run_id, number=number, now=clock.now(), decided=decided
+        result,
+        run_id=result.run_id,
+        number=number,
+        now=clock.now(),
+        decided=decided,
+        detail=detail,
     )
 
 
 async def thread_response(
-    store: Store, clock: Clock, run: Continuation
+    store: Store, clock: Clock, run: Continuation, detail: Detail
 ) -> dict[str, Any]:
     """Return a thread as JSON values (`thread`)."""
     decided = await decided_wait_ids(store, run)
-    return json_forms.thread_json(run, decided=decided, now=clock.now())
+    return json_forms.thread_json(run, decided=decided, now=clock.now(), detail=detail)
 
 
 def sweep_response(result: SweepResult) -> dict[str, Any]:

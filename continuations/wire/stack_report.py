@@ -8,25 +8,29 @@ from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
 from continuations.core.secret_arguments import MASK, masked
 from continuations.core.views import Frame
+from continuations.core.withheld_texts import shown_message
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
+    from continuations.core.withheld_texts import Detail
 
 
-def stack_json(state: RunState) -> dict[str, Any]:
+def stack_json(state: RunState, detail: Detail = "transcript") -> dict[str, Any]:
     """Return all frames and calls of a run as JSON values.
 
     They are two flat lists with parent ids: a stack may be a thousand frames deep.
     """
     return {
-        "frames": [frame_json(state, frame_id) for frame_id in state.frames],
+        "frames": [frame_json(state, each, detail) for each in state.frames],
         "calls": [call_json(state, call_id) for call_id in state.calls],
     }
 
 
-def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
+def frame_json(state: RunState, frame_id: str, detail: Detail) -> dict[str, Any]:
     """Return a frame and its messages as JSON values.
+
+    `detail` says which texts of messages it has.
 
     These fields are present only if they have a value:
 
@@ -41,7 +45,10 @@ def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
         "agent": row.agent,
         "parent_call_id": row.parent_call_id,
         "turns": row.turns,
-        "messages": frame.messages,
+        "messages": [
+            shown_message(each, detail, of_sub_agent=row.parent_call_id is not None)
+            for each in frame.messages
+        ],
         "open_call_ids": list(row.open_call_ids),
     }
     if row.state_json:
@@ -56,12 +63,14 @@ def frame_json(state: RunState, frame_id: str) -> dict[str, Any]:
 def call_json(state: RunState, call_id: str) -> dict[str, Any]:
     """Return a call as JSON values."""
     row = state.calls[call_id]
+    # Before its arguments are validated, the secrets of a call are not known.
+    has_no_secrets = row.arguments is not None and not row.secrets
     return {
         "id": row.id,
         "frame_id": row.frame_id,
         "tool": row.tool,
         "tool_call_id": row.tool_call_id,
-        "raw_arguments": MASK if row.secrets else row.raw_arguments,
+        "raw_arguments": row.raw_arguments if has_no_secrets else MASK,
         "arguments": _arguments(row, row.arguments),
         "original_arguments": _arguments(row, row.original_arguments),
         "state": STATE_NAMES[type(row.state)],

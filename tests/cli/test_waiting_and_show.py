@@ -274,7 +274,7 @@ def test_an_unknown_tool_with_a_forged_name_is_quoted(cli: CommandLine) -> None:
 
     lines = cli("show", "j1").lines
 
-    assert r'   ├─ "pay {\"what\":1}: returned" "{}": errored' in lines
+    assert r'   ├─ "pay {\"what\":1}: returned" "[secret]": errored' in lines
 
 
 @pytest.mark.parametrize("name", ["nope", "approval-01m7xzj8asw1ramfcps55vy294@nope"])

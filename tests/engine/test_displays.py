@@ -36,6 +36,7 @@ from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
     from continuations import Wait
+    from continuations.core.withheld_texts import Detail
 
 PIN = "planted-pin-9876"
 ran: list[tuple[str, int, str]] = []
@@ -150,16 +151,22 @@ def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:
     outcome = run(clerk(SEND, "done"), "Pay Kim")
     wait_of(outcome)
 
-    form = run_json(
-        outcome.continuation,
-        decided=(),
-        now=outcome.continuation.run_state.run.created_at,
-        with_stack=True,
-    )
+    def form(detail: Detail) -> dict[str, Any]:
+        return run_json(
+            outcome.continuation,
+            decided=(),
+            now=outcome.continuation.run_state.run.created_at,
+            with_stack=True,
+            detail=detail,
+        )
 
-    assert PIN not in json.dumps([form["waits"], form["calls"]])
+    assert PIN not in json.dumps(form("states"))
+    assert PIN not in json.dumps(form("texts"))
+    assert "Pay Kim" in json.dumps(form("texts"))
+    whole = form("transcript")
+    assert PIN not in json.dumps([whole["waits"], whole["calls"]])
     # The model wrote the value, so the transcript has it.
-    assert PIN in json.dumps(form["frames"])
+    assert PIN in json.dumps(whole["frames"])
 
 
 def test_approval_is_bound_to_the_secret_value() -> None:

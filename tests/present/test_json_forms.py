@@ -228,7 +228,9 @@ def test_run_with_its_stack_equals_the_report_of_the_continuation() -> None:
     runner = make_runner()
     run = runner.start("go", run_id="j").continuation
 
-    form = json_forms.run_json(run, decided=(), now=NOW, with_stack=True)
+    form = json_forms.run_json(
+        run, decided=(), now=NOW, with_stack=True, detail="transcript"
+    )
     report = json.loads(run.to_json())
 
     assert_matches_schema("run", form)

@@ -4,8 +4,9 @@ An event of waits, and `run`, has the new cursor as its id and no content: the p
 loads its parts again, with the rights of its person. `words` has the words of a reply
 that is being written. `gone` says that the store does not have the run any more.
 
-The identity and the right to view are checked again at least every 15 seconds, also
-while nothing happens. A person who has lost either gets no more events.
+The identity and the rights are checked again at least every 15 seconds, also while
+nothing happens. A person who may not view the run any more gets no more events, and one
+who may not read it gets no words.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.serve.console.console import Console
     from continuations.serve.console.live_runs import RunNews
     from continuations.serve.http.request_response import Request
+    from continuations.serve.rights import Act
 
 # Seconds after which the rights are checked again: while nothing happens, and while
 # words are sent. Any other event is checked itself.
@@ -97,13 +99,13 @@ class _Viewer:
         """Return whether the viewer may see a run."""
         return await self.console.rights.allow(self.person, "view", run_id)
 
-    async def may_view(self) -> bool:
-        """Return whether the request still has its identity and its right."""
+    async def may(self, act: Act) -> bool:
+        """Return whether the request still has its identity, and has a right."""
         now = await self.console.identify(self.request)
         if now is None or now.name != self.person.name:
             return False
         return self.run_id is None or await self.console.rights.allow(
-            now, "view", self.run_id
+            now, act, self.run_id
         )
 
 
@@ -120,14 +122,17 @@ async def _events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
 async def _checked_events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
     loop = asyncio.get_running_loop()
     checked = loop.time()
+    may_read: bool | None = None
     async with aclosing(with_ticks(viewer.changes(), IDLE_SECONDS)) as changes:
         async for news in changes:
             is_words = isinstance(news, Words)
             if not is_words or loop.time() - checked >= WORDS_SECONDS:
-                if not await viewer.may_view():
+                if not await viewer.may("view"):
                     return
-                checked = loop.time()
-            if news is not None:
+                checked, may_read = loop.time(), None
+            if is_words and may_read is None:
+                may_read = await viewer.may("read")
+            if news is not None and (may_read or not is_words):
                 yield _event(news)
 
 

@@ -25,6 +25,7 @@ async def show_image(page: Page) -> Response:
 async def _file(page: Page, *, as_image: bool) -> Response:
     run_id = layout.check_run_id(page.params["run"])
     await page.require("view", run_id)
+    await page.require("read", run_id)
     digest = page.params["digest"]
     return await file_response(
         page.runner, run_id, digest, page.query, as_image=as_image

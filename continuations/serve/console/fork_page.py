@@ -18,6 +18,7 @@ from continuations.serve.fork_ids import new_fork_id
 from continuations.serve.http import problems
 from continuations.serve.pages.fork_view import fork_view
 from continuations.serve.pages.run_addresses import RunAddresses
+from continuations.serve.pages.run_view import run_title
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
@@ -36,7 +37,12 @@ async def ask(page: Page) -> Response:
     return page.render(
         "fork.html",
         here=RunAddresses(root=page.shell.root, run_id=run_id),
-        fork=fork_view(run, new_fork_id(run_id), may_decide=may_decide),
+        fork=fork_view(
+            run,
+            new_fork_id(run_id),
+            title=run_title(await page.shown(run.run_state)),
+            may_decide=may_decide,
+        ),
     )
 
 

@@ -32,6 +32,8 @@ async def show(page: Page) -> Response:
             "This version of the run has no open agent with this id. Its messages are "
             "in an older version."
         )
+    may_read = await page.can("read", run_id)
+    state = await page.shown(run.run_state)
     may_send = (
         version is None
         and run.status not in ENDED_STATUSES
@@ -41,11 +43,12 @@ async def show(page: Page) -> Response:
     return page.render(
         "messages.html",
         here=here,
-        title=run_title(run.run_state),
+        title=run_title(state),
         version=run.version,
         transcript=transcript_view(
-            run.run_state, frame, here, before=number_of(query.get("before"), "before")
+            state, frame, here, before=number_of(query.get("before"), "before")
         ),
+        may_read=may_read,
         may_send=may_send,
         message_id=secrets.token_hex(8),
     )

@@ -28,6 +28,8 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.identity import Identity
+    from continuations.core.state import RunState
+    from continuations.core.withheld_texts import Detail
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.console.live import Sees
@@ -99,6 +101,16 @@ class Page:
         """Refuse the request with status 403 unless the person may do something."""
         if not await self.can(act, run_id):
             raise problems.forbidden(act)
+
+    async def detail(self, run_id: str) -> Detail:
+        """Return which texts of a run the person may read."""
+        return "transcript" if await self.can("read", run_id) else "states"
+
+    async def shown(self, state: RunState) -> RunState:
+        """Return the state of a run with the texts that the person may read."""
+        from continuations.core.withheld_texts import shown_state  # noqa: PLC0415 - pages of runs only
+
+        return shown_state(state, await self.detail(state.run.id))
 
     @property
     def sees(self) -> Sees | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run_stream import RunRewound
+from continuations.core.withheld_texts import shown_rewind, shown_state
 from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
@@ -96,7 +97,8 @@ async def _view(
 ) -> RewindView:
     plan = await page.runner.plan_rewind(run_id, version, newest=newest)
     run = await page.runner.look(run_id, version=plan.newest)
-    return rewind_view(plan, run.run_state)
+    detail = await page.detail(run_id)
+    return rewind_view(shown_rewind(plan, detail), shown_state(run.run_state, detail))
 
 
 def _version(text: str | None) -> int:

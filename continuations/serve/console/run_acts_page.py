@@ -56,7 +56,7 @@ async def actions(page: Page) -> Response:
     """List what the person may do."""
     run_id = await _run_id(page, "view")
     run = await page.runner.look(run_id)
-    state = run.run_state
+    state = await page.shown(run.run_state)
     is_live = run.status not in ENDED_STATUSES
     may_message = is_live and await page.can("message", run_id)
     may_cancel = is_live and await page.can("cancel", run_id)
@@ -135,7 +135,7 @@ async def ask_cancel(page: Page) -> Response:
         )
     effect = _effect(run, call)
     may_view = await page.can("view", run_id)
-    title = run_title(run.run_state) if may_view else run_id
+    title = run_title(await page.shown(run.run_state)) if may_view else run_id
     tool = row.tool if row and may_view else ""
     form = cancel_form(title, call, tool, effect if may_view else "")
     here = RunAddresses(root=page.shell.root, run_id=run_id)
@@ -174,7 +174,8 @@ async def ask_erase(page: Page, error: str = "") -> Response:
     run_id = await _run_id(page, "erase")
     run = await page.runner.look(run_id)
     may_view = await page.can("view", run_id)
-    form = erase_form(run_title(run.run_state) if may_view else run_id, run_id)
+    title = run_title(await page.shown(run.run_state)) if may_view else run_id
+    form = erase_form(title, run_id)
     here = RunAddresses(root=page.shell.root, run_id=run_id)
     status = 400 if error else 200
     return page.render("confirm.html", status=status, form=form, here=here, error=error)

@@ -57,6 +57,7 @@ async def show(page: Page) -> Response:
         damage = str(error)
     if snapshot is None:
         return page.unchanged()
+    snapshot = snapshot.shown(await page.detail(run_id))
     window, decided = snapshot.window, snapshot.decided
     rows = RunRows.of_window(window, now)
     states = RowStates(window.state, rows.time, decided, snapshot.votes).of_all(

@@ -9,19 +9,22 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
+from continuations.core.messages import Message
+from continuations.core.withheld_texts import shown_message, shown_window
 from continuations.engine.window_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import read_inbox_message
 from continuations.ledger.objects import NotFound, Objects, gather_all
 from continuations.ledger.versions import Versions
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from continuations.core.version_window import VersionWindow
     from continuations.core.waits import Wait
+    from continuations.core.withheld_texts import Detail
     from continuations.engine.async_runner import AsyncRunner
     from continuations.wire.arrival_records import InboxMessage
 
@@ -77,6 +80,19 @@ class RunSnapshot:
     decided: Collection[str] = ()
     votes: Mapping[str, str]
     unread: tuple[InboxMessage, ...] = ()
+
+    def shown(self, detail: Detail) -> RunSnapshot:
+        """Return the same with the texts that a person may read."""
+        if detail == "transcript":
+            return self
+        window = shown_window(self.window, detail)
+        unread = tuple(_shown_message(each, detail) for each in self.unread)
+        return replace(self, window=window, unread=unread)
+
+
+def _shown_message(unread: InboxMessage, detail: Detail) -> InboxMessage:
+    message = shown_message(unread.message.data, detail, of_sub_agent=False)
+    return replace(unread, message=Message.from_mapping(message))
 
 
 async def find_place(objects: Objects, run_id: str) -> RunPlace:

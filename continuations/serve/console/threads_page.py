@@ -36,6 +36,7 @@ async def show(page: Page) -> Response:
     snapshot = await snapshot_of(page, run_id, version)
     if snapshot is None:
         return page.unchanged()
+    snapshot = snapshot.shown(await page.detail(run_id))
     window = snapshot.window
     if window.state.run.thread_key is None:
         return page.see_other(f"/runs/{run_id}")

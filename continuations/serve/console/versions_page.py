@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.withheld_texts import shown_difference, shown_version
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
@@ -29,10 +30,13 @@ async def show(page: Page) -> Response:
         number_of(query.get("to"), "to"),
     )
     here = RunAddresses(root=page.shell.root, run_id=run_id)
+    detail = await page.detail(run_id)
     if first is not None and second is not None:
         found = await page.runner.diff(run_id, first, second)
         return page.render(
-            "difference.html", here=here, difference=difference_view(found)
+            "difference.html",
+            here=here,
+            difference=difference_view(shown_difference(found, detail)),
         )
     run = await page.runner.look(run_id)
     last = min(number_of(query.get("before"), "before") or run.version, run.version)
@@ -41,12 +45,12 @@ async def show(page: Page) -> Response:
     async for version in page.runner.history(run_id, after=begin):
         if version.number > last:
             break
-        rows.append(version_row(version, page.clock.now()))
+        rows.append(version_row(shown_version(version, detail), page.clock.now()))
     rows.reverse()
     return page.render(
         "versions.html",
         here=here,
-        title=run_title(run.run_state),
+        title=run_title(await page.shown(run.run_state)),
         newest=run.version,
         rows=rows,
         before=begin,

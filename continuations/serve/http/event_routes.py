@@ -25,11 +25,12 @@ async def list_events(context: RequestContext) -> Response:
     limit = page_size(context.request)
     rows: list[dict[str, Any]] = []
     next_after = None
+    detail = await context.detail(run_id)
     async for event in context.runner.events(run_id, after=query.get("after", "")):
         if len(rows) == limit:
             next_after = rows[-1]["cursor"]
             break
-        rows.append(event_json(event))
+        rows.append(event_json(event, detail))
     return json_response({"run_id": run_id, "events": rows, "next": next_after})
 
 

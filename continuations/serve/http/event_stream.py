@@ -21,6 +21,7 @@ from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 
 if TYPE_CHECKING:
     from continuations.core.run_stream import StreamEvent
+    from continuations.core.withheld_texts import Detail
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Request
 
@@ -46,7 +47,7 @@ async def of_run(context: RequestContext, run_id: str) -> Response:
         if (await context.runner.look(run_id)).status in ENDED_STATUSES:
             return Response(status=204, headers=NO_STORE_HEADERS)
         events = await _next_events(context, run_id, after)
-    return _response(events, "")
+    return _response(events, "", await context.detail(run_id))
 
 
 async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
@@ -60,10 +61,12 @@ async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
         # The thread was closed and opened again since: first the rest of the other run.
         events = await _read_events(context, earlier, cursor)
         if events:
-            return _response(events, f"{earlier}/")
+            detail = await context.detail(earlier)
+            return _response(events, f"{earlier}/", detail)
         cursor = ""
     events = await _next_events(context, run.run_id, cursor)
-    return _response(events, f"{run.run_id}/")
+    detail = await context.detail(run.run_id)
+    return _response(events, f"{run.run_id}/", detail)
 
 
 def last_place(request: Request, agent: str, key: str) -> tuple[str, str]:
@@ -124,9 +127,9 @@ def data_line(value: Any) -> str:
     return f"data: {json.dumps(value, ensure_ascii=True, allow_nan=False)}\n\n"
 
 
-def _response(events: list[StreamEvent], prefix: str) -> Response:
+def _response(events: list[StreamEvent], prefix: str, detail: Detail) -> Response:
     lines = (
-        f"id: {prefix}{event.cursor}\n{data_line(event_json(event))}"
+        f"id: {prefix}{event.cursor}\n{data_line(event_json(event, detail))}"
         for event in events
     )
     return Response(

@@ -69,4 +69,6 @@ async def wake(context: RequestContext) -> Response:
 
 async def run_reply(context: RequestContext, run: Continuation) -> Response:
     """Return a response that shows a run."""
-    return json_response(await run_response(context.runner.store, context.clock, run))
+    detail = await context.detail(run.run_id)
+    store, clock = context.runner.store, context.clock
+    return json_response(await run_response(store, clock, run, detail))

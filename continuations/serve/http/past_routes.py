@@ -30,11 +30,12 @@ async def list_versions(context: RequestContext) -> Response:
     after = _number(query.get("after", "0"), "after")
     rows: list[dict[str, Any]] = []
     next_after = None
+    detail = await context.detail(run_id)
     async for version in context.runner.history(run_id, after=after):
         if len(rows) == limit:
             next_after = rows[-1]["number"]
             break
-        rows.append(version_json(version))
+        rows.append(version_json(version, detail))
     return json_response({"run_id": run_id, "versions": rows, "next": next_after})
 
 
@@ -43,7 +44,11 @@ async def show_version(context: RequestContext) -> Response:
     number = _number(context.path_params["number"], "number")
     run = await context.runner.look(context.path_params["run_id"], version=number)
     form = json_forms.run_json(
-        run, decided=(), now=context.clock.now(), with_stack=True
+        run,
+        decided=(),
+        now=context.clock.now(),
+        with_stack=True,
+        detail=await context.detail(run.run_id),
     )
     return json_response(form)
 
@@ -54,12 +59,13 @@ async def compare(context: RequestContext) -> Response:
 
     query = context.request.query
     _check_query(context, {"from", "to"})
+    run_id = context.path_params["run_id"]
     found = await context.runner.diff(
-        context.path_params["run_id"],
+        run_id,
         _number(query.get("from", ""), "from"),
         _number(query.get("to", ""), "to"),
     )
-    return json_response(difference_json(found))
+    return json_response(difference_json(found, await context.detail(run_id)))
 
 
 _FORK_FIELDS = frozenset({"version", "run_id", "decisions", "results", "messages"})
@@ -101,7 +107,7 @@ async def plan_rewind(context: RequestContext) -> Response:
     _check_query(context, {"version"})
     number = _number(query.get("version", ""), "version")
     plan = await context.runner.plan_rewind(context.path_params["run_id"], number)
-    return json_response(rewind_plan_json(plan))
+    return json_response(rewind_plan_json(plan, await context.detail(plan.run_id)))
 
 
 async def rewind(context: RequestContext) -> Response:
@@ -117,7 +123,7 @@ async def rewind(context: RequestContext) -> Response:
     rewound = await context.runner.rewind(
         run_id, version, shown=shown, by=context.identity, door=HTTP
     )
-    return json_response(rewound_json(rewound))
+    return json_response(rewound_json(rewound, await context.detail(run_id)))
 
 
 def _posted_decisions(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from continuations.core.identity import Identity
+    from continuations.core.withheld_texts import Detail
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
@@ -66,6 +67,10 @@ class RequestContext:
         if self.rights is None:
             return True
         return await self.rights.allow(self.identity, act, run_id)
+
+    async def detail(self, run_id: str) -> Detail:
+        """Return which texts of a run the identity may read."""
+        return "transcript" if await self.may("read", run_id) else "states"
 
     @property
     def identity_name(self) -> str:

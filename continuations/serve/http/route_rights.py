@@ -19,7 +19,7 @@ from continuations.serve.http.request_response import json_response
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
@@ -35,7 +35,7 @@ class RouteRight:
     """The right that a request needs.
 
     Attributes:
-        act: The act.
+        act: The act. `read` needs `view` too.
         subject: The part of the request that names the run: a part of the path, the
             JSON body, or the waits of several decisions. `store`: the request concerns
             no single run.
@@ -64,7 +64,7 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("GET", "/runs/{run_id}/grants"): RouteRight("view"),
     ("GET", "/runs/{run_id}/versions"): RouteRight("view"),
     ("GET", "/runs/{run_id}/versions/{number}"): RouteRight("view"),
-    ("GET", "/runs/{run_id}/files/{digest}"): RouteRight("view"),
+    ("GET", "/runs/{run_id}/files/{digest}"): RouteRight("read"),
     ("GET", "/runs/{run_id}/diff"): RouteRight("view"),
     ("POST", "/runs/{run_id}/fork"): RouteRight("fork", tells_nothing=True),
     ("GET", "/runs/{run_id}/rewind"): RouteRight("view"),
@@ -94,11 +94,12 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
 _ASKED_BY_HANDLERS: frozenset[Subject] = frozenset({"decisions", "store"})
 # The sender may know these members of a response without the right to view the run.
 _OWN_MEMBERS = ("run_id", "number")
+_READING_ACTS: Sequence[Act] = ("view", "read")
 
 
 def hides_content(right: RouteRight | None) -> bool:
     """Return whether a response tells less to a sender who may not view the run."""
-    if right is None or right.act == "view" or right.tells_nothing:
+    if right is None or right.act in _READING_ACTS or right.tells_nothing:
         return False
     return right.subject not in _ASKED_BY_HANDLERS
 
@@ -117,7 +118,7 @@ async def answer(
     run_ids = await _require(context, right)
     if not hides_content(right):
         return await handler(context)
-    if context.request.wants_live_events and not await _may_view(context, run_ids):
+    if context.request.wants_live_events and not await _may_read(context, run_ids):
         request = replace(context.request, can_stream=False)
         context = replace(context, request=request)
     try:
@@ -133,6 +134,16 @@ async def answer(
     return json_response({**own, "recorded": True}, _ACCEPTED)
 
 
+async def _may_read(context: RequestContext, run_ids: Sequence[str | None]) -> bool:
+    """Return whether a sender may get the words of runs while they are written."""
+    if not await _may_view(context, run_ids):
+        return False
+    for run_id in dict.fromkeys(run_ids):
+        if not await context.may("read", run_id):
+            return False
+    return True
+
+
 async def _may_view(context: RequestContext, run_ids: Iterable[str | None]) -> bool:
     for run_id in dict.fromkeys(run_ids):
         if not await context.may("view", run_id):
@@ -146,14 +157,18 @@ async def _require(context: RequestContext, right: RouteRight) -> list[str | Non
     A request whose body names no run is left to its handler, which refuses it.
     """
     run_ids = await _run_ids(context, right.subject)
+    # The transcript is a part of the run.
+    acts: Sequence[Act] = _READING_ACTS if right.act == "read" else (right.act,)
     for run_id in run_ids:
-        if not await context.may(right.act, run_id):
-            raise problems.forbidden(right.act)
+        for act in acts:
+            if not await context.may(act, run_id):
+                raise problems.forbidden(act)
     known = context.request.headers.get("last-event-id")
     if known is not None:
         # Stored events are sent, also those of an earlier run of a thread.
         earlier, _, _ = known.rpartition("/")
-        for run_id in [*run_ids, *filter(None, [earlier])]:
+        run_ids = [*run_ids, *filter(None, [earlier])]
+        for run_id in run_ids:
             if not await context.may("view", run_id):
                 raise problems.forbidden("view")
     return run_ids

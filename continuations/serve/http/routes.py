@@ -287,7 +287,9 @@ async def receive_webhook(context: RequestContext) -> Response:
 async def _outcome_response(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
-    form = await outcome_response(context.runner.store, context.clock, outcome)
+    detail = await context.detail(outcome.run_id)
+    store, clock = context.runner.store, context.clock
+    form = await outcome_response(store, clock, outcome, detail)
     return json_response(form, status)
 
 

@@ -101,7 +101,8 @@ async def _reply_form(
     context: RequestContext, ticket: AsyncTicket[Any], result: SendResult[Any]
 ) -> dict[str, Any]:
     store, clock = context.runner.store, context.clock
-    return await reply_response(store, clock, result, ticket.number)
+    detail = await context.detail(ticket.run_id)
+    return await reply_response(store, clock, result, ticket.number, detail)
 
 
 def _reply_response(form: dict[str, Any]) -> Response:
@@ -114,8 +115,9 @@ async def show(context: RequestContext) -> Response:
     run = await _thread(context).look()
     if run is None:
         raise problems.no_such_message()
-    form = await thread_response(context.runner.store, context.clock, run)
-    return json_response(form)
+    detail = await context.detail(run.run_id)
+    store, clock = context.runner.store, context.clock
+    return json_response(await thread_response(store, clock, run, detail))
 
 
 async def stream_events(context: RequestContext) -> Response:

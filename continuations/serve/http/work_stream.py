@@ -2,7 +2,8 @@
 
 A client that leaves does not stop the work: the reply is stored, and another request
 reads it. The ids of stored events are those of `event_stream`, so a client goes on
-there, or repeats the request. Live events have no id.
+there, or repeats the request. Live events have no id. Only an identity that may read
+the transcript gets such a stream.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ async def of_run(
 
     async def work(events: EventBuffer) -> _Named:
         outcome = await begin(on_event=events)
-        form = await outcome_response(context.runner.store, context.clock, outcome)
+        form = await outcome_response(
+            context.runner.store, context.clock, outcome, "transcript"
+        )
         return _Named(name="outcome", data=form)
 
     return await _WorkStream(context, after, is_thread=False).response(work, [])
@@ -191,6 +194,7 @@ class _WorkStream:
 
     def _text(self, event: RunEvent) -> str:
         if isinstance(event, BaseLiveEvent):
-            return data_line(event_json(event))
+            return data_line(event_json(event, "transcript"))
         prefix = f"{event.run_id}/" if self._is_thread else ""
-        return f"id: {prefix}{event.cursor}\n{data_line(event_json(event))}"
+        line = data_line(event_json(event, "transcript"))
+        return f"id: {prefix}{event.cursor}\n{line}"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from continuations.present.wait_parts import wait_parts
 from continuations.serve.pages import wait_words
-from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -52,17 +51,20 @@ class ForkView:
     waits: tuple[ForkWait, ...]
 
 
-def fork_view(run: Continuation, fork_id: str, *, may_decide: bool) -> ForkView:
+def fork_view(
+    run: Continuation, fork_id: str, *, title: str, may_decide: bool
+) -> ForkView:
     """Return the form that forks a run.
 
     Args:
         run: The version.
         fork_id: Id of the fork, unless the person changes it.
+        title: Title of the run.
         may_decide: Whether the person may decide the waits.
     """
     waits = [wait for wait in run.waits if wait.rules.asks_person]
     return ForkView(
-        title=run_title(run.run_state),
+        title=title,
         version=run.version,
         run_id=fork_id,
         waits=tuple(map(_wait, waits)) if may_decide else (),

@@ -124,9 +124,12 @@ def test_link_of_a_page_downloads_the_bytes(
     assert response.headers["content-type"] in ("image/png", "application/octet-stream")
 
 
-def test_bytes_need_the_right_to_view_the_run(client: ConsoleClient) -> None:
+@pytest.mark.parametrize("lacking", ["view", "read"])
+def test_bytes_need_the_rights_to_view_and_read_the_run(
+    client: ConsoleClient, lacking: str
+) -> None:
     def can(_identity: Any, act: str, run: str | None) -> bool:
-        return (act, run) != ("view", "r1")
+        return (act, run) != (lacking, "r1")
 
     limited = ConsoleClient(client.runner, {"can": can})
     for part in ("files", "images"):

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
 
 RUN, KEY = "jane-1", "k"
-# Words of the run that only `view` reveals: its input, and an argument of its wait.
+# Words of the run: its input, which only `read` reveals, and an argument of its wait,
+# which `view` reveals.
 SECRETS = ("salary-of-jane", "for-the-lawyer")
 PHOTO = Image(b"\x89PNG", "image/png")
 
@@ -91,17 +92,22 @@ class Scene:
     """A run and a thread that wait, and an identity with a single right.
 
     Attributes:
-        act: The right of the identity.
+        act: The right of the identity. With `read`, it has `view` too.
     """
 
     act: str
+
+    @property
+    def acts(self) -> tuple[str, ...]:
+        """The rights of the identity."""
+        return ("view", "read") if self.act == "read" else (self.act,)
 
     def __post_init__(self) -> None:
         self.fixture = ApiFixture(note=SECRETS[1], options={"can": self._can})
         self.wait: Wait | None = None
 
     def _can(self, _: Identity, act: str, __: str | None) -> bool:
-        return act == self.act
+        return act in self.acts
 
     async def open(self) -> None:
         """Let a run and a thread wait for an approval."""

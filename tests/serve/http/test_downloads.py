@@ -107,9 +107,10 @@ def test_attachment_of_an_erased_run_is_gone() -> None:
     asyncio.run(scenario())
 
 
-def test_download_needs_the_right_to_view_the_run() -> None:
+@pytest.mark.parametrize("missing", ["view", "read"])
+def test_download_needs_the_rights_to_view_and_read_the_run(missing: str) -> None:
     def can(_: Identity, act: str, run: str | None) -> bool:
-        return (act, run) == ("view", "jane-1")
+        return run == "jane-1" or act != missing
 
     async def scenario() -> None:
         fixture = ApiFixture(options={"can": can})

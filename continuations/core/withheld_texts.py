@@ -1,0 +1,208 @@
+"""The texts of a run as a form shows them: all, without arguments, or none.
+
+The transcript is the messages of a run, with everything that models and tools wrote. It
+does not say which arguments of its calls are secret. So a form that is no transcript
+has `WITHHELD` in place of these arguments, and the calls beside it have them masked.
+
+| detail | messages of agents and results of tools | arguments in messages |
+|---|---|---|
+| `transcript` | shown | shown |
+| `texts` | shown | withheld, and so are the inputs of sub-agents |
+| `states` | withheld | withheld |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from continuations.core import jsontext, run_stream
+from continuations.core.calls import CLOSED_STATES
+from continuations.core.frames import MessageLog
+from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
+from continuations.value_class import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.calls import CallRow
+    from continuations.core.live_events import RunEvent
+    from continuations.core.run import RunRow
+    from continuations.core.run_past import (
+        RewindPlan,
+        Rewound,
+        RunDifference,
+        RunVersion,
+    )
+    from continuations.core.state import RunState
+    from continuations.core.version_window import VersionWindow
+
+Detail: TypeAlias = Literal["transcript", "texts", "states"]
+WITHHELD = "[not shown]"
+_WITHHELD_JSON = jsontext.dump(WITHHELD)
+# The other members of a message may repeat the arguments in the form of a provider.
+_KEPT = ("role", "name", "tool_call_id", "content", "refusal")
+_WRITTEN = ("content", "refusal", "reasoning", "reasoning_content")
+
+# The first words of a result tell how its call ended.
+_ENDS = ("ERROR:", "ANSWERED:", "DENIED:", "EXPIRED:", "CANCELLED", "NOT EXECUTED:")
+
+# The field of each event with a text of a model or tool. A message has its own rule.
+_TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
+    run_stream.RunRepaired: None,
+    run_stream.RunRewound: None,
+    run_stream.Attempt: None,
+    run_stream.FrameStarted: None,
+    run_stream.FrameEnded: "output",
+    run_stream.MessageAdded: "message_json",
+    # Approvers read the states of agents. Tools write them, and not their arguments.
+    run_stream.StateChanged: None,
+    run_stream.Compacted: "summary",
+    # These have their secret arguments masked.
+    run_stream.CallProposed: None,
+    run_stream.WaitOpened: None,
+    run_stream.CallStarted: None,
+    run_stream.CallEnded: "result",
+    run_stream.WaitDecided: None,
+    run_stream.GuardrailTripped: None,
+    run_stream.ReplyGiven: "output",
+    run_stream.RunEnded: "output",
+    TextDelta: "text",
+    ReasoningDelta: "text",
+    CallProgress: "value_json",
+}
+
+E = TypeVar("E", bound="RunEvent")
+P = TypeVar("P", "RewindPlan", "Rewound")
+
+
+def shown_text(text: str | None, detail: Detail) -> str | None:
+    """Return a text of a model or tool, or a result."""
+    return WITHHELD if detail == "states" and text is not None else text
+
+
+def _shown_result(text: str) -> str:
+    """Return how the call of a result ended, without its text."""
+    end = next((each for each in _ENDS if text.startswith(each)), "")
+    return f"{end} {WITHHELD}".strip()
+
+
+def shown_message(
+    message: dict[str, Any], detail: Detail, *, of_sub_agent: bool
+) -> dict[str, Any]:
+    """Return a message of an agent, in the chat completions format.
+
+    Args:
+        message: The message.
+        detail: Which texts to show.
+        of_sub_agent: Whether the agent is a sub-agent. Its inputs are arguments.
+    """
+    if detail == "transcript":
+        return message
+    names = _KEPT if detail == "states" else (*_KEPT, *_WRITTEN)
+    form = {name: value for name, value in message.items() if name in names}
+    is_input = of_sub_agent and message.get("role") not in ("assistant", "tool")
+    if detail == "states" or is_input:
+        form |= {each: WITHHELD for each in _WRITTEN if form.get(each) is not None}
+    calls = jsontext.as_array(message.get("tool_calls"))
+    if calls:
+        form["tool_calls"] = [_shown_call(each) for each in calls]
+    return form
+
+
+def _shown_call(call: object) -> dict[str, Any]:
+    fields = jsontext.as_object(call) or {}
+    function = jsontext.as_object(fields.get("function")) or {}
+    return {
+        "id": fields.get("id"),
+        "type": "function",
+        "function": {"name": function.get("name"), "arguments": WITHHELD},
+    }
+
+
+def shown_event(event: E, detail: Detail) -> E:
+    """Return an event of a run."""
+    changes: Any = {} if detail == "transcript" else _changes(event, detail)
+    return replace(event, **changes) if changes else event
+
+
+def _changes(event: RunEvent, detail: Detail) -> dict[str, str]:
+    # An event that the table lacks is an error, and never shown.
+    name = _TEXTS_OF_EVENTS[type(event)]
+    if isinstance(event, run_stream.MessageAdded):
+        return {"message_json": _shown_json(event.message_json, detail, event.path)}
+    text: str | None = None if name is None else getattr(event, name)
+    if detail == "texts" or name is None or text is None:
+        return {}
+    shown = _WITHHELD_JSON if name == "value_json" else _shown_result(text)
+    return {name: shown}
+
+
+def _shown_json(message_json: str, detail: Detail, path: tuple[str, ...]) -> str:
+    message = dict(jsontext.parse(message_json))
+    # The path of the root agent has its name alone.
+    of_sub_agent = len(path) > 1
+    return jsontext.dump(shown_message(message, detail, of_sub_agent=of_sub_agent))
+
+
+def shown_version(version: RunVersion, detail: Detail) -> RunVersion:
+    """Return a version of the past of a run."""
+    events = tuple(shown_event(each, detail) for each in version.events)
+    return replace(version, events=events)
+
+
+def shown_difference(found: RunDifference, detail: Detail) -> RunDifference:
+    """Return the differences of two versions."""
+    if detail == "transcript":
+        return found
+    messages = tuple(
+        replace(each, message_json=_shown_json(each.message_json, detail, each.path))
+        for each in found.messages
+    )
+    return replace(found, messages=messages)
+
+
+def shown_rewind(rewind: P, detail: Detail) -> P:
+    """Return a rewind, or the plan of one."""
+    messages = tuple(
+        replace(each, text=shown_text(each.text, detail) or "")
+        for each in rewind.messages
+    )
+    return replace(rewind, messages=messages)
+
+
+def shown_state(state: RunState, detail: Detail) -> RunState:
+    """Return the state of a run for a page; without texts, it has no messages."""
+    if detail != "states":
+        return state
+    logs = {frame_id: MessageLog(log.id, ()) for frame_id, log in state.logs.items()}
+    calls = {
+        row.id: _shown_end(row) if isinstance(row.state, CLOSED_STATES) else row
+        for row in state.calls.values()
+    }
+    return replace(state, run=_shown_run(state.run, detail), logs=logs, calls=calls)
+
+
+def _shown_end(row: CallRow) -> CallRow:
+    state: Any = row.state
+    return replace(row, state=replace(state, content=_shown_result(state.content)))
+
+
+def shown_window(window: VersionWindow, detail: Detail) -> VersionWindow:
+    """Return some versions of a run for a page."""
+    if detail == "transcript":
+        return window
+    versions = tuple(
+        replace(
+            each,
+            run=_shown_run(each.run, detail),
+            events=tuple(shown_event(event, detail) for event in each.events),
+        )
+        for each in window.versions
+    )
+    before = None if window.before is None else shown_state(window.before, detail)
+    state = shown_state(window.state, detail)
+    return replace(window, before=before, versions=versions, state=state)
+
+
+def _shown_run(run: RunRow, detail: Detail) -> RunRow:
+    return replace(run, output=shown_text(run.output, detail))

@@ -1,0 +1,87 @@
+"""A run and a thread whose calls have a secret argument, in every state of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    Image,
+    Secret,
+    Suspended,
+    ToolWait,
+    ask,
+    tool,
+)
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+if TYPE_CHECKING:
+    from continuations import Wait
+    from continuations_storage import Store
+
+PIN = "planted-pin-9876"
+RUN, KEY = "jane-1", "k"
+PHOTO = Image(b"\x89PNG", "image/png")
+# Words of the transcript, which contain no secret.
+WORDS = "words-of-the-transcript"
+
+
+def make_agents(*, echo: bool) -> list[Agent[Any]]:
+    """Return the agents; with `echo`, results and outputs repeat the secret."""
+    said = PIN if echo else WORDS
+
+    @tool(approval=True, summary="Send {cents} to {to}")
+    def send(to: str, cents: int, pin: Annotated[str, Secret()]) -> str:
+        """Send money."""
+        del pin
+        return f"sent {cents} to {to}: {said}"
+
+    @tool
+    def seat(pin: Annotated[str, Secret()]) -> ToolWait[str]:
+        """Choose a seat."""
+        return ask(f"Which seat for {pin}?")
+
+    def sending(to: str, cents: object = 5) -> ToolCall:
+        return ToolCall("send", {"to": to, "cents": cents, "pin": PIN})
+
+    clerk = Agent("clerk", tools=[send], model=ScriptedModel([sending("Lee"), "sent"]))
+    calls = [
+        sending("Kim"),
+        sending("nobody", "invalid"),
+        ToolCall("seat", {"pin": PIN}),
+        ToolCall("clerk", {"input": "Pay Lee"}),
+    ]
+    boss = Agent(
+        "boss",
+        tools=[send, seat, clerk],
+        model=ScriptedModel([calls, f"all done: {said}"]),
+    )
+    chat = Agent(
+        "chat",
+        tools=[send],
+        model=ScriptedModel([f"hello {said}", sending("Kim"), f"bye {said}"]),
+    )
+    return [boss, chat]
+
+
+async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wait]:
+    """Start a run and a thread; return the runner, and an open wait for an approval.
+
+    One call of the run was approved with edited arguments, one was refused, one asks a
+    question, and one of a sub-agent waits.
+    """
+    runner = AsyncRunner(make_agents(echo=echo), store=store)
+    with_photo: list[Any] = ["Pay Kim and Lee", PHOTO]
+    asked = await runner.start(with_photo, agent="boss", run_id=RUN)
+    assert isinstance(asked, Suspended)
+    by_path = {wait.path: wait for wait in asked.waits}
+    kim, lee = by_path["boss", "send"], by_path["boss", "clerk", "send"]
+    edit = {"to": "Kim", "cents": 6, "pin": "[secret]"}
+    await runner.decide(kim.id, Approve(arguments=edit, by="kim"))
+    await runner.resume(RUN)
+    thread = runner.thread("chat", key=KEY)
+    await thread.send("hi")
+    await thread.send("pay")
+    return runner, lee
