@@ -25,7 +25,6 @@ from continuations.core.calls import (
 )
 from continuations.core.messages import tool_message
 from continuations.core.output_retries import is_empty_reply
-from continuations.core.sorted_rows import shown_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +134,8 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
         or _error_code(row) in _CODES_BEFORE_CALL
     ):
         return content
+    from continuations.core.sorted_rows import shown_arguments  # noqa: PLC0415 - few calls are edited
+
     # An edit keeps the secret values, and a result is shown to approvers.
     kept = ' "[secret]" stands for a value of yours that was kept.' * bool(row.secrets)
     return (

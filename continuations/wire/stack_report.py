@@ -8,7 +8,6 @@ from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
 from continuations.core.secret_arguments import MASK, masked
 from continuations.core.views import Frame
-from continuations.core.withheld_texts import shown_message
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow
@@ -38,6 +37,8 @@ def frame_json(state: RunState, frame_id: str, detail: Detail) -> dict[str, Any]
     - `state`: the state of the agent, if tools have changed it
     - `metadata`: facts about messages
     """
+    from continuations.core.withheld_texts import shown_message  # noqa: PLC0415 - a resume makes no report
+
     row = state.frames[frame_id]
     frame = Frame(state, frame_id)
     form: dict[str, Any] = {
