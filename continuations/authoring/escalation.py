@@ -57,7 +57,13 @@ def checked_approvers(label: str, names: object) -> tuple[str, ...]:
             # Each process has another order of a set, and the policy's digest has one.
             given = sorted(given, key=str)
         if len(given) <= _MAX_APPROVERS and all(map(_is_approver, given)):
-            return tuple(dict.fromkeys(cast("list[str]", given)))
+            # Two forms of one name are one person, who has one vote.
+            from continuations.core.identity import person_key  # noqa: PLC0415 - few policies name people
+
+            people: dict[str, str] = {}
+            for name in cast("list[str]", given):
+                people.setdefault(person_key(name), name)
+            return tuple(people.values())
     msg = (
         f"{label} must be a list of at most {_MAX_APPROVERS} names, and group:NAME for "
         f"groups, got {names!r}. Pass for example ['kim', 'group:finance']."
@@ -68,9 +74,10 @@ def checked_approvers(label: str, names: object) -> tuple[str, ...]:
 def _is_approver(name: object) -> bool:
     if type(name) is not str:
         return False
-    return (
-        name == name.strip() and name.isprintable() and name not in ("", GROUP_PREFIX)
-    )
+    from continuations.core.identity import find_name_problem, person_key  # noqa: PLC0415 - as above
+
+    is_name = find_name_problem(name) is None and name.isprintable()
+    return is_name and person_key(name) not in ("", GROUP_PREFIX)
 
 
 def check_votes(label: str, votes: object, approvers: tuple[str, ...]) -> None:

@@ -181,9 +181,13 @@ class Decision:
         """
         if _content(self) != _content(other):
             return False
-        if other.by is not None and other.by in self.voters[:-1]:
+        if (self.by, self.reason) == (other.by, other.reason):
+            return True
+        from continuations.core.identity import is_same_person  # noqa: PLC0415 - rarely needed
+
+        if any(is_same_person(other.by, voter) for voter in self.voters[:-1]):
             return True  # the vote of this person is part of the decision
-        return (self.by, self.reason) == (other.by, other.reason)
+        return is_same_person(self.by, other.by) and self.reason == other.reason
 
 
 def _content(decision: Decision) -> tuple[str | None, ...]:

@@ -1,9 +1,14 @@
-"""`Identity`: a name that the application has verified, with groups."""
+"""`Identity`, and the names of people: what they may contain, and which are one person.
+
+Names that look the same are one person. So a name has no invisible character and no
+blank at its ends, and names are compared by `person_key`. Upper and lower case differ.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from unicodedata import category, normalize
 
 from continuations.errors import InvalidInput
 
@@ -12,6 +17,73 @@ if TYPE_CHECKING:
 
 MAX_NAME_BYTES = 255
 MAX_GROUPS = 100
+# Control characters, and those that direct or join others: zero-width, bidirectional.
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp"})
+# Further characters that show nothing: fillers, joiners and selectors of a variant.
+_INVISIBLE_RANGES = (
+    (0x034F, 0x034F),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2065, 0x2065),
+    (0x2800, 0x2800),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0xE0000, 0xE0FFF),
+)
+
+
+def person_key(name: str) -> str:
+    """Return the form in which the names of people and groups are compared.
+
+    It is the name in Unicode's form NFKC, without invisible characters, and with single
+    blanks. An earlier release may have stored another form of the name.
+    """
+    if name.isascii() and name.isprintable() and " " not in name:
+        return name
+    blanks = (" " if each.isspace() else each for each in normalize("NFKC", name))
+    shown = "".join(each for each in blanks if not _is_invisible(each))
+    return normalize("NFKC", " ".join(shown.split()))
+
+
+def is_same_person(name: str | None, other: str | None) -> bool:
+    """Return whether both names are known, and of one person."""
+    if name is None or other is None:
+        return False
+    return name == other or person_key(name) == person_key(other)
+
+
+def find_name_problem(name: str) -> str | None:
+    """Return why a name may look like another one, or `None`."""
+    if name.isascii() and name.isprintable() and name == name.strip():
+        return None
+    found = next(filter(_is_invisible, name), None)
+    if found is not None:
+        return f"it has the invisible character U+{ord(found):04X}"
+    ends_with_blank = name != name.strip()
+    return "it has a blank at its beginning or end" if ends_with_blank else None
+
+
+def checked_person(label: str, name: object) -> str | None:
+    """Return the name of a person, or `None`; raises `InvalidInput`."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        msg = f"{label} must be a text or None, got {type(name).__name__}."
+        raise InvalidInput(msg)
+    problem = find_name_problem(name)
+    if problem is not None:
+        msg = f"{label} is not a name: {problem}. Pass the name without it."
+        raise InvalidInput(msg)
+    return name
+
+
+def _is_invisible(character: str) -> bool:
+    if category(character) in _INVISIBLE_CATEGORIES:
+        return True
+    code = ord(character)
+    return any(first <= code <= last for first, last in _INVISIBLE_RANGES)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -28,8 +100,9 @@ class Identity:
             are recorded with a decision.
 
     Raises:
-        InvalidInput: A name is empty or longer than 255 bytes, `groups` is a string,
-            or there are more than 100 groups.
+        InvalidInput: A name is empty or longer than 255 bytes, has an invisible
+            character or a blank at an end, `groups` is a string, or there are more
+            than 100 groups.
     """
 
     name: str
@@ -77,3 +150,4 @@ def _check_name(label: str, name: object) -> None:
             "under which your application knows the person."
         )
         raise InvalidInput(msg)
+    checked_person(label, name)

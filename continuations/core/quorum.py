@@ -67,10 +67,16 @@ class Quorum:
         Returns:
             True if the groups of the person must be known.
         """
-        listed = not self.approvers or name in self.approvers
-        return not listed and any(
-            each.startswith(GROUP_PREFIX) for each in self.approvers
-        )
+        approvers = set(map(_person_key, self.approvers))
+        listed = not approvers or _person_key(name) in approvers
+        return not listed and any(each.startswith(GROUP_PREFIX) for each in approvers)
+
+    def excludes(self, name: str) -> bool:
+        """Return whether a person may not decide, because they may have asked."""
+        if not self.not_requester:
+            return False
+        requesters = set(map(_person_key, self.asked_by))
+        return "" in requesters or _person_key(name) in requesters
 
     def objection(self, name: str | None, groups: Collection[str]) -> Objection | None:
         """Return why a person may not vote, or `None`.
@@ -82,30 +88,31 @@ class Quorum:
         Returns:
             The objection, or `None` if the person may vote.
         """
-        if name == UNNAMED_LINK_HOLDER:
+        key = _person_key(name or "")
+        if key == UNNAMED_LINK_HOLDER:
             return Objection(
                 "it needs the name of the person, and the link has no actor",
                 "Send each person a link of their own: links.link(wait, actor=NAME).",
             )
-        if not name or name.startswith(GROUP_PREFIX):
+        if not key or key.startswith(GROUP_PREFIX):
             return Objection(
                 f"it needs the name of the person who decides, got by={name!r}",
                 "Decide with by=NAME.",
             )
-        if self.not_requester and "" in self.asked_by:
+        if self.not_requester and "" in map(_person_key, self.asked_by):
             return Objection(
                 "the requester of the run may not decide it, and the requester is not "
                 "known",
                 "Cancel the run, and start or adopt the next one with by=NAME. Send "
                 "each message to it with by=NAME too.",
             )
-        if self.not_requester and name in self.asked_by:
+        if self.excludes(key):
             return Objection(
                 f"{name} requested the run, and may not decide it",
                 "Let another person decide.",
             )
-        names = {name, *(GROUP_PREFIX + group for group in groups)}
-        if self.approvers and names.isdisjoint(self.approvers):
+        names = {key, *(GROUP_PREFIX + _person_key(group) for group in groups)}
+        if self.approvers and names.isdisjoint(map(_person_key, self.approvers)):
             return Objection(
                 f"{name} is not one of its approvers ({self._short_list()})",
                 "Let one of them decide.",
@@ -116,6 +123,12 @@ class Quorum:
         first = ", ".join(self.approvers[:_SHOWN_APPROVERS])
         more = len(self.approvers) - _SHOWN_APPROVERS
         return f"{first} and {more} more" if more > 0 else first
+
+
+def _person_key(name: str) -> str:
+    from continuations.core.identity import person_key  # noqa: PLC0415 - few waits have a rule
+
+    return person_key(name)
 
 
 @dataclass(frozen=True, slots=True)

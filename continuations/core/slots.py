@@ -142,7 +142,11 @@ def is_met_by(wait: Wait, decision: Decision) -> bool:
     if isinstance(action, Escalate):
         # The decision does not say whether it was made after the escalation.
         needed = min(needed, action.votes)
-    return max(1, len(set(decision.voters))) >= needed
+    if len(decision.voters) <= 1:
+        return needed <= 1
+    from continuations.core.identity import person_key  # noqa: PLC0415 - rarely needed
+
+    return len(set(map(person_key, decision.voters))) >= needed
 
 
 def _after_vote(wait: Wait, cast_vote: Decision | None) -> Wait | Decision:
@@ -184,7 +188,7 @@ def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
     objection = (wait.quorum or _ANYBODY).objection(cast_vote.by, cast_vote.groups)
     if objection is not None:
         return objection
-    has_voted = any(vote.by == cast_vote.by for vote in wait.votes)
+    has_voted = find_own_vote(wait, cast_vote.by) is not None
     # Persons who disagree can still end the wait, so that nothing runs.
     if has_voted and cast_vote.kind not in ENDING_ALONE:
         why = f"{cast_vote.by} has voted already, and the first vote of a person counts"
@@ -192,12 +196,20 @@ def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
     return None
 
 
+def find_own_vote(wait: Wait, person: str | None) -> Vote | None:
+    """Return the counted vote of a person, or `None`."""
+    if not wait.votes:
+        return None
+    from continuations.core.identity import is_same_person  # noqa: PLC0415 - rarely needed
+
+    return next((vote for vote in wait.votes if is_same_person(vote.by, person)), None)
+
+
 def find_repeated_vote(wait: Wait, cast_vote: Decision) -> Vote | None:
     """Return the counted vote that another one repeats, or `None`."""
-    for vote in wait.votes:
-        if vote.by == cast_vote.by and _is_same(wait, vote, cast_vote):
-            return vote
-    return None
+    vote = find_own_vote(wait, cast_vote.by)
+    is_repeat = vote is not None and _is_same(wait, vote, cast_vote)
+    return vote if is_repeat else None
 
 
 def _is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:

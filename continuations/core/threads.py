@@ -62,13 +62,22 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
         raise illegal_transition(f"an inbox message has the role {role}", event)
     if run.rests:
         run, root = _begun(run, root, event.by)
-    elif run.thread_key is None and event.by != run.requester:
+    elif run.thread_key is None and not _is_requester(run, event.by):
         # The calls that follow were asked for by this person too.
         names = {*run.requesters, event.by or ""}
         run = replace(run, requesters=tuple(sorted(names)))
     draft.put_run(replace(run, last_inbox_number=event.number))
     draft.put_frame(_with_new_counts(root))
     draft.append(ROOT_FRAME_ID, event.message)
+
+
+def _is_requester(run: RunRow, sender: str | None) -> bool:
+    """Return whether the sender of a message to a run is its known requester."""
+    if sender == run.requester:
+        return True
+    from continuations.core.identity import is_same_person  # noqa: PLC0415 - rarely needed
+
+    return is_same_person(sender, run.requester)
 
 
 def _with_new_counts(root: FrameRow) -> FrameRow:

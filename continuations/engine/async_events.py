@@ -159,7 +159,7 @@ class AsyncEvents(RunnerParts):
             request_checks.event_name(name),
             request_checks.event_key(key),
             request_checks.json_text(data),
-            by=request_checks.optional_text("by", by),
+            by=request_checks.checked_person("by", by),
             own_id=request_checks.own_id(id),
             door=door,
         )

@@ -50,7 +50,7 @@ class AsyncJobs(RunnerParts):
             StoreError: The store failed. Call again.
         """
         from continuations.authoring.periods import to_seconds
-        from continuations.engine.request_checks import optional_text
+        from continuations.core.identity import checked_person
         from continuations.ledger.heartbeats import extend_deadline
         from continuations.ledger.store_clock import StoreClock
 
@@ -58,7 +58,7 @@ class AsyncJobs(RunnerParts):
         if seconds is None:
             msg = "heartbeat: extend must be a timedelta or seconds, got None."
             raise InvalidInput(msg)
-        sender = optional_text("by", by)
+        sender = checked_person("by", by)
         clock = self._ports.clock
         return await self._for_newest_wait(
             wait_id,

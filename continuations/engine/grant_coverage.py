@@ -3,7 +3,7 @@
 A grant is read when a call is examined, and again before the call begins. It covers a
 call of the same tool at the same place of the same run. The tool must have the same
 contract and approvers, the arguments must match the schema, and the time must not be
-over.
+over. If the policy excludes requesters, the person who gave the grant is none of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def given_grants(
     `decide` refuses a grant that does not fit the wait. Another program may have
     written the decision, so a worker checks the grant again and keeps none.
     """
-    if decision.grant_json is None:
+    if decision.grant_json is None or len(decision.voters) > 1:
         return ()
     from continuations.ledger import grant_checks  # noqa: PLC0415 - rarely needed
 
@@ -72,7 +72,11 @@ def covering_grant(
     arguments: str,
     now: datetime,
 ) -> KeptGrant | None:
-    """Return the newest grant that covers a call with these arguments, or `None`."""
+    """Return the newest grant that covers a call with these arguments, or `None`.
+
+    A grant approves for the person who gave it. So it covers no call that this person
+    asked for and may not approve.
+    """
     grants = state.run.grants
     if not grants:
         return None
@@ -80,10 +84,16 @@ def covering_grant(
     policy = tool.approval
     if policy is not None and policy.form_digest is not None:
         return None  # a grant cannot fill in a form
-    contract = _grant_contract(tool, policy.quorum if policy is not None else None)
+    quorum = None if policy is None else policy.quorum
+    contract = _grant_contract(tool, quorum)
+    asked = None if quorum is None else quorum.of_run(state.run)
     for grant in reversed(grants):
         is_same_tool = (grant.path, grant.contract) == (path, contract)
-        if is_same_tool and not has_ended(grant, now) and _matches(grant, arguments):
+        if not is_same_tool or has_ended(grant, now):
+            continue
+        if asked is not None and asked.excludes(grant.by or ""):
+            continue
+        if _matches(grant, arguments):
             return grant
     return None
 

@@ -18,7 +18,7 @@ from continuations.engine.job_cancellation import jobs_to_cancel
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
-from continuations.engine.request_checks import optional_text
+from continuations.engine.request_checks import checked_person, optional_text
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
 from continuations.ledger import operator_inbox
@@ -54,7 +54,7 @@ class OperatorCommands:
         self, *, reason: str | None, by: str | None, door: Door
     ) -> Continuation:
         """Record a pause, unless the run is paused; raises `InvalidInput` if ended."""
-        reason, by = optional_text("reason", reason), optional_text("by", by)
+        reason, by = optional_text("reason", reason), checked_person("by", by)
         newest, after, number = await self._read("paused")
         if not after.is_suspended:
             number = await self._post("pause", number, door, by=by, reason=reason)
@@ -63,7 +63,7 @@ class OperatorCommands:
 
     async def unpause(self, *, by: str | None, door: Door) -> Continuation:
         """Record the end of all waits for an operator, if there are any."""
-        by = optional_text("by", by)
+        by = checked_person("by", by)
         newest, after, number = await self._read("unpaused")
         if operator_waits(after):
             number = await self._post("unpause", number, door, by=by)
@@ -79,7 +79,7 @@ class OperatorCommands:
         door: Door,
     ) -> Continuation:
         """Record that a call is cancelled; raises `InvalidInput` if it is not open."""
-        reason, by = optional_text("reason", reason), optional_text("by", by)
+        reason, by = optional_text("reason", reason), checked_person("by", by)
         _, after, number = await self._read("changed")
         found = find_open_calls(after, call)
         if len(found) != 1:
@@ -106,7 +106,7 @@ class OperatorCommands:
         door: Door,
     ) -> Continuation:
         """Record that the turn of a thread ends, for a message that names it."""
-        reason, by = optional_text("reason", reason), optional_text("by", by)
+        reason, by = optional_text("reason", reason), checked_person("by", by)
         newest, after, number = await self._read("changed")
         last = after.run.last_inbox_number
         if action == "interrupt" and after.run.rests and message_number <= last + 1:

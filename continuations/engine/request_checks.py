@@ -54,6 +54,15 @@ def own_id(value: object) -> str | None:
     raise InvalidInput(msg)
 
 
+def checked_person(label: str, name: object) -> str | None:
+    """Return the name of a person, or `None`; raises `InvalidInput`."""
+    if name is None:
+        return None
+    from continuations.core import identity  # noqa: PLC0415 - not without a name
+
+    return identity.checked_person(label, name)
+
+
 def optional_text(name: str, value: object) -> str | None:
     """Return a text or `None`; raises `InvalidInput` for other types."""
     if value is None or isinstance(value, str):

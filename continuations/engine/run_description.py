@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from continuations.core.identity import MAX_NAME_BYTES, Identity
+from continuations.core.identity import MAX_NAME_BYTES, Identity, checked_person
 from continuations.core.model_settings import check_settings
 from continuations.core.run import is_label
 from continuations.errors import InvalidInput
@@ -60,7 +60,7 @@ class RunDescription:
 def check_requester(by: object) -> str | None:
     """Return the name of a requester, or `None`; raises `InvalidInput`."""
     name = by.name if isinstance(by, Identity) else by
-    return _check_line("by", name, MAX_NAME_BYTES)
+    return checked_person("by", _check_line("by", name, MAX_NAME_BYTES))
 
 
 def _check_labels(labels: object) -> tuple[tuple[str, str], ...]:

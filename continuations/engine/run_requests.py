@@ -17,7 +17,12 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.new_run import parse_user_message, store_attachments
 from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.publishing import Publisher
-from continuations.engine.request_checks import event_name, json_text, optional_text
+from continuations.engine.request_checks import (
+    checked_person,
+    event_name,
+    json_text,
+    optional_text,
+)
 from continuations.engine.request_checks import own_id as checked_id
 from continuations.engine.run_ending import RunEnder
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
@@ -63,7 +68,7 @@ class RunRequests:
         Raises `InvalidInput` if the run has ended. A repeat of a recorded message, by
         its id, is a success also after the end.
         """
-        user_message, by = parse_user_message(text), optional_text("by", by)
+        user_message, by = parse_user_message(text), checked_person("by", by)
         message_id = checked_id(message_id)
         own_id = None if message_id is None else f"{_OWN_ID}{message_id}"
         run = await self._newest_run()
@@ -114,7 +119,7 @@ class RunRequests:
         of a recorded signal, by its id, is a success also after the end.
         """
         checked_name, data_json = event_name(name), json_text(data)
-        by, signal_id = optional_text("by", by), checked_id(signal_id)
+        by, signal_id = checked_person("by", by), checked_id(signal_id)
         run = (await self._versions.load_newest()).state.run
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
@@ -142,7 +147,7 @@ class RunRequests:
 
     async def wake(self, *, by: str | None, door: Door) -> int:
         """End the waits for models of the newest version; return their number."""
-        by = optional_text("by", by)
+        by = checked_person("by", by)
         state = (await self._versions.load_newest()).state
         waits = [wait for wait in state.waits.values() if wait.rules.may_wake]
         await asyncio.gather(*(self._wake(wait, by, door) for wait in waits))
@@ -185,7 +190,7 @@ class RunRequests:
             number=0,
             at=now,
             grant=grant_id,
-            by=optional_text("by", by),
+            by=checked_person("by", by),
             reason=optional_text("reason", reason),
             door=door.name,
             authentication=door.authentication,
@@ -199,7 +204,7 @@ class RunRequests:
 
         A process that may not write versions only records the request.
         """
-        by, reason = optional_text("by", by), optional_text("reason", reason)
+        by, reason = checked_person("by", by), optional_text("reason", reason)
         newest = await self._versions.load_newest()
         if newest.state.run.status in ENDED_STATUSES:
             return Continuation(newest.state, newest.number)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
 from continuations.core.identity import Identity
+from continuations.core.slots import find_own_vote
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.ledger import layout, wait_slots, waits
@@ -59,7 +60,7 @@ class Approver:
         name, quorum = self._identity.name, wait.quorum
         if quorum is None:
             return True
-        if any(vote.by == name for vote in wait.votes):
+        if find_own_vote(wait, name) is not None:
             return False
         return quorum.objection(name, await self._groups_for(quorum)) is None
 

@@ -40,6 +40,7 @@ def check_kind(wait: Wait, verdict: object) -> None:
         raise refused_error(wait, "reason must be a str or None")
     if not has_valid_decider(verdict):
         raise refused_error(wait, "by must be a str, an Identity or None")
+    _check_name(wait, getattr(verdict, "by", None))
     if isinstance(verdict, Fail) and type(verdict.error) is not str:
         raise refused_error(wait, "error must be a str")
     if kind not in wait.rules.verdicts:
@@ -69,6 +70,20 @@ def has_valid_decider(verdict: object) -> bool:
     from continuations.core.identity import Identity  # noqa: PLC0415 - rarely needed
 
     return type(by) is Identity
+
+
+def _check_name(wait: Wait, name: object) -> None:
+    """Refuse a name that looks like another one; an `Identity` was checked before."""
+    if type(name) is not str:
+        return
+    if name.isascii() and name.isprintable() and name == name.strip():
+        return
+    from continuations.core.identity import find_name_problem  # noqa: PLC0415 - few names need it
+
+    problem = find_name_problem(name)
+    if problem is not None:
+        why = f"by is not a name: {problem}"
+        raise refused_error(wait, why, "Decide with by=NAME, without it.")
 
 
 def _check_grant(wait: Wait, grant: object) -> None:

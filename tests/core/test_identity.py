@@ -16,6 +16,7 @@ from continuations import (
     Runner,
     tool,
 )
+from continuations.core.identity import is_same_person, person_key
 from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import decision_json
@@ -100,3 +101,24 @@ def test_by_of_another_type_is_refused(by: Any) -> None:
     runner.decide(wait_id, Answer("paid"))
     with pytest.raises(AlreadyDecided):
         runner.decide(wait_id, Answer("paid", by=by))
+
+
+@pytest.mark.parametrize(
+    ("stored", "plain"),
+    [
+        ("bob\u200b", "bob"),
+        (" bob ", "bob"),
+        ("\u202ebob", "bob"),
+        ("bob\tsmith", "bob smith"),
+        ("bob\u00a0smith", "bob smith"),
+        ("\uff42ob", "bob"),
+        ("e\u200d\u0301", "\u00e9"),
+        ("\u200b", ""),
+    ],
+)
+def test_stored_names_are_compared_in_one_form(stored: str, plain: str) -> None:
+    """Earlier releases stored names as they were given."""
+    assert plain == person_key(stored) == person_key(person_key(stored))
+    assert is_same_person(stored, plain)
+    assert not is_same_person(stored, plain.upper() + "X")
+    assert not is_same_person(None, None)

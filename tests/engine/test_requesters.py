@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,20 +12,29 @@ from continuations import (
     Approve,
     Decision,
     DecisionRefused,
+    Finished,
+    Grant,
+    Identity,
+    InvalidInput,
+    Replied,
     Runner,
     Suspended,
     Wait,
+    escalate,
     tool,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import effect_log
 
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
 pytestmark = pytest.mark.usefixtures("environment")
 
 
-def make_agent(turns: int = 2, **policy: Any) -> Agent[Any]:
-    """Return an agent that pays some times; its policy excludes the requester."""
+def make_agent(model: ScriptedModel | None = None, **policy: Any) -> Agent[Any]:
+    """Return an agent that pays twice; its policy excludes the requester."""
 
     @tool(approval=ApprovalPolicy(not_requester=True, **policy))
     def pay(cents: int) -> str:
@@ -33,8 +42,9 @@ def make_agent(turns: int = 2, **policy: Any) -> Agent[Any]:
         effect_log.append_effect("pay", cents)
         return f"paid {cents}"
 
-    calls = [ToolCall("pay", {"cents": number}) for number in range(1, turns + 1)]
-    return Agent("accounts", tools=[pay], model=ScriptedModel([*calls, "Done."]))
+    calls = [ToolCall("pay", {"cents": number}) for number in (1, 2)]
+    model = model or ScriptedModel([*calls, "Done."])
+    return Agent("accounts", tools=[pay], model=model)
 
 
 def wait_of(outcome: object) -> Wait:
@@ -84,3 +94,134 @@ def test_message_of_the_starter_adds_no_requester() -> None:
 
     assert isinstance(runner.decide(wait.id, Approve(by="bob")), Decision)
     assert () == runner.look("r1").run_state.run.requesters
+
+
+# Grants -----------------------------------------------------------------------
+
+
+def give_grant(runner: Runner, wait: Wait, giver: str) -> None:
+    """Approve a wait and all later calls of its tool."""
+    runner.decide(wait.id, Approve(by=giver, remember=Grant("pay")))
+
+
+@pytest.mark.parametrize("giver", ["bob", "kim"])
+def test_grant_does_not_approve_a_call_that_its_giver_asked_for(
+    giver: str, environment: RunEnvironment
+) -> None:
+    """Bob grants, and then bob asks: another person decides."""
+    runner = Runner(make_agent(), store=MemoryStore())
+    first = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    give_grant(runner, first, giver)
+    runner.send("r1", "Pay more", by="bob")
+
+    outcome = runner.resume("r1")
+
+    is_covered = giver == "kim"
+    assert is_covered == isinstance(outcome, Finished)
+    names = ["pay 1", "pay 2"] if is_covered else ["pay 1"]
+    assert names == environment.effect_names()
+
+
+@pytest.mark.parametrize("asker", ["bob", "\uff42ob", "eve", None])
+def test_grant_in_a_thread_compares_the_asker_of_each_call(
+    asker: str | None, environment: RunEnvironment
+) -> None:
+    """Ann asks first, bob grants; the sender of the next message counts."""
+    model = ScriptedModel(
+        [
+            ToolCall("pay", {"cents": 1}),
+            "Done.",
+            ToolCall("pay", {"cents": 2}),
+            "Done again.",
+        ]
+    )
+    runner = Runner(make_agent(model=model), store=MemoryStore())
+    thread = runner.thread("accounts", key="1")
+    wait = wait_of(thread.send("Pay", by="ann"))
+    give_grant(runner, wait, "bob")
+    assert isinstance(runner.resume(wait.run_id), Replied)
+
+    outcome = thread.send("Pay more", by=asker)
+
+    is_covered = asker == "eve"
+    assert is_covered == isinstance(outcome, Replied)
+    names = ["pay 1", "pay 2"] if is_covered else ["pay 1"]
+    assert names == environment.effect_names()
+
+
+# Names ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asker", "decider"),
+    [
+        ("jos\u00e9", "jose\u0301"),
+        ("\uff42ob", "bob"),
+        ("bob smith", "bob  smith"),
+        ("o\ufb03ce", "office"),
+    ],
+)
+def test_names_that_look_the_same_are_one_requester(asker: str, decider: str) -> None:
+    """Unicode has several forms of one text."""
+    runner = Runner(make_agent(), store=MemoryStore())
+    wait = wait_of(runner.start("Pay", run_id="r1", by=asker))
+
+    with pytest.raises(DecisionRefused, match="requested the run"):
+        runner.decide(wait.id, Approve(by=decider))
+
+    assert [] == list(runner.waiting(approver=decider))
+
+
+def test_names_that_look_the_same_have_one_vote() -> None:
+    runner = Runner(make_agent(votes=2), store=MemoryStore())
+    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    first = runner.decide(wait.id, Approve(by="jos\u00e9"))
+
+    assert first == runner.decide(wait.id, Approve(by="jose\u0301"))
+    with pytest.raises(DecisionRefused, match="has voted already"):
+        runner.decide(wait.id, Approve(by="jose\u0301", arguments={"cents": 9}))
+    assert [] == list(runner.waiting(approver="jose\u0301"))
+
+
+def test_upper_and_lower_case_are_two_persons() -> None:
+    runner = Runner(make_agent(approvers=["Kim"]), store=MemoryStore())
+    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+
+    with pytest.raises(DecisionRefused, match="not one of its approvers"):
+        runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(runner.decide(wait.id, Approve(by="\uff2bim")), Decision)
+
+
+def test_approver_that_is_named_in_two_forms_has_one_place() -> None:
+    assert ("kim",) == ApprovalPolicy(approvers=["kim", "\uff4bim"]).approvers
+
+
+HIDDEN = ["bob\u200b", "b\u00adob", "\u202ebob", " bob", "bob\n", "bob\ufe0f", "\u3164"]
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_every_door_refuses_a_name_with_hidden_characters(name: str) -> None:
+    """A name that looks like another one reaches no record."""
+    runner = Runner(make_agent(), store=MemoryStore())
+    with pytest.raises(InvalidInput):
+        runner.start("Pay", run_id="r1", by=name)
+    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+
+    with pytest.raises(DecisionRefused, match="by is not a name"):
+        runner.decide(wait.id, Approve(by=name))
+    for act in (
+        lambda: runner.send("r1", "Hi", by=name),
+        lambda: runner.signal("r1", "receipt", by=name),
+        lambda: runner.pause("r1", by=name),
+        lambda: runner.unpause("r1", by=name),
+        lambda: runner.cancel("r1", by=name),
+        lambda: runner.thread("accounts", key="1").send("Hi", by=name),
+        lambda: runner.fork("r1", 1, run_id="f", by=name),
+        lambda: Identity(name),
+        lambda: Identity("kim", groups=[name]),
+        lambda: ApprovalPolicy(approvers=[name]),
+        lambda: escalate(to=[name], within=60),
+    ):
+        with pytest.raises(InvalidInput):
+            act()
+    assert "suspended" == runner.look("r1").run_state.run.status

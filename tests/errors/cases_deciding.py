@@ -115,6 +115,14 @@ DECIDING = Area(
             names=("by",),
         ),
         Case(
+            "decide-by-hidden",
+            DecisionRefused,
+            "runner.decide(wait.id, Approve(by=' kim'))",
+            'runner.decide(wait.id, Approve(by="kim"))',
+            setup=_START,
+            names=("by",),
+        ),
+        Case(
             "decide-what-was-not-shown",
             DecisionRefused,
             'runner.decide(wait.id, Approve(), shown="0" * 64)',

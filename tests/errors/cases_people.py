@@ -23,6 +23,13 @@ IDENTITIES = Area(
             names=("name",),
         ),
         Case(
+            "identity-name-hidden",
+            InvalidInput,
+            'Identity("kim\\u200b")',
+            'Identity("kim")',
+            names=("name", "U+200B"),
+        ),
+        Case(
             "identity-groups-text",
             InvalidInput,
             'Identity("kim", groups="finance")',

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.identity import is_same_person
+from continuations.core.slots import find_own_vote
 from continuations.errors import AlreadyDecided, ContinuationsError
 from continuations.present.wait_text import DECISION_WORDS, votes_text
 from continuations.serve.console.inbox_page import Filter, find_waits
@@ -105,14 +107,16 @@ async def recorded_sentences(page: Page) -> tuple[str, ...]:
         return _recorded(error.decision, page.identity.name)
     except ContinuationsError:
         return ()
-    own = [vote for vote in wait.votes if vote.by == page.identity.name]
-    texts = (f"Your vote is recorded: {votes_text(vote)}." for vote in own)
-    return tuple(f"{text} {wait_words.title(wait)}" for text in texts)
+    own = find_own_vote(wait, page.identity.name)
+    if own is None:
+        return ()
+    return (f"Your vote is recorded: {votes_text(own)}. {wait_words.title(wait)}",)
 
 
 def _recorded(decision: Decision, person: str) -> tuple[str, ...]:
     """Return the decision of a person as a sentence."""
-    if person not in (decision.by, *decision.voters):
+    deciders = (decision.by, *decision.voters)
+    if not any(is_same_person(person, each) for each in deciders):
         return ()
     word = DECISION_WORDS[decision.kind]
     run_id = run_of_wait(decision.wait_id)

@@ -328,7 +328,9 @@ def _checked_actor(actor: str | None) -> str:
     if not fits:
         msg = f"actor must be a name of 1 to {_MAX_TEXT_BYTES} bytes, or None."
         raise InvalidInput(msg)
-    return actor
+    from continuations.core.identity import checked_person  # noqa: PLC0415 - not to read one
+
+    return checked_person("actor", actor) or ""
 
 
 def _checked_url(url: str) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.slots import ENDING_ALONE
+from continuations.core.slots import ENDING_ALONE, find_own_vote
 from continuations.core.waits import TEXT_SCHEMA
 from continuations.present.deadline_words import at_deadline
 from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
@@ -78,7 +78,7 @@ def decider_of(
     """
     offered = wait.rules.verdicts
     kinds: list[VerdictKind] = [k for k in offered if allowed is None or k in allowed]
-    own = next((vote for vote in wait.votes if vote.by == person), None)
+    own = find_own_vote(wait, person)
     if own is not None:
         # The first vote of a person counts, and a denial still ends the wait.
         left: list[VerdictKind] = [kind for kind in kinds if kind in ENDING_ALONE]
