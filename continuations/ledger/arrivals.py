@@ -245,6 +245,11 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     earlier requests of operators needs a second listing.
     """
     run = state.run
+    if run.thread_key is not None and objects.lists_whole_folders:
+        from continuations.ledger import thread_arrivals  # noqa: PLC0415 - for threads
+
+        found = await thread_arrivals.next_late_keys(objects, run)
+        return await read_arrivals(objects, state, tuple(found))
     prefix = layout.run_prefix(run.id)
     after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
     keys = list(await objects.keys(prefix, after, _LATE_KEYS))

@@ -142,6 +142,11 @@ class Objects:
         """How many keys to ask for in a long listing."""
         return listing_size(self.store)
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        """Whether each listing reads a whole folder, so that reads are cheaper."""
+        return self.listing_size > PAGE_SIZE
+
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object if its key is absent; raises `AlreadyExists`."""
         created = await _translate_errors(self.store.create(key, body))

@@ -37,6 +37,10 @@ class RecentVersions:
         """Return the kept version of a run, or `None`."""
         return self._by_run_id.get(run_id)
 
+    def thread_run_ids(self, prefix: str) -> list[str]:
+        """Return the ids of the kept runs of one thread: the prefix and a number."""
+        return [each for each in self._by_run_id if each.rpartition("-")[0] == prefix]
+
     def steps(self, run_id: str, tree: Tree) -> dict[int, RebuiltVersion]:
         """Return by number the versions from which the kept version was rebuilt."""
         kept = self._by_run_id.get(run_id)

@@ -52,6 +52,9 @@ class RunProgress:
 async def read_overview(objects: Objects, run_id: str) -> RunOverview:
     """Read the overview of a run with one listing; a long list takes a few."""
     is_thread = has_thread_id(run_id)
+    if is_thread and objects.lists_whole_folders:
+        newest = await Versions(objects, run_id).number_after_kept()
+        return RunOverview(newest_number=newest, arrival_keys=None, store_time=None)
     prefix = layout.versions_prefix(run_id) if is_thread else layout.run_prefix(run_id)
     page = await objects.keys(prefix, limit=1 if is_thread else _PAGE_LIMIT)
     store_time = page.store_time if isinstance(page, Page) else None

@@ -14,6 +14,7 @@ from continuations.ledger import layout
 from continuations.ledger.objects import NotFound
 
 if TYPE_CHECKING:
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
@@ -50,6 +51,8 @@ async def _late_keys(objects: Objects, state: RunState) -> list[str]:
     the thread has taken in stand among them, and are passed over in one step.
     """
     run = state.run
+    if objects.lists_whole_folders:
+        return await next_late_keys(objects, run)
     prefix, arrivals = layout.run_prefix(run.id), layout.arrivals_prefix(run.id)
     first = layout.numbered_key(layout.OPERATOR_REQUEST, run.id, 0)
     taken = layout.numbered_key(
@@ -64,6 +67,18 @@ async def _late_keys(objects: Objects, state: RunState) -> list[str]:
         if len(late) < _PAGE_LIMIT:
             return keys
         after = max(late[-1], taken) if late[-1] > first else late[-1]
+
+
+async def next_late_keys(objects: Objects, run: RunRow) -> list[str]:
+    """Return the keys of `_late_keys`, found by their numbers and not by a listing."""
+    found = await gather(
+        _numbered_keys(objects, run.id, layout.MESSAGE, run.last_inbox_number),
+        _numbered_keys(
+            objects, run.id, layout.OPERATOR_REQUEST, run.last_operator_number
+        ),
+        _if_exists(objects, layout.cancel_request_key(run.id)),
+    )
+    return [key for keys in found for key in keys]
 
 
 async def _numbered_keys(

@@ -17,7 +17,8 @@ import re
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.errors import RunExists
+from continuations.core.run import ENDED_STATUSES
+from continuations.errors import RunErased, RunExists
 from continuations.ledger import layout
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -86,6 +87,18 @@ def message_id_key(run_id: str, message_id: str) -> str:
     return f"{layout.arrivals_prefix(run_id)}i-{digest}"
 
 
+async def _if_open(objects: Objects, run_id: str) -> Generation | None:
+    """Return a generation that has not ended: then it is the newest one."""
+    versions = Versions(objects, run_id)
+    number = await versions.number_after_kept()
+    try:
+        if not number or (await versions.header(number)).status in ENDED_STATUSES:
+            return None
+    except RunErased:
+        return None
+    return Generation(int(run_id.rpartition("-")[2]), run_id, number)
+
+
 async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
     """Return the newest generation of a thread.
 
@@ -98,6 +111,11 @@ async def newest_generation(objects: Objects, agent: str, key: str) -> Generatio
         version = await Versions(objects, run_id).newest_number()
         return Generation(number, run_id, version)
 
+    if objects.lists_whole_folders:
+        prefix = thread_run_id(agent, key, 1).rpartition("-")[0]
+        for run_id in objects.recent_versions.thread_run_ids(prefix):
+            if (kept := await _if_open(objects, run_id)) is not None:
+                return kept
     low, high = await gather(look(1), look(2))
     if not low.version:
         return Generation(0, "", 0)

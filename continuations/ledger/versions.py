@@ -45,6 +45,8 @@ _MOST_LIKELY_TREE = FIRST_TREE
 # Most runs are suspended for the first time by version 2. It carries version 1 if that
 # is small, so that one read is enough to resume them.
 MAX_CARRIED_BYTES = 4096
+# A listing is cheaper than more reads.
+_MAX_READ_NUMBERS = 10
 
 
 def tree_of(header: VersionHeader) -> Tree:
@@ -80,6 +82,32 @@ class Versions:
         """Return the number of the newest version, or 0."""
         keys = await self._objects.keys(layout.versions_prefix(self.run_id), limit=1)
         return layout.newest_version_number(keys, self.run_id)
+
+    async def number_after_kept(self) -> int:
+        """Return the number of the newest version, without a listing if possible.
+
+        The numbers are dense. So where a listing reads a whole folder, the numbers
+        after the version that this process keeps are read, one by one. The listing
+        after the claim finds a run that another process erases at the same time.
+        """
+        kept = self._objects.recent_versions.newest(self.run_id)
+        if kept is None or not self._objects.lists_whole_folders:
+            return await self.newest_number()
+        for number in range(kept.number + 1, kept.number + _MAX_READ_NUMBERS):
+            if await self._exists(number):
+                continue
+            # A run that was erased has no old versions.
+            if number > kept.number + 1 or await self._exists(kept.number):
+                return number - 1
+            break
+        return await self.newest_number()
+
+    async def _exists(self, number: int) -> bool:
+        try:
+            await self._objects.read(layout.version_key(self.run_id, number))
+        except NotFound:
+            return False
+        return True
 
     async def newest_header(self) -> VersionHeader | None:
         """Return the header of the newest version, or `None`."""
