@@ -162,7 +162,11 @@ class Eraser:
             # No version names the wait of a worker that died before its version.
             listed |= await self._list_keys(event_keys.EVENTS_PREFIX)
         await self._delete_all(listed)
-        await self._delete_all(left)
+        # First: who looks for newer versions by their numbers trusts version 1.
+        first_version = layout.version_key(self.run_id, 1)
+        if first_version in left:
+            await self.objects.delete(first_version)
+        await self._delete_all(key for key in left if key != first_version)
         if left:
             await self._make_later_marker(tombstone.number)
         await self._delete_all(marker.key for marker in due_markers)

@@ -175,11 +175,9 @@ async def _read_existing_message(
 
 
 async def _next_number(objects: Objects, run_id: str, last_read: int) -> int:
-    if objects.lists_whole_folders:
-        try:
-            await objects.read(layout.numbered_key(layout.MESSAGE, run_id, last_read + 1))
-        except NotFound:
-            return last_read + 1  # the numbers are dense
+    next_key = layout.numbered_key(layout.MESSAGE, run_id, last_read + 1)
+    if objects.lists_whole_folders and not await objects.exists(next_key):
+        return last_read + 1  # the numbers are dense
     prefix = layout.arrivals_prefix(run_id) + f"{layout.MESSAGE}-"
     after = layout.numbered_key(layout.MESSAGE, run_id, last_read) if last_read else ""
     last = last_read

@@ -174,6 +174,14 @@ class Objects:
         """Return an object; raises `NotFound`."""
         return await _translate_errors(self.store.read(key))
 
+    async def exists(self, key: str) -> bool:
+        """Read an object; return whether it exists."""
+        try:
+            await self.read(key)
+        except NotFound:
+            return False
+        return True
+
     async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return several objects, read at the same time; `None` for a missing one."""
         return await _translate_errors(read_many(self.store, keys))

@@ -89,6 +89,14 @@ async def read_progress(
 
     A worker has taken in the requests of operators up to `last_operator_number`.
     """
+    if objects.lists_whole_folders and has_thread_id(run_id):
+        number = last_operator_number + 1
+        next_request = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number)
+        return RunProgress(
+            newest_number=await Versions(objects, run_id).number_after_kept(),
+            may_be_cancelled=await objects.exists(layout.cancel_request_key(run_id)),
+            has_requests=await objects.exists(next_request),
+        )
     after = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, last_operator_number)
     page = await objects.keys(layout.run_prefix(run_id), after, limit=2)
     newest = layout.newest_version_number(page, run_id)

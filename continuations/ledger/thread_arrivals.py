@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from continuations.core.state import early_wait_ulids
 from continuations.ledger import layout
-from continuations.ledger.objects import NotFound
 
 if TYPE_CHECKING:
     from continuations.core.run import RunRow
@@ -88,17 +87,13 @@ async def _numbered_keys(
     keys: list[str] = []
     while True:
         key = layout.numbered_key(letter, run_id, last + 1 + len(keys))
-        if not await _if_exists(objects, key):
+        if not await objects.exists(key):
             return keys
         keys.append(key)
 
 
 async def _if_exists(objects: Objects, key: str) -> list[str]:
-    try:
-        await objects.read(key)
-    except NotFound:
-        return []
-    return [key]
+    return [key] if await objects.exists(key) else []
 
 
 async def _all_keys(objects: Objects, prefix: str) -> list[str]:

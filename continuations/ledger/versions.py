@@ -87,27 +87,19 @@ class Versions:
         """Return the number of the newest version, without a listing if possible.
 
         The numbers are dense. So where a listing reads a whole folder, the numbers
-        after the version that this process keeps are read, one by one. The listing
-        after the claim finds a run that another process erases at the same time.
+        after the version that this process keeps are read, one by one. An erasure
+        deletes version 1 before all others: while it exists, no number is missing.
         """
         kept = self._objects.recent_versions.newest(self.run_id)
         if kept is None or not self._objects.lists_whole_folders:
             return await self.newest_number()
         for number in range(kept.number + 1, kept.number + _MAX_READ_NUMBERS):
-            if await self._exists(number):
+            if await self._objects.exists(layout.version_key(self.run_id, number)):
                 continue
-            # A run that was erased has no old versions.
-            if number > kept.number + 1 or await self._exists(kept.number):
+            if await self._objects.exists(layout.version_key(self.run_id, 1)):
                 return number - 1
             break
         return await self.newest_number()
-
-    async def _exists(self, number: int) -> bool:
-        try:
-            await self._objects.read(layout.version_key(self.run_id, number))
-        except NotFound:
-            return False
-        return True
 
     async def newest_header(self) -> VersionHeader | None:
         """Return the header of the newest version, or `None`."""
