@@ -28,7 +28,9 @@ class Grant:
     Attributes:
         tool: Name of the tool. It must be the tool of the approved call.
         arguments: JSON Schema that the effective arguments of a covered call match, at
-            most 2,000 characters of JSON. `None`: any arguments.
+            most 2,000 characters of JSON. Each argument that it names must be there,
+            and a keyword such as `maximum` covers numbers only. `decide` refuses a
+            schema that does not limit what it names. `None`: any arguments.
         until: Time after which the grant covers nothing, with a time zone. `None`: the
             grant ends with the run.
 

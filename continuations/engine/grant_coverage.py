@@ -137,10 +137,14 @@ def _matches(grant: KeptGrant, arguments: str) -> bool:
     schema = grant.arguments
     if schema is None:
         return True
-    from continuations.ledger import edits  # noqa: PLC0415 - only grants with a schema
+    from continuations.ledger import edits, grant_checks  # noqa: PLC0415 - only grants with a schema
 
+    try:
+        strict = grant_checks.strict_condition(schema)
+    except (grant_checks.UselessCondition, TypeError, AttributeError, RecursionError):
+        return False  # another program may have stored it
     values = jsontext.parse(arguments)
-    return edits.find_value_problem(schema, values, "arguments") is None
+    return edits.find_value_problem(strict, values, "arguments") is None
 
 
 def has_lost_its_grant(state: RunState, call: CallRow) -> bool:

@@ -87,11 +87,17 @@ def _check_name(wait: Wait, name: object) -> None:
 
 
 def _check_grant(wait: Wait, grant: object) -> None:
+    from continuations.core.grants import Grant  # noqa: PLC0415 - rarely needed
     from continuations.ledger import grant_checks  # noqa: PLC0415 - rarely needed
 
     problem = grant_checks.find_problem(wait, grant)
-    if problem is not None:
+    if problem is None:
+        return
+    if not isinstance(grant, Grant) or grant.arguments is None:
         raise refused_error(wait, problem)
+    example = grant_checks.example_condition(wait, grant)
+    works = "" if example is None else f", for example with arguments={example}"
+    raise refused_error(wait, problem, f"Decide again{works}.")
 
 
 def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:

@@ -486,7 +486,7 @@ def test_runs_without_grants_make_no_request_more(environment: RunEnvironment) -
     """A revocation is read with the other arrivals, and a grant with the run."""
     del environment
     requests: list[list[str]] = []
-    for grant in (None, Grant("pay", {"const": 1})):
+    for grant in (None, Grant("pay", {"properties": {"cents": {"const": 1}}})):
         clock = ManualClock()
         store = MemoryStore(clock.now)
         seen: list[str] = []

@@ -157,6 +157,18 @@ APPROVALS = Area(
             names=("refund",),
         ),
         Case(
+            "grant-condition",
+            DecisionRefused,
+            'runner.decide(wait.id, Approve(remember=Grant("pay", {"cents": 100})))',
+            'runner.decide(wait.id, Approve(remember=Grant("pay", LIMIT)))',
+            setup="""
+    from continuations import Grant
+    LIMIT = {"properties": {"cents": {"type": "number", "maximum": 100}}}
+    wait = start()
+""",
+            names=("cents", "arguments"),
+        ),
+        Case(
             "form-missing",
             DecisionRefused,
             "runner.decide(form_wait.id, Approve())",

@@ -44,11 +44,11 @@ class _Conditions:
     """The conditions that a person chose for the arguments of later calls.
 
     Attributes:
-        schema: The JSON Schema of the arguments that the grant covers.
+        schema: The JSON Schema of the arguments that the grant covers, `None` for all.
         unknown: The name of a field whose choice no page offers, or an empty text.
     """
 
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     unknown: str = ""
 
 
@@ -128,9 +128,11 @@ def _conditions(wait: Wait, rules: Mapping[str, str]) -> _Conditions:
     for name in wait.arguments:
         chosen = _choices(wait, name).get(rules.get(_RULE + name, ""))
         if chosen is None:
-            return _Conditions({}, name)
+            return _Conditions(None, name)
         if chosen[1]:
             properties[name] = chosen[1]
+    if not properties:
+        return _Conditions(None)
     return _Conditions({"properties": properties, "required": list(properties)})
 
 

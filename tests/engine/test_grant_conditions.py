@@ -1,0 +1,215 @@
+"""The condition of a grant limits what it names, or it is refused when it is given."""
+
+from __future__ import annotations
+
+import json
+from datetime import date  # noqa: TC003 - the type of an argument
+from decimal import Decimal  # noqa: TC003 - as above
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID  # noqa: TC003 - as above
+
+import pytest
+from pydantic import BaseModel
+
+from continuations import (
+    Agent,
+    Approve,
+    DecisionRefused,
+    Finished,
+    Grant,
+    Runner,
+    Suspended,
+    Wait,
+    tool,
+)
+from continuations.ledger import grant_checks
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+from tests import effect_log
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+pytestmark = pytest.mark.usefixtures("environment")
+
+
+class Address(BaseModel):
+    city: str
+    floor: int = 0
+
+
+@tool(approval=True)
+def pay(  # noqa: PLR0913, PLR0917 - one of each type
+    amount: Decimal,
+    cents: int,
+    to: str,
+    due: date,
+    key: UUID,
+    blob: bytes,
+    urgent: bool = False,
+    limit: int | None = None,
+    kind: Literal["wage", "refund"] = "wage",
+    lines: list[int] = [],  # noqa: B006 - a default of a tool
+    address: Address | None = None,
+) -> str:
+    """Pay."""
+    del cents, to, due, key, blob, urgent, limit, kind, lines, address
+    effect_log.append_effect("pay", str(amount))
+    return "paid"
+
+
+def arguments(amount: str, **more: Any) -> dict[str, Any]:
+    """Return the arguments of a call."""
+    return {
+        "amount": amount,
+        "cents": 900,
+        "to": "Jane",
+        "due": "2026-11-23",
+        "key": "6f1c2f5e-5d0c-4a53-9d7c-0d1f6a3f9f10",
+        "blob": "eA==",
+        **more,
+    }
+
+
+def start(second: dict[str, Any]) -> tuple[Runner, Wait]:
+    """Start a run with two payments; return the wait of the first."""
+    first = arguments("100.00", address={"city": "Bonn", "floor": 2})
+    model = ScriptedModel([ToolCall("pay", first), ToolCall("pay", second), "Done."])
+    runner = Runner(Agent("accounts", tools=[pay], model=model), store=MemoryStore())
+    outcome = runner.start("Pay", run_id="r")
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+    return runner, wait
+
+
+def on(name: str, **schema: Any) -> dict[str, Any]:
+    """Return a condition on one argument."""
+    return {"properties": {name: schema}}
+
+
+USELESS: dict[str, tuple[dict[str, Any], str]] = {
+    "a number for a decimal": (on("amount", maximum=100), "amount is a value of"),
+    "a typed number for a decimal": (
+        on("amount", type="number", maximum=100),
+        "amount is a value of the type string",
+    ),
+    "a number for a date": (on("due", maximum=100), "due has the type string"),
+    "a number for a UUID": (on("key", maximum=100), "key has the type string"),
+    "a number for bytes": (on("blob", maximum=100), "blob has the type string"),
+    "a number of a text": (on("to", const=5), "to has the type string"),
+    "a length of a number": (on("cents", maxLength=2), "cents has the type integer"),
+    "two types": (
+        on("amount", type=["string", "number"], maximum=5),
+        "'maximum' does not limit a value of the type string",
+    ),
+    "a misspelled argument": (on("cent", maximum=100), "no argument 'cent'"),
+    "a misspelled member": (on("address", **on("town", const="Bonn")), "'town'"),
+    "a misspelled keyword": (on("cents", maximun=100), "'maximun' is not a keyword"),
+    "values for a schema": ({"cents": 100}, "'cents' is not a keyword"),
+    "a value for a schema": ({"properties": {"cents": 100}}, "JSON Schema"),
+    "true for a schema": ({"properties": {"cents": True}}, "a JSON Schema is needed"),
+    "nothing": ({}, "every value"),
+    "no property": ({"properties": {}}, "every value"),
+    "an empty property": (on("cents"), "cents: it lets every value"),
+    "the known type": (on("cents", type="integer"), "every value"),
+    "a wider type": (on("cents", type="number"), "every value"),
+    "an argument that is always there": ({"required": ["cents"]}, "every value"),
+    "an empty pattern": (on("to", pattern=".*"), "every value"),
+    "no shortest text": (on("to", minLength=0), "every value"),
+    "all values": (on("kind", enum=["refund", "wage", "other"]), "every value"),
+    "both values": (on("urgent", enum=[True, False]), "every value"),
+    "a branch": ({"anyOf": [on("cents", maximum=5), on("to")]}, "every value"),
+    "a negation": ({"not": on("cents", minimum=100)}, "'not' is not a keyword"),
+    "an open object": ({"additionalProperties": True}, "can only be false"),
+    "a format that is not checked": (on("to", format="email"), "not checked"),
+    "a keyword of the top": ({"maximum": 100}, "has the type object"),
+    "items of no list": (on("to", items={"const": 1}), "to has the type string"),
+    "useless items": (on("lines", items={"type": "integer"}), "every value"),
+}
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_condition_that_does_not_limit_is_refused_with_one_that_works(
+    name: str,
+) -> None:
+    """The error has a condition that the tool's schema fits."""
+    condition, why = USELESS[name]
+    runner, wait = start(arguments("1.00"))
+
+    with pytest.raises(DecisionRefused) as refused:
+        runner.decide(wait.id, Approve(by="kim", remember=Grant("pay", condition)))
+
+    assert why in str(refused.value)
+    assert [] == runner.grants("r")
+    text = str(refused.value).partition("for example with arguments=")[2]
+    works = Grant("pay", json.loads(text.removesuffix(".")))
+    runner.decide(wait.id, Approve(by="kim", remember=works))
+    assert 1 == len(runner.grants("r"))
+
+
+USEFUL: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "a number": (on("cents", maximum=1000), {}, True),
+    "a number too large": (on("cents", maximum=1000), {"cents": 1001}, False),
+    "a decimal": (on("amount", const="100.00"), {}, True),
+    "another decimal": (on("amount", const="100.00"), {"amount": "1000000"}, False),
+    "a pattern": (on("amount", pattern=r"^[0-9]{1,3}(\.[0-9]+)?$"), {}, True),
+    "a number or null": (on("limit", maximum=5), {"limit": 5}, True),
+    "null instead": (on("limit", maximum=5), {"limit": None}, False),
+    "a member": (on("address", **on("floor", maximum=3)), {}, False),
+    "a member there": (
+        on("address", **on("floor", maximum=3)),
+        {"address": {"city": "Bonn", "floor": 1}},
+        True,
+    ),
+    "a default": (on("kind", const="wage"), {}, True),
+    "items": (on("lines", items={"maximum": 3}, maxItems=2), {"lines": [1, 3]}, True),
+    "a large item": (on("lines", items={"maximum": 3}), {"lines": [4]}, False),
+    "one of two": (
+        {"anyOf": [on("to", enum=["Jane", "Lee"]), on("cents", maximum=5)]},
+        {"to": "Eve", "cents": 6},
+        False,
+    ),
+    "a date": (on("due", const="2026-11-23"), {}, True),
+    "true": (on("urgent", const=False), {"urgent": True}, False),
+}
+
+
+@pytest.mark.parametrize("name", USEFUL)
+def test_condition_that_limits_covers_what_it_names(
+    name: str, environment: RunEnvironment
+) -> None:
+    condition, changed, is_covered = USEFUL[name]
+    runner, wait = start(arguments("100.00") | changed)
+
+    runner.decide(wait.id, Approve(by="kim", remember=Grant("pay", condition)))
+
+    assert is_covered == isinstance(runner.resume("r"), Finished)
+    assert 1 + is_covered == len(environment.effect_names())
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        on("amount", maximum=100),
+        on("amount", type=["string", "number"], maximum=100),
+        on("cent", maximum=100),
+        on("cents", maximun=100),
+        {"cents": 100},
+        {"not": on("amount", minimum=101)},
+        on("cents", items=5),
+    ],
+)
+def test_stored_condition_that_does_not_limit_covers_nothing(
+    condition: dict[str, Any],
+    environment: RunEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another program may have stored a grant that no door accepts now."""
+    runner, wait = start(arguments("1000000"))
+    monkeypatch.setattr(grant_checks, "find_problem", lambda *_: None)
+    runner.decide(wait.id, Approve(by="kim", remember=Grant("pay", condition)))
+
+    assert isinstance(runner.resume("r"), Suspended)
+
+    assert 1 == len(runner.grants("r"))
+    assert 1 == len(environment.effect_names())
