@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Deny
+from continuations.errors import AlreadyDecided
 from tests.browser import chromium
 from tests.browser.wait_scenes import CALLS, run_console
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from continuations import Wait
     from tests.browser.wait_scenes import WaitScenes
+
+
+def _is_open(scenes: WaitScenes, wait: Wait) -> bool:
+    try:
+        scenes.decider.wait(wait.id)
+    except AlreadyDecided:
+        return False
+    return True
 
 
 if chromium.is_installed():
@@ -145,3 +155,56 @@ if chromium.is_installed():
         assert 403 == navigation.value.status
         assert wait.id == scenes.decider.wait(wait.id).id
         context.close()
+
+    @pytest.mark.parametrize("size", [chromium.DESKTOP, chromium.PHONE])
+    def test_blind_clicks_decide_one_wait(
+        scenes: WaitScenes, tab: Any, size: dict[str, int]
+    ) -> None:
+        """The reply to a decision has nothing to press at the place of the button."""
+        tab.set_viewport_size(size)
+        waits = [scenes.open("refund", f"blind-{number}") for number in range(5)]
+        tab.goto(f"{scenes.base_url}/inbox")
+        tab.locator(".waits h3 a").first.click()
+        button = tab.get_by_role("button", name="Approve")
+        button.scroll_into_view_if_needed()
+        box = button.bounding_box()
+        place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+        for _ in range(5):
+            tab.mouse.click(*place)
+            tab.wait_for_timeout(1100)
+
+        assert 4 == sum(_is_open(scenes, wait) for wait in waits)
+        assert "Recorded: Approved" in tab.locator("main").inner_text()
+
+    def test_repeated_keys_decide_one_wait(scenes: WaitScenes, tab: Any) -> None:
+        waits = [scenes.open("refund", f"keys-{number}") for number in range(3)]
+        tab.goto(f"{scenes.base_url}/inbox")
+        tab.locator(".waits h3 a").first.click()
+        tab.get_by_role("button", name="Approve").focus()
+
+        for _ in range(4):
+            tab.keyboard.press("Enter")
+            tab.wait_for_timeout(300)
+
+        assert 2 == sum(_is_open(scenes, wait) for wait in waits)
+
+    def test_next_is_the_next_wait_of_the_list_before_the_decision(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        for number in range(4):
+            scenes.open("refund", f"next-{number}")
+        tab.goto(f"{scenes.base_url}/inbox")
+        titles = [
+            each.get_attribute("href") for each in tab.locator(".waits h3 a").all()
+        ]
+        tab.goto(f"{scenes.base_url}{titles[1]}")
+        tab.get_by_role("button", name="Approve").click()
+        tab.wait_for_timeout(1100)
+        tab.mouse.move(5, 5)
+        following = tab.get_by_role("link", name="Next")
+
+        assert titles[2] == following.get_attribute("href")
+        following.click()
+        tab.get_by_role("button", name="Approve").wait_for()
+        assert [] == chromium.violations(tab)

@@ -200,7 +200,7 @@ if chromium.is_installed():
         assert is_open(scenes, wait)
         tab.keyboard.press("Enter")
 
-        tab.get_by_text("Recorded: Approved by kim").wait_for()
+        tab.get_by_text("Recorded: Approved").wait_for()
         assert not is_open(scenes, wait)
 
     def test_decision_without_script(scenes: WaitScenes, browser: Any) -> None:
@@ -212,7 +212,7 @@ if chromium.is_installed():
             tab.get_by_label("Model").fill("X1")
             tab.get_by_label("Extended warranty").check()
             tab.get_by_role("button", name="Answer", exact=True).click()
-            assert "Recorded: Answered by kim" in tab.locator("main").inner_text()
+            assert "Recorded: Answered" in tab.locator("main").inner_text()
         finally:
             context.close()
         with pytest.raises(AlreadyDecided) as error:
@@ -230,7 +230,7 @@ if chromium.is_installed():
             for each in (one, other):
                 each.goto(scenes.url(wait))
             one.get_by_role("button", name="Deny: nothing runs").click()
-            other.get_by_role("button", name="Approve: Send").click()
+            other.get_by_role("button", name="Approve", exact=True).click()
 
             text = other.locator("main").inner_text()
             assert "Somebody else decided first" in text
@@ -285,3 +285,12 @@ if chromium.is_installed():
         tab.set_viewport_size(chromium.NARROWEST)
         width = tab.evaluate("document.documentElement.scrollWidth")
         assert chromium.NARROWEST["width"] >= width
+
+    def test_approve_and_deny_have_the_same_height(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        for name in ("refund", "transfer", "campaign"):
+            tab.goto(scenes.url(scenes.open(name, f"height-{name}")))
+            script = "all => all.map(e => Math.round(e.getBoundingClientRect().height))"
+            heights = tab.locator("#decide form .btn:visible").evaluate_all(script)
+            assert 1 == len(set(heights)), (name, heights)

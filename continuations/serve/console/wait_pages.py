@@ -1,9 +1,9 @@
 """The page of one wait: `GET` shows it, `POST` decides it.
 
 A form posts the digest of the call that its page showed. A post without it decides
-nothing, and a post with the digest of another call gets the new page. After a decision
-the person is sent to the next wait of the same filter, with a bar that says what was
-recorded.
+nothing, and a post with the digest of another call gets the new page. The reply to a
+decision is a page that says what was recorded. It has no button that decides: a person
+who presses again decides nothing unread.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from continuations.present.wait_parts import agent_state
 from continuations.present.wait_text import DECISION_WORDS
 from continuations.serve.console.closed_waits import closing_facts
 from continuations.serve.console.page import PageRoute, run_of_wait
-from continuations.serve.console.wait_lists import WaitList, recorded_sentences
+from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.form_errors import field_errors
 from continuations.serve.http.pages import decision_facts, decision_values
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
-from continuations.serve.pages.decision_view import Decider, decider_of
+from continuations.serve.pages.decision_view import (
+    Decider,
+    decider_of,
+    recorded_view,
+)
 from continuations.serve.pages.wait_view import wait_view
 
 if TYPE_CHECKING:
@@ -59,7 +63,7 @@ async def show(page: Page) -> Response:
 
 
 async def decide(page: Page) -> Response:
-    """Decide a wait, once; go to the next one."""
+    """Decide a wait, once."""
     wait_id = page.params["wait"]
     await page.require("decide", run_of_wait(wait_id))
     fields = page.form
@@ -75,12 +79,14 @@ async def decide(page: Page) -> Response:
 async def record(
     page: Page, posted: PostedDecision, fields: Mapping[str, str] | None
 ) -> Response:
-    """Record a posted decision, and go to the next wait.
+    """Record a posted decision; return the page that says so.
 
     A refused decision gets the page of the wait with the posted fields. Without fields,
     the error is raised.
     """
     wait_id = page.params["wait"]
+    before = await _open_wait(page)
+    following = await WaitList.of(page).following(wait_id)
     try:
         result = await page.runner.decide(
             wait_id, posted.verdict, shown=posted.shown, door=page.door
@@ -96,7 +102,28 @@ async def record(
         return await _again(page, wait, fields, {"": str(error)})
     if isinstance(result, Decision):
         await page.wake(run_of_wait(wait_id))
-    return page.see_other(await WaitList.of(page).after(wait_id))
+    return page.render(
+        "recorded.html",
+        recorded=recorded_view(result, before),
+        following=following,
+        here=page.url(f"/waits/{wait_id}{WaitList.of(page).query}"),
+        inbox=page.url(f"/inbox{WaitList.of(page).query}"),
+        run=page.url(f"/runs/{run_of_wait(wait_id)}") if before else "",
+    )
+
+
+async def _open_wait(page: Page) -> Wait | None:
+    """Return the wait before its decision; `None` if the person may not read it.
+
+    A decision that is posted twice finds no open wait, and is recorded once.
+    """
+    wait_id = page.params["wait"]
+    if not await page.can("view", run_of_wait(wait_id)):
+        return None
+    try:
+        return await page.runner.wait(wait_id)
+    except (AlreadyDecided, WaitExpired, Cancelled):
+        return None
 
 
 async def decider(page: Page, wait: Wait) -> Decider:
@@ -118,7 +145,7 @@ async def wait_page(
 ) -> Response:
     """Return the page of an open wait, with its neighbours in the list."""
     here = WaitList.of(page)
-    bar = bar or _own_vote(person) or await recorded_sentences(page)
+    bar = bar or _own_vote(person)
     return page.render(
         "wait.html",
         status=status,
@@ -213,7 +240,6 @@ def _others(page: Page, wait: Wait, person: Decider, query: str) -> dict[str, st
 
 async def _decided_page(page: Page, decision: Decision) -> Response:
     """Return the page of a decided wait: who decided what, when, and how."""
-    bar = await recorded_sentences(page)
     facts = decision_facts(decision)
     if decision.rule is not None:
         facts["By"] = f"the rule {decision.rule}"
@@ -222,8 +248,8 @@ async def _decided_page(page: Page, decision: Decision) -> Response:
     run = page.url(f"/runs/{run_of_wait(decision.wait_id)}")
     return page.render(
         "message.html",
-        title="Your decision is recorded" if bar else "Already decided",
-        text=" ".join(bar) or "This decision is recorded and cannot be changed.",
+        title="Already decided",
+        text="This decision is recorded and cannot be changed.",
         facts=facts,
         values=decision_values(decision),
         links={

@@ -7,11 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.decisions import Decision
 from continuations.core.slots import ENDING_ALONE, find_own_vote
 from continuations.core.waits import TEXT_SCHEMA
+from continuations.core.withheld_waits import withheld
 from continuations.present.deadline_words import at_deadline
 from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_text import DECISION_WORDS, votes_text
 from continuations.serve.pages import wait_words
 from continuations.serve.pages.field_view import FieldView, field_errors_of
 from continuations.serve.pages.form_view import FormFields
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from continuations.core.decisions import VerdictKind
+    from continuations.core.decisions import DecisionKind, VerdictKind
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
 
 # A longer effect does not fit a button; the title has it whole.
-_MAX_LABEL_CHARS = 60
+_MAX_LABEL_CHARS = 36
 _ALMOST_A_MINUTE = timedelta(microseconds=59_999_999)
 
 
@@ -207,6 +209,58 @@ def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedView:
+    """A decision or a vote that a person has just recorded, in words.
+
+    Attributes:
+        title: The verdict, or how many votes there are.
+        effect: The effect in one sentence, or an empty text.
+        outcome: The consequence of the verdict.
+        by: The person, and the run.
+    """
+
+    title: str
+    effect: str
+    outcome: str
+    by: str
+
+
+def recorded_view(result: Decision | Vote, wait: Wait | None) -> RecordedView:
+    """Return a recorded decision or vote, in words.
+
+    Args:
+        result: The recorded decision or vote.
+        wait: The wait before it, or `None` if the person may not read it.
+    """
+    word = DECISION_WORDS[result.kind]
+    run_id = result.wait_id.partition("@")[2]
+    by = f"by {result.by or 'a program'}, in the run {run_id}"
+    if isinstance(result, Decision):
+        title, outcome = f"Recorded: {word}", ""
+        if wait is not None and result.kind in wait.rules.verdicts:
+            outcome = _outcome(wait, result.kind)
+    else:
+        title = f"Your vote is recorded: {word}, {votes_text(result)}"
+        outcome = f"{_votes(result.still_needed)} needed. Nothing runs before that."
+    effect = "" if wait is None else _effect(wait, result.arguments)
+    return RecordedView(title=title, effect=effect, outcome=outcome, by=by)
+
+
+def _outcome(wait: Wait, verdict: DecisionKind) -> str:
+    if verdict == "deny":
+        return wait_words.at_denial(wait)
+    return next(w.meaning for kind, w in wait.rules.verdicts.items() if kind == verdict)
+
+
+def _effect(wait: Wait, edited: str | None) -> str:
+    wait = withheld(wait)
+    if edited is not None and wait.display is not None:
+        title = wait.display.title_of(jsontext.parse(edited))
+        return title or f"Run {wait.tool} with other arguments"
+    return wait_words.title(wait)
+
+
 def vote_view(wait: Wait, vote: Vote) -> VoteView:
     """Return a vote, with everything that it is for."""
     values = {
@@ -315,9 +369,8 @@ def _label(wait: Wait, verdict: VerdictKind) -> str:
     if wait.kind != "approval":
         return label
     if verdict == "approve":
-        effect = wait.title or ""
-        fits = 0 < len(effect) <= _MAX_LABEL_CHARS
-        return f"{label}: {effect if fits else f'run {wait.tool}'}"
+        effect = wait.title or f"run {wait.tool}"
+        return f"{label}: {effect}" if len(effect) <= _MAX_LABEL_CHARS else label
     if verdict == "deny":
         return f"{label}: {'the run stops' if wait.denial_stops else 'nothing runs'}"
     return f"{label}: nothing runs"

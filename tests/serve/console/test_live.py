@@ -263,5 +263,5 @@ def test_inbox_names_its_stream_and_its_rows() -> None:
     asyncio.run(check())
 
 
-def test_script_is_smaller_than_three_kilobytes() -> None:
-    assert len(read_asset("console.js")) < 3072
+def test_script_is_smaller_than_four_kilobytes() -> None:
+    assert len(read_asset("console.js")) < 4096

@@ -54,10 +54,12 @@ class Desk:
         assert changes.keys() <= form.keys(), form
         return self.post(path, {**form, **changes})
 
-    def follow(self, response: httpx.Response) -> str:
-        """Return the page to which a response sends the browser."""
-        assert 303 == response.status_code, response.text
-        return self.get(response.headers["location"])
+    def recorded(self, response: httpx.Response) -> str:
+        """Return the page that says what was recorded."""
+        assert 200 == response.status_code, response.text
+        page = main_of(response.text)
+        assert "<form" not in page
+        return page
 
     def decision(self, wait: Wait) -> Decision:
         """Return the recorded decision of a wait."""
@@ -110,7 +112,7 @@ def test_link_and_console_have_the_same_markup(kind: str) -> None:
     assert '<nav class="crumbs"' in console
 
 
-def test_decision_is_recorded_once_and_the_next_wait_follows() -> None:
+def test_decision_is_recorded_once_and_its_page_says_so() -> None:
     desk = Desk()
     first = open_wait(desk, "approval")
     second = open_wait(desk, "text")
@@ -124,14 +126,36 @@ def test_decision_is_recorded_once_and_the_next_wait_follows() -> None:
     )
     assert (first.digest, "console") == (decision.shown, decision.door)
     assert ["approval"] == desk.dispatcher.runs
-    assert done.headers["location"].startswith(path_of(second))
-    page = desk.follow(done)
-    assert "Recorded: Approved by kim, in the run approval." in page
+    page = desk.recorded(done)
+    for text in ("Recorded: Approved", "Run delete_account", "in the run approval"):
+        assert text in page
+    assert f'href="{path_of(second)}" rel="next"' in page
+    assert f'href="{path_of(first)}">Back to it' in page
+    page = desk.recorded(desk.submit(path_of(second), "answer", value="Tom"))
+    assert "Recorded: Answered" in page
     assert "What is the name of the cat?" in page
-    last = desk.submit(path_of(second), "answer", value="Tom")
-    page = desk.follow(last)
-    assert "Your decision is recorded" in page
-    assert "Recorded: Answered by kim, in the run text." in page
+    assert 'rel="next"' not in page
+
+
+def test_decision_that_is_posted_twice_is_recorded_once() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+    form = PageForms(desk.get(path_of(wait))).forms["approve"]
+
+    pages = [desk.recorded(desk.post(path_of(wait), form)) for _ in range(2)]
+
+    assert ["Recorded: Approved" in page for page in pages] == [True, True]
+    assert "Already decided" in desk.get(path_of(wait))
+
+
+def test_denial_says_its_consequence() -> None:
+    desk = Desk()
+    wait = open_wait(desk, "approval")
+
+    page = desk.recorded(desk.submit(path_of(wait), "deny", reason="no"))
+
+    assert "Recorded: Denied" in page
+    assert "The call does not run, and the run stops." in page
 
 
 def test_next_wait_keeps_the_filter() -> None:
@@ -144,18 +168,18 @@ def test_next_wait_keeps_the_filter() -> None:
 
     assert "<span>1 of 2</span>" in page
     assert f"/waits/{other.id}?for=all&amp;kind=approval" in page
-    query = f"?for=all&kind=approval&recorded={first.id.replace('@', '%40')}"
-    assert f"/waits/{other.id}{query}" == done.headers["location"]
+    query = "?for=all&amp;kind=approval"
+    assert f'href="/waits/{other.id}{query}" rel="next"' in desk.recorded(done)
 
 
-def test_address_cannot_claim_a_decision() -> None:
-    """The bar tells what the store has of this person."""
+def test_next_wait_is_that_of_the_list_before_the_decision() -> None:
+    """A person who skips a wait is not sent back to it by each decision."""
     desk = Desk()
-    wait, other = open_wait(desk, "approval"), open_wait(desk, "text")
-    asyncio.run(desk.runner.decide(wait.id, Deny(by="lee")))
+    waits = [desk.scenes.calling(f"n{n}", "delete_account", **DELETE) for n in range(4)]
 
-    for claimed in (wait.id, other.id, "nonsense", "approval-x@y", "<script>"):
-        assert 'role="status"' not in desk.get(f"{path_of(other)}?recorded={claimed}")
+    page = desk.recorded(desk.submit(path_of(waits[1]), "approve"))
+
+    assert f'href="{path_of(waits[2])}" rel="next"' in page
 
 
 @pytest.mark.parametrize("shown", [None, "", "0" * 64])
@@ -224,8 +248,9 @@ def test_requester_and_voters_see_the_reason_instead_of_buttons() -> None:
 
     voter = Desk()
     wait = open_wait(voter, "votes")
-    page = voter.follow(voter.submit(path_of(wait), "approve"))
-    assert "Your vote is recorded" in page
+    page = voter.recorded(voter.submit(path_of(wait), "approve"))
+    assert "Your vote is recorded: Approved, 1 of 2 votes" in page
+    page = voter.get(path_of(wait))
     assert ["deny"] == list(PageForms(page).forms)
     assert "<b>kim</b> approved" in page
 
@@ -254,7 +279,7 @@ def test_errors_of_an_answer_stand_at_their_fields() -> None:
     refused = desk.post(path_of(wait), wrong)
     assert 422 == refused.status_code
     assert "Memory gb: " in refused.text
-    desk.follow(desk.post(path_of(wait), {**form, "value:number:/memory_gb": "32"}))
+    desk.recorded(desk.post(path_of(wait), {**form, "value:number:/memory_gb": "32"}))
     assert '"memory_gb":32' in (desk.decision(wait).value or "")
 
 
@@ -264,7 +289,7 @@ def test_answer_instead_runs_nothing() -> None:
     path = f"{path_of(wait)}/answer"
     assert "The call does not run." in desk.get(path)
 
-    desk.follow(desk.submit(path, "answer", value="it was deleted"))
+    desk.recorded(desk.submit(path, "answer", value="it was deleted"))
 
     assert ("answer", '"it was deleted"') == (
         (decision := desk.decision(wait)).kind,
@@ -290,7 +315,7 @@ def test_changed_arguments_are_shown_again_before_they_run() -> None:
     assert 1 == review.text.count('<span class="tag">changed')
     assert "Approve: Send €5.00 to Meridian Freight GmbH</button>" in review.text
     done = desk.post(path, PageForms(review.text).forms["approve"])
-    page = desk.follow(done)
+    page = desk.recorded(done)
     [vote] = asyncio.run(desk.runner.wait(wait.id)).votes
     assert '"cents":500' in (vote.arguments or "")
     assert "Your vote is recorded" in page
@@ -333,7 +358,7 @@ def test_remembered_approval_has_its_conditions_and_its_end() -> None:
 
     done = desk.submit(path, "approve", **{"rule:reason": "any", "until": "day"})
 
-    assert "Recorded: Approved by kim" in desk.follow(done)
+    assert "Recorded: Approved" in desk.recorded(done)
     decision = desk.decision(wait)
     assert decision.grant_json is not None
     for part in ('"const":"bob"', '"required":["name"]', '"until":'):

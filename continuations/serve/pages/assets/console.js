@@ -21,6 +21,29 @@
     d: () => focus(one("#deny textarea, #deny button")),
     "?": () => go("/keys"),
   };
+  // The gesture that recorded a decision presses nothing on the next page: not at its old
+  // place before the pointer has left it, and nothing within a second.
+  const near = 48, began = performance.now();
+  const isEarly = () => performance.now() - began < 1000;
+  let held = JSON.parse(sessionStorage.pressed ?? "null"), place = {};
+  const isAway = at => !("x" in held) || Math.hypot(at.clientX - held.x, at.clientY - held.y) > near;
+  const release = event => {
+    if (!held || isEarly() || !isAway(event)) return;
+    held = null;
+    sessionStorage.removeItem("pressed");
+  };
+  document.addEventListener("pointerdown", release, true);
+  document.addEventListener("pointermove", release, true);
+  document.addEventListener("click", event => {
+    const isKey = !event.detail;
+    place = isKey ? {} : {x: event.clientX, y: event.clientY};
+    if (!held || !event.target.closest("a, button, summary") || isKey && !isEarly()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+  document.addEventListener("submit", event => {
+    if (event.target.elements.decision) sessionStorage.pressed = JSON.stringify(place);
+  });
   let first = "";
   document.addEventListener("keydown", event => {
     const busy = event.target.closest("input, textarea, select");
