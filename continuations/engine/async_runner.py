@@ -14,6 +14,7 @@ from continuations.engine.worker_options import (
 )
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, to_store
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,6 +237,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         context: Any = None,
         should_pause: ShouldPause | None = None,
         on_event: OnEvent | None = None,
+        reopen: bool = False,
     ) -> Outcome[Output]:
         """Continue a run, in any process that has its agents.
 
@@ -248,6 +250,8 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             context: Your object for the tools, `ctx.context`. It is never stored.
             should_pause: As for `start`.
             on_event: As for `start`.
+            reopen: With True, ask again about approved calls whose tool this code
+                lacks. Default: the approval is kept for a process with the tool.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -258,9 +262,9 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
             InvalidInput: An argument is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
-            AgentChanged: This process does not have the run's agents, or the tool of a
-                pending call that needed no approval is missing or has changed. The run
-                is unchanged.
+            AgentChanged: This process lacks an agent of the run, or the tool of a
+                call that may begin. Or the tool of a pending call that needed no
+                approval has changed. The run is unchanged.
             ModelError: A model refused. The run can be resumed.
             ClockOff: This machine's clock is wrong. Nothing ran.
             Corrupt: A stored object is damaged.
@@ -268,6 +272,7 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
         """
         layout.check_run_id(run_id)
         run_options = self._run_options(context, should_pause)
+        run_options = replace(run_options, reopens=reopen)
         async with self._listening(run_options, on_event) as options:
             return await self._worker_factory.make_worker(run_id, options).resume()
 

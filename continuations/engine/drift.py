@@ -218,6 +218,10 @@ class _Prediction:
         approval = Decision(
             id="drift", wait_id=wait.id, kind="approve", at=now, digest=wait.digest
         )
+        missing = binding.find_call_without_tool(state, {wait.id: approval})
+        if missing is not None:
+            yield _refusal(missing, wait.id)
+            return
         note = reducer.why_reopened(state, wait, approval, form_is_known=False)
         if note is not None:
             again = Admission(binding, ports).ask_again(state, call, note, wait)

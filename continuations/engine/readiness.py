@@ -61,17 +61,33 @@ def check_code(
     checks_context: bool = True,
 ) -> None:
     """Raise `AgentChanged` or `InvalidInput` if this process cannot continue a run."""
-    stack_binding.check_agents(state, arrived.decisions)
+    stack_binding.check_agents(state, arrived.decisions, arrived.operator_requests)
     root = stack_binding.agent(state, ROOT_FRAME_ID)
     if checks_context:
         check_context(run_options.context, root, options.context_type, state.run.id)
     check_run_prices(state.run, options.prices, root)
 
 
-def take_in(state: RunState, arrived: Arrivals, reducer: ArrivalReducer) -> TakenIn:
-    """Return a run with everything that arrived; raises `AgentChanged`."""
+def take_in(
+    state: RunState,
+    arrived: Arrivals,
+    reducer: ArrivalReducer,
+    *,
+    reopens: bool = False,
+) -> TakenIn:
+    """Return a run with everything that arrived; raises `AgentChanged`.
+
+    With `reopens`, an approved call whose tool is missing waits again. Without it, the
+    run is left to a process that has the tool.
+    """
     interrupted = reducer.with_interrupted_calls(state, arrived.decisions)
     operated = with_operator_requests(interrupted, arrived.operator_requests)
+    if not reopens:
+        error = reducer.stack_binding.find_call_without_tool(
+            operated, arrived.decisions
+        )
+        if error is not None:
+            raise error
     after = with_signals(operated, arrived.signals)
     after = reducer.with_decisions(after, arrived.decisions)
     after = with_revocations(after, arrived.revocations)

@@ -33,6 +33,8 @@ class RunOptions:
             returns True, calls in progress are completed and nothing new begins.
         awaited_message: A thread is not worked on any further once this message has its
             reply; `None`: as long as there is a message.
+        reopens: An approved call whose tool is missing here waits again. Otherwise the
+            run is left to another process.
         events: Takes the events of the runs; `None`: there is no listener.
         events_after: Only later events are handed on. `None`: those after the version
             that the worker finds.
@@ -41,6 +43,7 @@ class RunOptions:
     context: Any = None
     should_pause: ShouldPause = never_pause
     awaited_message: int | None = None
+    reopens: bool = False
     events: EventSink | None = None
     events_after: Cursor | None = None
 

@@ -6,12 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import missing_tool_text
+from continuations.core.calls import Ready, open_wait_id
 from continuations.core.state import frame_path
+from continuations.core.waits import Wait
 from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
-    from continuations.core.waits import Wait
 
 
 class StackBinding:
@@ -78,17 +80,50 @@ class StackBinding:
 
     def missing_tool_note(self, state: RunState, call: CallRow) -> str:
         """Return the note of a wait whose call has no tool in this process."""
-        agent = self.find_agent(state, call.frame_id)
-        name = state.frames[call.frame_id].agent
-        missing = (
-            f"the agent {name} was removed"
-            if agent is None
-            else missing_tool_text(agent, call.tool)
-        )
         return (
-            f"The call could not run: {missing}. Restore the tool and approve the "
-            "call, or deny it, or answer it."
+            f"The call could not run: {self._missing_text(state, call)}. Restore the "
+            "tool and approve the call, or deny it, or answer it."
         )
+
+    def find_call_without_tool(
+        self, state: RunState, decisions: Mapping[str, Decision]
+    ) -> AgentChanged | None:
+        """Return an error for a call that may begin, but whose tool is missing here.
+
+        That is a ready call, or one whose wait was approved. Another process may have
+        the tool. Of a frame without its agent, only approved calls count: the others
+        end with the frame.
+        """
+        for call in state.calls.values():
+            wait_id = open_wait_id(call.state) or ""
+            decision = decisions.get(wait_id)
+            approved = decision is not None and decision.kind == "approve"
+            if not approved:
+                has_agent = self.find_agent(state, call.frame_id) is not None
+                kept = call.approved_digest is not None or has_agent
+                approved = isinstance(call.state, Ready) and kept
+            if approved and self.tool(state, call) is None:
+                return self._missing_tool_error(state, call, wait_id or None)
+        return None
+
+    def _missing_tool_error(
+        self, state: RunState, call: CallRow, wait_id: str | None
+    ) -> AgentChanged:
+        run_id = state.run.id
+        msg = (
+            f"run {run_id} was not resumed: {self._missing_text(state, call)}, which "
+            f"call {call.id} needs. Nothing was written, and an approval is kept. "
+            "Resume with code that has the tool, ask again with resume(reopen=True), "
+            f"or end the call: cancel({run_id!r}, call={call.id!r})."
+        )
+        path = (*frame_path(state, call.frame_id), call.tool)
+        return AgentChanged(msg, run_id=run_id, wait_id=wait_id, path=path)
+
+    def _missing_text(self, state: RunState, call: CallRow) -> str:
+        agent = self.find_agent(state, call.frame_id)
+        if agent is None:
+            return f"the agent {state.frames[call.frame_id].agent} was removed"
+        return missing_tool_text(agent, call.tool)
 
     def unchanged_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
         """Return the tool of a call that is about to run.
@@ -145,12 +180,17 @@ class StackBinding:
         missing.sort(key=lambda frame: -frame.depth)
         return tuple(frame.id for frame in missing)
 
-    def check_agents(self, state: RunState, decisions: Mapping[str, Decision]) -> None:
+    def check_agents(
+        self,
+        state: RunState,
+        decisions: Mapping[str, Decision],
+        requests: Iterable[OperatorRequest] = (),
+    ) -> None:
         """Raise `AgentChanged` unless the run can continue with the agents here.
 
         A frame without its agent can only end. It does so after a person denied or
-        answered a wait in it or below it. A stored state must fit the type of its
-        agent.
+        answered a wait in it or below it, or cancelled a call there. A stored state
+        must fit the type of its agent.
         """
         if any(frame.state_json for frame in state.frames.values()):
             from continuations.engine.state_checks import check_states  # noqa: PLC0415 - few agents have a state
@@ -159,7 +199,7 @@ class StackBinding:
         missing = self.missing_frames(state)
         if not missing:
             return
-        given_up = _frames_given_up(state, decisions)
+        given_up = _frames_given_up(state, decisions, requests)
         for frame_id in missing:
             parent = _parent_frame_id(state, frame_id)
             is_lowest_bound = parent is None or parent not in missing
@@ -206,23 +246,31 @@ def _parent_frame_id(state: RunState, frame_id: str) -> str | None:
     return None if call_id is None else state.calls[call_id].frame_id
 
 
-def _frames_above(state: RunState, wait: Wait) -> set[str]:
-    """Return the frame of a wait, and every frame above it."""
+def _frames_above(state: RunState, subject: Wait | CallRow) -> set[str]:
+    """Return the frame of a wait or call, and every frame above it."""
     above: set[str] = set()
-    frame_id: str | None = wait.frame_id or None
-    if wait.call_id:
-        frame_id = state.calls[wait.call_id].frame_id
+    frame_id: str | None = subject.frame_id or None
+    if isinstance(subject, Wait) and subject.call_id:
+        frame_id = state.calls[subject.call_id].frame_id
     while frame_id is not None:
         above.add(frame_id)
         frame_id = _parent_frame_id(state, frame_id)
     return above
 
 
-def _frames_given_up(state: RunState, decisions: Mapping[str, Decision]) -> set[str]:
-    """Return the frames in or below which a person denied or answered a wait."""
+def _frames_given_up(
+    state: RunState,
+    decisions: Mapping[str, Decision],
+    requests: Iterable[OperatorRequest],
+) -> set[str]:
+    """Return the frames in or below which a person ended a wait or a call."""
     frames: set[str] = set()
     for wait_id, decision in decisions.items():
         wait = state.waits.get(wait_id)
         if wait is not None and decision.kind in ("deny", "answer"):
             frames |= _frames_above(state, wait)
+    for request in requests:
+        call = state.calls.get(request.call_id or "")
+        if call is not None:
+            frames |= _frames_above(state, call)
     return frames

@@ -267,6 +267,9 @@ async def resume_async(  # noqa: PLR0913 - as for `resume`
     decisions = decisions_from_answers(state, answers or {}, ports, now)
     stack_binding = StackBinding(AgentRegistry([agent]))
     stack_binding.check_agents(state, decisions)
+    missing = stack_binding.find_call_without_tool(state, decisions)
+    if missing is not None:
+        raise missing
     async with listening as run_options:
         work = StorelessWork(
             agent=agent,

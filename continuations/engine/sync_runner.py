@@ -210,6 +210,7 @@ class Runner(Sweeps, Generic[Output]):
         context: Any = None,
         should_pause: ShouldPause | None = None,
         on_event: OnEvent | None = None,
+        reopen: bool = False,
     ) -> Outcome[Output]:
         """Continue a run, in any process that has its agents.
 
@@ -222,6 +223,8 @@ class Runner(Sweeps, Generic[Output]):
             context: Your object for the tools, `ctx.context`. It is never stored.
             should_pause: As for `start`.
             on_event: As for `start`.
+            reopen: With True, ask again about approved calls whose tool this code
+                lacks. Default: the approval is kept for a process with the tool.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -232,9 +235,9 @@ class Runner(Sweeps, Generic[Output]):
             InvalidInput: An argument is invalid. Nothing was written.
             RunBusy: Another process works on the run.
             StaleRun: Another process took the run over in the meantime.
-            AgentChanged: This process does not have the run's agents, or the tool of a
-                pending call that needed no approval is missing or has changed. The run
-                is unchanged.
+            AgentChanged: This process lacks an agent of the run, or the tool of a
+                call that may begin. Or the tool of a pending call that needed no
+                approval has changed. The run is unchanged.
             ModelError: A model refused. The run can be resumed.
             ClockOff: This machine's clock is wrong. Nothing ran.
             Corrupt: A stored object is damaged.
@@ -242,7 +245,11 @@ class Runner(Sweeps, Generic[Output]):
         """
         return portal.run_until_complete(
             self.async_runner.resume(
-                run_id, context=context, should_pause=should_pause, on_event=on_event
+                run_id,
+                context=context,
+                should_pause=should_pause,
+                on_event=on_event,
+                reopen=reopen,
             )
         )
 

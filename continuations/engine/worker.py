@@ -258,7 +258,9 @@ class Worker:
                 # waits, not one that finds the run's worker alive after all.
                 await journal.commit(state, progressed=False)
                 return await ender.end_after_attempts(state, attempt - 1)
-        taken_in = readiness.take_in(state, arrived, reducer)
+        taken_in = readiness.take_in(
+            state, arrived, reducer, reopens=self.run_options.reopens
+        )
         before, after = taken_in.interrupted, taken_in.state
         cancels = before.waits.keys() - taken_in.operated.waits.keys()
         now = self._store_clock.now()

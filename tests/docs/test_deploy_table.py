@@ -53,6 +53,12 @@ def with_version(to: str, cents: int) -> str:
     return f"sent {cents} to {to}"
 
 
+@tool(approval=True)
+def pay(to: str, cents: int) -> str:
+    """Send money."""
+    return f"sent {cents} to {to}"
+
+
 @tool
 def balance(account: str) -> str:
     """Return a balance."""
@@ -75,8 +81,12 @@ ALLOWED: dict[str, Change] = {
 REFUSED: dict[str, Change] = {
     "new parameter": lambda: agent(with_parameter),
     "new version": lambda: agent(with_version),
-    "tool removed": lambda: agent(balance),
 }
+REMOVED: dict[str, Change] = {
+    "tool removed": lambda: agent(balance),
+    "tool renamed": lambda: agent(pay),
+}
+CHANGES = {**ALLOWED, **REFUSED, **REMOVED}
 
 
 def resume(change: Change, verdict: Verdict | None) -> Outcome:
@@ -106,16 +116,18 @@ def test_changed_tool_of_an_approved_call_waits_again(change: Change) -> None:
     assert outcome.waits[0].note
 
 
-@pytest.mark.parametrize(
-    "change", [*ALLOWED.values(), *REFUSED.values()], ids=[*ALLOWED, *REFUSED]
-)
+@pytest.mark.parametrize("change", REMOVED.values(), ids=REMOVED)
+def test_approval_is_kept_if_the_tool_is_removed(change: Change) -> None:
+    with pytest.raises(AgentChanged, match="has no tool transfer"):
+        resume(change, Approve(by="kim"))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_undecided_run_stays_suspended_with_any_tool(change: Change) -> None:
     assert isinstance(resume(change, None), Suspended)
 
 
-@pytest.mark.parametrize(
-    "change", [*ALLOWED.values(), *REFUSED.values()], ids=[*ALLOWED, *REFUSED]
-)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_denied_or_answered_call_lets_the_run_go_on_with_any_tool(
     change: Change,
 ) -> None:

@@ -223,6 +223,8 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
             return outcome_to_json(runner.start(text, run_id=run_id, work=False))
         case "resume", [run_id]:
             return outcome_to_json(make_runner().resume(run_id))
+        case "reopen", [run_id]:
+            return outcome_to_json(make_runner().resume(run_id, reopen=True))
         case "decide", [wait_id, verdict]:
             decision = make_runner().decide(wait_id, parse_verdict(verdict))
             assert isinstance(decision, Decision)

@@ -5,12 +5,14 @@ The approval policy is in the code that is missing, and nothing stored tells it.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from continuations import (
     Agent,
+    AgentChanged,
     Answer,
     ApprovalPolicy,
     Approve,
@@ -18,6 +20,8 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    resume,
+    run,
 )
 from continuations_storage import MemoryStore
 from tests import scripts
@@ -62,15 +66,28 @@ class Office:
         )
         return Runner(Agent("boss", tools=below, model=model), store=self.store)
 
-    def wait_again(self) -> Wait:
-        """Approve one call, answer the other; return the wait of the approved one."""
+    def decide_both(self) -> None:
+        """Approve one call, which has not begun, and answer the other."""
         outcome = self.complete.start("go", run_id="r1")
         assert isinstance(outcome, Suspended)
         first, second = outcome.waits
         self.complete.decide(first.id, Approve(by="kim"))
         self.complete.resume("r1", should_pause=should_pause_after(1))
         self.complete.decide(second.id, Answer("paid by hand"))
-        wait = single_wait(self.reduced.resume("r1"))
+
+    def objects(self) -> dict[str, bytes]:
+        """Return everything in the store."""
+
+        async def read() -> dict[str, bytes]:
+            keys = await self.store.keys("", limit=10_000)
+            return {key: await self.store.read(key) for key in keys}
+
+        return asyncio.run(read())
+
+    def wait_again(self) -> Wait:
+        """Let an operator ask again about the approved call; return its new wait."""
+        self.decide_both()
+        wait = single_wait(self.reduced.resume("r1", reopen=True))
         assert str(wait.note).endswith(UNKNOWN_POLICY)
         assert (False, False, None) == (
             wait.denial_stops,
@@ -78,6 +95,66 @@ class Office:
             wait.deadline,
         )
         return wait
+
+
+@pytest.mark.parametrize("agent_is_removed", [False, True])
+def test_worker_without_the_tool_or_agent_changes_nothing_and_keeps_the_approval(
+    environment: RunEnvironment, *, agent_is_removed: bool
+) -> None:
+    """It names both, and another worker with the tool runs the call once."""
+    office = Office(agent_is_removed=agent_is_removed)
+    office.decide_both()
+    before = office.objects()
+
+    with pytest.raises(AgentChanged) as refused:
+        office.reduced.resume("r1")
+    swept = office.reduced.sweep()
+
+    assert "run r1 was not resumed: " in str(refused.value)
+    missing = (
+        "the agent clerk was" if agent_is_removed else "agent clerk has no tool pay"
+    )
+    assert missing in str(refused.value)
+    assert ("boss", "clerk", "pay") == refused.value.path
+    assert {"r1": AgentChanged} == {k: type(e) for k, e in swept.errors.items()}
+    assert before == office.objects()
+    assert isinstance(office.complete.resume("r1"), Finished)
+    assert ["pay 5 kim"] == environment.effect_names()
+
+
+@pytest.mark.parametrize("agent_is_removed", [False, True])
+def test_operator_ends_an_approved_call_whose_tool_or_agent_is_gone(
+    environment: RunEnvironment, *, agent_is_removed: bool
+) -> None:
+    """The error names the call; after the request, the old worker goes on."""
+    office = Office(agent_is_removed=agent_is_removed)
+    office.decide_both()
+    with pytest.raises(AgentChanged) as refused:
+        office.reduced.resume("r1")
+    state = office.reduced.look("r1").run_state
+    [call_id] = [key for key in state.calls if f"call={key!r}" in str(refused.value)]
+
+    office.reduced.cancel("r1", call=call_id, reason="The tool is gone.", by="kim")
+
+    assert isinstance(office.reduced.resume("r1"), Finished)
+    assert [] == environment.effect_names()
+
+
+def test_storeless_resume_without_the_tool_of_an_approved_call_raises(
+    environment: RunEnvironment,
+) -> None:
+    """The continuation and the approval can be used with the right code."""
+    model = scripts.scripted_model({"go": [[call("pay", cents=5)], "end"]})
+    complete = Agent("boss", tools=[make_pay_tool()], model=model)
+    asked = run(complete, "go")
+    answers = {single_wait(asked).id: Approve(by="kim")}
+
+    with pytest.raises(AgentChanged, match="agent boss has no tool pay"):
+        resume(asked.continuation, Agent("boss", model=model), answers=answers)
+
+    ended = resume(asked.continuation, complete, answers=answers)
+    assert isinstance(ended, Finished)
+    assert ["pay 5 kim"] == environment.effect_names()
 
 
 @pytest.mark.parametrize("agent_is_removed", [False, True])

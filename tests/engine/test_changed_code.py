@@ -126,13 +126,13 @@ def test_arguments_that_do_not_fit_the_new_contract_run_only_after_an_edit(
 
 
 @pytest.mark.parametrize("verdict", ["deny", "answer", "approve"])
-def test_approved_call_whose_tool_is_gone_waits_again_and_can_be_settled(
+def test_operator_asks_again_about_an_approved_call_whose_tool_is_gone(
     environment: RunEnvironment, verdict: str
 ) -> None:
     """Deny and Answer work without the tool; Approve works when it is back."""
     environment.approve(start(environment))
 
-    [again] = resume(environment, "vanished")["waits"]
+    [again] = environment.run("reopen", "r1", app=APP, code="vanished")["waits"]
     assert "agent child has no tool pay (its tools: transfer)" in again["note"]
     assert [] == environment.effects()
 
@@ -143,6 +143,24 @@ def test_approved_call_whose_tool_is_gone_waits_again_and_can_be_settled(
     assert "Finished" == ended["kind"]
     ran = ["pay 5"] if verdict == "approve" else []
     assert ran == environment.effect_names()
+
+
+def test_worker_without_the_tool_of_an_approved_call_changes_nothing(
+    environment: RunEnvironment,
+) -> None:
+    """The approval counts in the process that has the tool."""
+    environment.approve(start(environment))
+    before = environment.objects()
+
+    refused = resume(environment, "vanished")
+    swept = environment.run("sweep", app=APP, code="vanished")
+
+    assert ("AgentChanged", "r1") == (refused["raised"], refused["run_id"])
+    assert "agent child has no tool pay (its tools: transfer)" in refused["message"]
+    assert {"r1": "AgentChanged"} == swept["failed"]
+    assert before == environment.objects()
+    swept = environment.run("sweep", app=APP)
+    assert ({}, ["pay 5"]) == (swept["failed"], environment.effect_names())
 
 
 @pytest.mark.parametrize("verdict", ["deny", "answer"])
@@ -234,7 +252,7 @@ def test_removed_sub_agent_ends_with_its_last_turn(
 def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     environment: RunEnvironment,
 ) -> None:
-    """An approval below it runs nothing: the wait is opened again, with a note."""
+    """An approval below it is kept, until an operator asks again about its call."""
     # Given two waits below a sub-agent that new code does not have
     started = environment.run("start", "r1", "go twice", app=APP)
     one, two = started["waits"]
@@ -242,7 +260,10 @@ def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     environment.approve(two)
 
     # When one is denied and one approved
-    suspended = resume(environment, "child")
+    before = environment.objects()
+    kept = resume(environment, "child")
+    assert ("AgentChanged", before) == (kept["raised"], environment.objects())
+    suspended = environment.run("reopen", "r1", app=APP, code="child")
 
     # Then the approved call waits again, and the sub-agent does not end yet
     [again] = suspended["waits"]

@@ -176,7 +176,7 @@ EXPECTED = [
     ("default", "edited", "reopen", ("schema", "boss/manager/clerk/pay")),
     ("default", "denied", "accept", None),
     ("version", "approved", "reopen", ("contract", "boss/manager/clerk/pay")),
-    ("no pay", "open", "reopen", ("removed", "boss/manager/clerk/pay")),
+    ("no pay", "open", "refuse", ("removed", "boss/manager/clerk/pay")),
     ("no plain", "accepted", "refuse", ("removed", "boss/manager/clerk/plain")),
     ("plain version", "accepted", "refuse", ("contract", "boss/manager/clerk/plain")),
     ("plain asks", "accepted", "reopen", ("approval", "boss/manager/clerk/plain")),

@@ -212,10 +212,15 @@ class LambdaRunner(AsyncRunner):
         context: Any = None,
         should_pause: ShouldPause | None = None,
         on_event: OnEvent | None = None,
+        reopen: bool = False,
     ) -> Outcome:
         """Resume a run; see `AsyncRunner.resume`."""
         outcome = await super().resume(
-            run_id, context=context, should_pause=should_pause, on_event=on_event
+            run_id,
+            context=context,
+            should_pause=should_pause,
+            on_event=on_event,
+            reopen=reopen,
         )
         await self._dispatch_if_paused(outcome)
         return outcome
