@@ -284,8 +284,8 @@ class AgentChanged(ContinuationsError):
     Causes:
 
     - An agent of the stack is missing.
-    - The tool of a pending call that needed no approval is missing or has changed. A
-      call that a person approved waits again instead.
+    - The tool of a call that may begin is missing. An approval is kept.
+    - The tool of a pending call has changed. An approved call waits again instead.
     - The agent of a finished run has another output type now, which does not accept
       the output.
 

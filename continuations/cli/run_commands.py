@@ -145,10 +145,18 @@ def _parse_labels(options: list[str]) -> dict[str, str]:
     return labels
 
 
-def resume(
+def resume(  # noqa: PLR0913 - one parameter for each option
     run: RunId,
     *,
     context: Context = None,
+    reopen: Annotated[
+        bool,
+        typer.Option(
+            "--reopen",
+            help="Ask again about approved calls whose tool the application lacks. "
+            "Default: the approval is kept for a process with the tool.",
+        ),
+    ] = False,
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
     stream: Stream = False,
@@ -160,7 +168,7 @@ def resume(
     check_run_id(run, command="resume")
     runner = runner_with_agents(app, store, command="resume")
     given = load_context(context)
-    advance = _Advance(runner, run, given, json, _printer(stream, json))
+    advance = _Advance(runner, run, given, json, _printer(stream, json), reopen)
     advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
@@ -213,6 +221,7 @@ class _Advance:
     context: Any
     as_json: bool
     printer: EventPrinter | None
+    reopen: bool = False
 
     def resume(self, should_pause: Any) -> Any:
         """Resume the run."""
@@ -221,6 +230,7 @@ class _Advance:
             context=self.context,
             should_pause=should_pause,
             on_event=self.printer,
+            reopen=self.reopen,
         )
 
     def run(

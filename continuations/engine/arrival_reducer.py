@@ -84,7 +84,7 @@ class ArrivalReducer:
         """Return the run with the decisions of its open waits, the oldest wait first.
 
         The old yes never runs a new contract: the wait of an approved call whose tool
-        changed or is missing is opened again, with a note.
+        changed, or is missing on a reopen, is opened again with a note.
         """
         if state.run.status in ENDED_STATUSES:
             return state

@@ -91,8 +91,8 @@ class StackBinding:
         """Return an error for a call that may begin, but whose tool is missing here.
 
         That is a ready call, or one whose wait was approved. Another process may have
-        the tool. Of a frame without its agent, only approved calls count: the others
-        end with the frame.
+        the tool. In a frame without its agent, a ready call counts only if it was
+        approved: the others end with the frame.
         """
         for call in state.calls.values():
             wait_id = open_wait_id(call.state) or ""
@@ -110,11 +110,14 @@ class StackBinding:
         self, state: RunState, call: CallRow, wait_id: str | None
     ) -> AgentChanged:
         run_id = state.run.id
+        is_approved = wait_id is not None or call.approved_digest is not None
+        kept = ", and the approval is kept" if is_approved else ""
+        again = ", ask again with resume(reopen=True)" if is_approved else ""
         msg = (
             f"run {run_id} was not resumed: {self._missing_text(state, call)}, which "
-            f"call {call.id} needs. Nothing was written, and an approval is kept. "
-            "Resume with code that has the tool, ask again with resume(reopen=True), "
-            f"or end the call: cancel({run_id!r}, call={call.id!r})."
+            f"call {call.id} needs. Nothing was written{kept}. Resume with code that "
+            f"has the tool{again}, or end the call: cancel({run_id!r}, "
+            f"call={call.id!r})."
         )
         path = (*frame_path(state, call.frame_id), call.tool)
         return AgentChanged(msg, run_id=run_id, wait_id=wait_id, path=path)

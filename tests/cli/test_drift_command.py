@@ -171,3 +171,29 @@ def test_route_pages_through_the_runs(tmp_path: Path) -> None:
     assert ("b", None) == (first["next"], second["next"])
     assert 400 == get(limit="0")["status"]
     assert 400 == get(agent="boss")["status"]
+
+
+def test_old_code_keeps_an_approval_and_an_operator_asks_again(
+    cli: CommandLine,
+) -> None:
+    """The error names the tool and the agent; `--reopen` asks about the call again."""
+    waiting_runs(cli, "reopen")
+    cli.write_file(
+        "without_pay.py",
+        OLD.replace("def pay", "def other").replace("boss(pay)", "boss(other)"),
+    )
+    wait = Runner([], store=f"file:{cli.folder / 'runs'}").look("a").waits[0].id
+    cli("approve", wait, "--store", "file:runs")
+    before = files(cli.folder)
+
+    refused = cli("resume", "a", "--app", "without_pay:runner")
+
+    assert (
+        "AgentChanged: run a was not resumed: agent boss has no tool pay" in refused.err
+    )
+    assert before == files(cli.folder)
+    asked = cli("resume", "a", "--reopen", "--app", "without_pay:runner")
+    assert "Suspended" == asked.lines[0]
+    [again] = Runner([], store=f"file:{cli.folder / 'runs'}").look("a").waits
+    assert again.id != wait
+    assert "agent boss has no tool pay (its tools: other)" in str(again.note)

@@ -744,9 +744,20 @@ RESUMING = Area(
             "resume-without-tool-and-cancel",
             AgentChanged,
             'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
-            'assert runner.cancel("jane-1").status == "cancelled"',
+            'runner.cancel("jane-1", call="clerk/book"); runner.resume("jane-1")',
             setup=_ACCEPTED_CALL,
-            names=("clerk", "book", "cancel the run"),
+            names=("clerk", "book", "cancel('jane-1'"),
+        ),
+        Case(
+            "resume-without-approved-tool",
+            AgentChanged,
+            'Runner(clerk(book), store=store, clock=clock).resume("jane-1")',
+            """
+                old = Runner(clerk(book), store=store, clock=clock)
+                old.resume("jane-1", reopen=True)
+            """,
+            setup="wait = start(); runner.decide(wait.id, Approve())",
+            names=("clerk", "pay", "reopen=True"),
         ),
         Case(
             "resume-with-changed-tool",

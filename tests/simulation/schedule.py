@@ -6,9 +6,11 @@ import gc
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from continuations import AgentChanged, SweepResult
 from continuations.ledger import versions
 from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
@@ -235,6 +237,9 @@ def _plan_deployment(environment: SimEnvironment, processes: list[str]) -> None:
     change = rng.choice(family.deployments)
     if faults.record(f"code/0 deployment {change}"):
         environment.deployment = change
+        if change == "removal":
+            # A worker without the tool of an approved call leaves the run alone.
+            environment.expected_errors = (*environment.expected_errors, AgentChanged)
         begin = rng.random() * HORIZON_SECONDS / 3 * environment.time_scale
         begin += family.deployment_delay * environment.time_scale
         for name in processes:
@@ -319,7 +324,13 @@ async def _sweep_and_decide(actor: Actor) -> None:
     if actor.environment.operators:
         for run_id in actor.environment.tree_of_run:
             await unpause_if_held(actor, run_id)
-    await actor.perform("sweep", actor.runner.sweep)
+    swept = await actor.perform("sweep", actor.runner.sweep)
+    if isinstance(swept, SweepResult):
+        for run_id, error in swept.errors.items():
+            if isinstance(error, AgentChanged):
+                # The tool does not come back: an operator asks again about its call.
+                reopen = partial(actor.runner.resume, run_id, reopen=True)
+                await actor.perform(f"reopen {run_id}", reopen)
     if actor.environment.decide_at_end:
         wait_ids = await actors.list_wait_ids(actor)
         for wait_id in wait_ids:
