@@ -111,12 +111,13 @@ class StackBinding:
     ) -> AgentChanged:
         run_id = state.run.id
         is_approved = wait_id is not None or call.approved_digest is not None
+        of_wait = "" if wait_id is None else f" of wait {wait_id}"
         kept = ", and the approval is kept" if is_approved else ""
         again = ", ask again with resume(reopen=True)" if is_approved else ""
         msg = (
             f"run {run_id} was not resumed: {self._missing_text(state, call)}, which "
-            f"call {call.id} needs. Nothing was written{kept}. Resume with code that "
-            f"has the tool{again}, or end the call: cancel({run_id!r}, "
+            f"call {call.id}{of_wait} needs. Nothing was written{kept}. Resume with "
+            f"code that has the tool{again}, or end the call: cancel({run_id!r}, "
             f"call={call.id!r})."
         )
         path = (*frame_path(state, call.frame_id), call.tool)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from continuations.errors import InvalidInput, ThreadClosed
+from continuations.errors import InvalidId, InvalidInput, RunExists, ThreadClosed
+from continuations.ledger.thread_keys import thread_run_id
 from tests.errors.case import Area, Case
 
 _PATH = "/threads/clerk/k"
@@ -16,6 +17,14 @@ _HELD = (
     "late = thread.post('And?')\n"
 )
 
+_RUN_ID = thread_run_id("clerk", "k", 1)
+# An earlier release started runs with such ids.
+_TAKEN = f"""
+from unittest import mock
+with mock.patch("continuations.engine.new_run.has_thread_id", lambda run_id: False):
+    runner.start(TASK, run_id="{_RUN_ID}")
+"""
+
 THREADS = Area(
     "Threads",
     (
@@ -25,6 +34,21 @@ THREADS = Area(
             'runner.thread(key="")',
             'runner.thread(key="customer 42")',
             names=("key",),
+        ),
+        Case(
+            "thread-id-of-another-run",
+            InvalidId,
+            f'runner.start(TASK, run_id="{_RUN_ID}")',
+            'runner.start(TASK, run_id="jane-1"); runner.thread(key="k").post("x")',
+            names=("run_id", _RUN_ID, "runner.thread"),
+        ),
+        Case(
+            "thread-id-of-no-thread",
+            RunExists,
+            'runner.thread(key="k").look()',
+            f'runner.erase("{_RUN_ID}"); runner.thread(key="k").post("x")',
+            setup=_TAKEN,
+            names=(_RUN_ID, "key"),
         ),
         Case(
             "thread-event-id",
