@@ -287,9 +287,13 @@ class SuspensionBegan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionEnded:
-    """The wait of a frame or of the run has ended."""
+    """The wait of a frame or of the run has ended.
+
+    `woken`: a person or program ended a wait for a model before its deadline.
+    """
 
     wait_id: str
+    woken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,8 @@ class FrameRow:
         max_turns: Turns after which the frame fails, or `None` for no limit.
         open_call_ids: Calls of the current turn, in the model's order.
         failed_requests: How many requests of this turn failed in a row.
+        woken_until: The end of the time in which `wake` asks the model once and not
+            again, or `None` if `wake` did not end the last wait for the model.
         pending_reply: Id of the reply that the provider computes for this turn, or
             `None` if the model must be asked.
         polls: How often the pending reply was not ready.
@@ -119,6 +121,7 @@ class FrameRow:
     max_turns: int | None = None
     open_call_ids: tuple[str, ...] = ()
     failed_requests: int = 0
+    woken_until: datetime | None = None
     pending_reply: str | None = None
     polls: int = 0
     model_error: str | None = None

@@ -1,8 +1,7 @@
 """Apply events to a run: `advance(state, event)` is the only way to change a run.
 
 `advance` is a pure function: the same state and event always give the same new state.
-`transitions.py` decides the new state of a call. This module applies the consequences
-for frames, messages, waits and the run.
+`transitions.py` decides the state of a call. This module changes everything else.
 """
 
 from __future__ import annotations
@@ -122,6 +121,7 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         frame,
         turns=frame.turns + 1,
         failed_requests=0,
+        woken_until=None,
         pending_reply=None,
         polls=0,
         model_error=None,

@@ -134,6 +134,10 @@ def _end_suspension(draft: Draft, event: SuspensionEnded) -> None:
     if wait is None or wait.call_id:
         raise illegal_transition("the wait suspends no frame and not the run", event)
     draft.drop_wait(wait.id)
+    if wait.rules.may_wake:
+        woken_until = wait.deadline if event.woken else None
+        frame = draft.frame(wait.frame_id)
+        draft.put_frame(replace(frame, woken_until=woken_until))
 
 
 def _suspend(draft: Draft, event: SuspensionBegan) -> None:

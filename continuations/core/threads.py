@@ -129,4 +129,6 @@ def rest_after_failure(draft: Draft, failure: Failure) -> None:
 
 def _without_request(frame: FrameRow) -> FrameRow:
     """Return a frame whose model is asked anew, also if a reply is pending."""
-    return replace(frame, pending_reply=None, failed_requests=0, polls=0)
+    return replace(
+        frame, pending_reply=None, failed_requests=0, polls=0, woken_until=None
+    )

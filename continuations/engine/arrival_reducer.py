@@ -282,7 +282,9 @@ class ArrivalReducer:
 
 def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
     if not wait.rules.judges_text:
-        return SuspensionEnded(wait_id=wait.id)
+        # The expiry that a worker records has no door.
+        woken = wait.rules.may_wake and decision.door is not None
+        return SuspensionEnded(wait_id=wait.id, woken=woken)
     from continuations.engine.text_waits import event_of_decision  # noqa: PLC0415 - rarely needed
 
     return event_of_decision(wait, decision)

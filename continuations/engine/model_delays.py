@@ -75,8 +75,12 @@ def retry_delay(
     """
     doublings: int = 2 ** min(failed_requests - 1, _MAX_DOUBLINGS)
     delay = min(FIRST_DELAY * doublings, MAX_DELAY)
+    return max(delay, _asked_delay(retry_after)) * (1 + _SPREAD * spread)
+
+
+def _asked_delay(retry_after: float | None) -> timedelta:
     asked = min(max(retry_after or 0.0, 0.0), MAX_RETRY_AFTER.total_seconds())
-    return max(delay, timedelta(seconds=asked)) * (1 + _SPREAD * spread)
+    return timedelta(seconds=asked)
 
 
 def poll_delay(polls: int, poll_after: timedelta) -> timedelta:
@@ -172,6 +176,23 @@ class ModelDelays:
         retry_after: float | None = None,
         pending_reply: str | None = None,
     ) -> ModelDelayed:
+        now = self.ports.clock.now()
+        period = (frame.woken_until or now) - now
+        if period > timedelta():
+            # `wake` made this attempt. It counts as none, and the next one comes when
+            # the clock would have made it.
+            wait = self._wait(
+                state,
+                frame,
+                f"The attempt that was made early failed: {_shortened(text)}",
+                lambda _: max(period, _asked_delay(retry_after)),
+            )
+            return ModelDelayed(
+                wait=wait,
+                usage=usage,
+                pending_reply=pending_reply,
+                failed_requests=frame.failed_requests,
+            )
         failed = frame.failed_requests + 1
         if self.max_failures is not None and failed >= self.max_failures:
             failure = Failure(

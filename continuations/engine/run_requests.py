@@ -37,6 +37,7 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.new_run import UserText
     from continuations.engine.ports import Ports
@@ -146,10 +147,14 @@ class RunRequests:
         return posted.number
 
     async def wake(self, *, by: str | None, door: Door) -> int:
-        """End the waits for models of the newest version; return their number."""
+        """End the waits for models of the newest version; return their number.
+
+        A wait stays if `wake` ended the one before it, and the clock has not come to
+        its deadline: a limited model is asked early once in a period.
+        """
         by = checked_person("by", by)
         state = (await self._versions.load_newest()).state
-        waits = [wait for wait in state.waits.values() if wait.rules.may_wake]
+        waits = [wait for wait in state.waits.values() if _may_wake(state, wait)]
         await asyncio.gather(*(self._wake(wait, by, door) for wait in waits))
         return len(waits)
 
@@ -272,6 +277,14 @@ class RunRequests:
 
 # Ids of callers begin with this, so none is equal to an id that we made.
 _OWN_ID = "id:"
+
+
+def _may_wake(state: RunState, wait: Wait) -> bool:
+    if not wait.rules.may_wake:
+        return False
+    # A reply that the provider computes is polled as often as it says so.
+    frame = state.frames[wait.frame_id]
+    return frame.woken_until is None or frame.pending_reply is not None
 
 
 def _check_accepts_message(run: RunRow, message_number: int) -> None:

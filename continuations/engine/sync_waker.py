@@ -22,6 +22,9 @@ class Waker(Approvals):
         limit is over. The next `resume` or sweep polls or asks. A call before such a
         wait is stored has no effect, and the next attempt comes at its time.
 
+        A limited model is asked early once before that time, and such an attempt counts
+        no failure. A reply that the provider computes is polled after each call.
+
         Args:
             run_id: Id of the run.
             by: Name of the person or program, for the record.

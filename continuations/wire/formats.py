@@ -124,6 +124,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     ),
     "frame": (
         NewField(3, "failed_requests", NUMBER),
+        NewField(3, "woken_until", TIME),
         NewField(3, "pending_reply", TEXT),
         NewField(3, "polls", NUMBER),
         NewField(3, "model_error", TEXT),

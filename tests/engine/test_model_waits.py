@@ -529,6 +529,56 @@ def test_wake_twice_polls_once() -> None:
     assert 1 == len(shared.markers())
 
 
+def test_any_number_of_wakes_fails_no_run_whose_model_is_limited() -> None:
+    """One attempt is made early in a period, and it counts no failure."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited, max_model_failures=3)
+    wait = only_wait(runner.resume("r"))
+    ended = []
+    for _ in range(50):
+        ended.append(runner.wake("r", by="kim"))
+        only_wait(runner.resume("r"))
+
+    assert [1, *[0] * 49] == ended
+    assert 2 == len(limited.requests)
+    again = only_wait(runner.resume("r"))
+    assert wait.deadline == again.deadline
+    assert "The attempt that was made early failed: " in str(again.note)
+
+    # When the time has come, the attempt counts, and a new period begins
+    shared.clock.seconds += seconds_to(shared, again) + 1
+    later = only_wait(runner.sweep().resumed[0])
+    assert str(later.note).startswith("Attempt 2 failed: ")
+    assert [1, 0] == [runner.wake("r"), (runner.resume("r"), runner.wake("r"))[1]]
+    assert 4 == len(limited.requests)
+    limited.limited.clear()
+    shared.clock.seconds += 7200
+    assert isinstance(runner.resume("r"), Finished)
+
+
+def test_attempt_that_was_made_early_keeps_a_longer_time_of_the_provider() -> None:
+    """The provider says when it wants the next request."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+    limited.retry_after = 600
+
+    runner.wake("r")
+    wait = only_wait(runner.resume("r"))
+
+    assert seconds_to(shared, wait) >= 600
+
+
+def test_wake_after_a_limit_is_over_lets_the_run_go_on() -> None:
+    """The model is asked at once, and the next period is a new one."""
+    shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
+    runner = start(shared, limited)
+    limited.limited.clear()
+
+    assert 1 == runner.wake("r")
+
+    assert isinstance(runner.resume("r"), Finished)
+
+
 def test_wake_ends_no_wait_of_another_kind() -> None:
     shared = SharedStore()
     shared.suspend("r")

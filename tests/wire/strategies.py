@@ -97,6 +97,7 @@ FRAME = st.builds(
     max_turns=st.none() | COUNT,
     open_call_ids=st.lists(TEXT, max_size=3).map(tuple),
     failed_requests=COUNT,
+    woken_until=st.none() | TIME,
     model_error=st.none() | TEXT.filter(bool),
     pending_reply=st.none() | TEXT.filter(bool),
     polls=COUNT,
