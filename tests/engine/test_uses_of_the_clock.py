@@ -35,6 +35,7 @@ _REASONS: dict[str, str] = {
     """,
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
+        engine/admission.py Admission.hold
         engine/admission.py Admission.why_void
         engine/admission.py Admission.ask_again
         engine/admission.py Admission._new_wait
@@ -47,6 +48,7 @@ _REASONS: dict[str, str] = {
         engine/forking.py Forker._forked_state
         engine/job_cancellation.py JobCanceller._may_be_ended
         engine/journal.py StoreJournal._append
+        engine/model_delays.py ModelDelays._after_failure
         engine/model_delays.py ModelDelays._wait
         engine/parked_calls.py ParkedCalls._renewed
         engine/performer.py Performer._waiting_or_stored
