@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
+    from continuations.wire.versions import VersionHeader
 
 # Seconds between two looks at a thread that another process works on.
 _FIRST_DELAY, _LAST_DELAY = 0.02, 1.0
@@ -63,13 +64,14 @@ class AsyncTicket(Generic[Output]):
         agent: Agent[Output],
         run_id: str,
         number: int,
-        posted_after: int = 0,
+        newest: VersionHeader | None = None,
     ) -> None:
         self._parts = parts
         self._agent = agent
         self.run_id = run_id
         self.number = number
-        self.posted_after = posted_after
+        self.posted_after = newest.number if newest else 0
+        self._newest = newest
 
     def __repr__(self) -> str:
         """Return the run and the number of the message."""
@@ -97,6 +99,9 @@ class AsyncTicket(Generic[Output]):
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 Call again.
         """
+        newest = self._newest
+        if newest and self.number <= newest.answered and on_event is None:
+            return await self._read_reply(newest)
         outcome = await self.work(
             context=context, should_pause=should_pause, on_event=on_event
         )
@@ -193,9 +198,11 @@ class AsyncTicket(Generic[Output]):
             paused=True,
         )
 
-    async def _read_reply(self) -> Reply[Output]:
+    async def _read_reply(self, newest: VersionHeader | None = None) -> Reply[Output]:
         objects = self._parts.objects
-        newest = await Versions(objects, self.run_id).load_newest()
+        if newest is None:
+            newest = await Versions(objects, self.run_id).newest_header()
+        assert newest is not None  # noqa: S101 - the message has its reply there
         version = await load_reply(objects, newest, self.number)
         return reply_of(Continuation(version.state, version.number), self._agent)
 

@@ -49,9 +49,11 @@ class RunEnder:
 
     async def end_after_attempts(self, state: RunState, attempts: int) -> RunState:
         """Return the run, failed because its workers died too often."""
+        is_thread = state.run.thread_key is not None
+        remedy = "send it again under a new id" if is_thread else "start a new run"
         reason = (
             f"the worker died {attempts} times in a row without progress. Find the "
-            "cause in the logs of the workers, then start a new run."
+            f"cause in the logs of the workers, then {remedy}."
         )
         return await self.end_as_failed(state, Failure(code="attempts", message=reason))
 

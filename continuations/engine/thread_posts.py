@@ -151,7 +151,7 @@ class ThreadPosts(Generic[Output]):
             post = inbox.post(objects, run_id, message, header.inbox)
         posted = await post
         objects.announce_work()
-        return AsyncTicket(self.parts, self.agent, run_id, posted.number, header.number)
+        return AsyncTicket(self.parts, self.agent, run_id, posted.number, header)
 
 
 def check_key(key: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
@@ -65,6 +66,9 @@ async def post_once(
         await objects.create(key, encode_first_number(number, run_id))
     except AlreadyExists:
         first = decode_first_number(await objects.read(key), key, run_id)
+        posted = await _posted_from(objects, run_id, message.id, first)
+        if posted is not None:
+            return _checked_repeat(posted, message, run_id)
         # Others may have posted since the listing.
         number = await _next_number(objects, run_id, last_read)
         if not 0 < first <= number:
@@ -76,6 +80,13 @@ async def post_once(
             raise Corrupt(msg, run_id=run_id) from None
         number = first
     posted = await _post_from(objects, run_id, message, number, nonce)
+    return _checked_repeat(posted, message, run_id)
+
+
+def _checked_repeat(
+    posted: InboxMessage, message: InboxMessage, run_id: str
+) -> InboxMessage:
+    """Return a posted message; raises `InvalidInput` if its id has another text."""
     if (posted.message, posted.by) != (message.message, message.by):
         msg = (
             f"The message was not sent to {run_id}: its id names message "
@@ -99,12 +110,23 @@ async def is_posted(objects: Objects, run_id: str, own_id: str) -> bool:
     """Return whether a message with an id of its caller is posted for certain."""
     key = message_id_key(run_id, own_id)
     try:
-        number = decode_first_number(await objects.read(key), key, run_id)
-        while (await read_inbox_message(objects, run_id, number)).id != own_id:
-            number += 1
+        first = decode_first_number(await objects.read(key), key, run_id)
     except NotFound:
         return False
-    return True
+    return await _posted_from(objects, run_id, own_id, first) is not None
+
+
+async def _posted_from(
+    objects: Objects, run_id: str, own_id: str, number: int
+) -> InboxMessage | None:
+    """Return the message with an id, which has a number or a later one, or `None`."""
+    with suppress(NotFound):
+        while number > 0:
+            message = await read_inbox_message(objects, run_id, number)
+            if message.id == own_id:
+                return message
+            number += 1
+    return None
 
 
 async def _post_from(

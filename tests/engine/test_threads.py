@@ -21,13 +21,14 @@ from continuations import (
     Queued,
     Replied,
     Runner,
+    StoreError,
     Suspended,
     Thread,
     ThreadClosed,
     tool,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
+from continuations_storage import Denied, MemoryStore
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after
@@ -673,3 +674,30 @@ def test_a_repeat_may_list_the_messages_before_others_post() -> None:
 
     late = Runner(support(), store=Slow(store), clock=clock).thread(key="k")
     assert "3: mine" == output(late.send("mine", id="m"))
+
+
+def test_a_message_whose_workers_died_asks_for_a_new_id() -> None:
+    """The same id gives the same reply: so the sender needs a new one."""
+    dies = [True]
+
+    class DyingStore(ForwardingStore):
+        async def create(self, key: str, body: bytes) -> datetime | None:
+            if dies[0] and "/v/" in key and key.endswith("6"):
+                raise Denied(key, "the process has died")
+            return await super().create(key, body)
+
+    clock = ManualClock()
+    store = DyingStore(MemoryStore(clock.now))
+    runner = Runner(support(), store=store, clock=clock, max_attempts=1)
+    thread = runner.thread(key="k")
+    with pytest.raises(StoreError):
+        thread.send("Hello", id="m1")
+    clock.seconds += 3600
+    dies[0] = False
+
+    result = thread.send("Hello", id="m1")
+
+    assert isinstance(result, Failed)
+    assert "attempts" == result.error.code
+    assert "then send it again under a new id." in result.error.message
+    assert "2: Hello" == output(thread.send("Hello", id="m2"))

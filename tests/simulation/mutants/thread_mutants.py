@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from continuations.ledger.thread_keys import Generation
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.versions import VersionHeader
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -92,10 +93,10 @@ def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
 )
 def the_newest_reply_is_given_to_all() -> Patches:
     async def load_reply(
-        objects: Objects, newest: LoadedVersion, message_number: int
+        objects: Objects, newest: VersionHeader, message_number: int
     ) -> LoadedVersion:
-        del objects, message_number
-        return newest
+        del message_number
+        return await Versions(objects, newest.run_id).load(newest.number)
 
     yield patch(thread_replies.load_reply, load_reply, only_in=(async_ticket,))
 
