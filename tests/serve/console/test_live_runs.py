@@ -354,6 +354,27 @@ def test_stream_of_a_run_needs_an_identity_and_the_right_to_view() -> None:
     run_async(check)
 
 
+@pytest.mark.parametrize("may_read", [False, True])
+def test_words_need_the_right_to_read(
+    may_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def changes(*_: object) -> AsyncGenerator[RunNews]:
+        yield Words(start=0, place=WordsPlace(count=1), text="one")
+        yield Changed("1.0")
+
+    def can(_: Identity, act: str, __: str | None) -> bool:
+        return act == "view" or may_read
+
+    async def check() -> None:
+        monkeypatch.setattr(LiveRuns, "changes", changes)
+        client = ConsoleClient(options={"can": can})
+        text = (await client.get("/events?run=r1")).text
+        assert "event: run" in text
+        assert may_read == ("event: words" in text)
+
+    run_async(check)
+
+
 def test_stream_ends_when_the_right_is_withdrawn() -> None:
     """The news that would come next is not sent."""
     answers = iter([True, False])
