@@ -17,7 +17,7 @@ from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.http.routes import ROUTES
 from continuations_storage import MemoryStore
-from tests.secret_scene import KEY, PHOTO, PIN, RUN, open_scene
+from tests.secret_scene import KEY, PHOTO, PIN, RUN, make_agents, open_scene
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.http.single_rights import EXAMPLES, Example
@@ -216,7 +216,7 @@ def test_form_of_a_page_shows_no_secret_without_the_right(path: str) -> None:
 )
 def test_direct_invocation_of_lambda_shows_no_secret_argument(event: Any) -> None:
     runner, _ = asyncio.run(open_scene(MemoryStore(), echo=False))
-    handle = handler(store=runner.store, agents=lambda: runner._agents)
+    handle = handler(store=runner.store, agents=lambda: make_agents(echo=False))
     try:
         assert PIN not in json.dumps(handle(event, Context()))
     finally:
