@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from typing import TypeAlias
 
-    from continuations.core.messages import Message
+    from continuations.core.messages import Message, ToolCallRequest
 
     Scrub: TypeAlias = Callable[[str], str]
+    ScrubResult: TypeAlias = Callable[[str, ToolCallRequest | None], str]
 
 MAX_FINDINGS = 5
 MAX_FINDING_CHARS = 240
@@ -41,14 +42,16 @@ class Finding(NamedTuple):
 
 
 def findings(
-    messages: Sequence[Message], agents: Collection[str], scrubbed: Scrub = str
+    messages: Sequence[Message],
+    agents: Collection[str],
+    scrubbed: ScrubResult = lambda text, _: text,
 ) -> tuple[Finding, ...]:
     """Return the newest results since the last user message, the oldest first.
 
     Args:
         messages: The messages of the frame.
         agents: The names of its tools that are agents.
-        scrubbed: Removes secrets from a text.
+        scrubbed: Removes secrets from the result of a call. It gets the call too.
     """
     results: list[tuple[str, str]] = []
     newest: list[Finding] = []
@@ -58,11 +61,12 @@ def findings(
         if message.role == "tool":
             results.append((message.answered_call_id or "", _result_text(message)))
         elif message.role == "assistant" and results:
-            names = {each.tool_call_id: each.tool for each in message.tool_calls}
+            calls = {each.tool_call_id: each for each in message.tool_calls}
             for call_id, content in results:
                 if len(newest) < MAX_FINDINGS:
-                    name = names.get(call_id, "")
-                    text = scrubbed(content)
+                    call = calls.get(call_id)
+                    name = "" if call is None else call.tool
+                    text = scrubbed(content, call)
                     newest.append(_finding(name, text, by_agent=name in agents))
             results = []
     return tuple(reversed(newest))

@@ -268,6 +268,7 @@ class Admission:
             ulid=self.ports.ids.new_ulid(now),
             arguments=arguments,
             note=note,
+            agent=self.stack_binding.find_agent(state, call.frame_id),
         )
 
 

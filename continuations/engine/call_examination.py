@@ -168,6 +168,7 @@ class CallExaminer:
             ulid=self.ports.ids.new_ulid(now),
             arguments=examined["arguments"],
             note=note,
+            agent=self.stack_binding.find_agent(state, call.frame_id),
         )
         return ApprovalRequested(wait=wait, trip=trip, **examined)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.approval import ApprovalPolicy
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.calls import CallRow
     from continuations.core.quorum import Quorum
@@ -69,7 +69,7 @@ def strict_contract_digest(tool: ToolProtocol) -> str:
     return f"{tool.contract_digest} {tool.model_text_digest}"
 
 
-def new_wait(
+def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
     state: RunState,
     call: CallRow,
     tool: ToolProtocol | None,
@@ -79,6 +79,7 @@ def new_wait(
     ulid: str,
     arguments: str | None = None,
     note: str | None = None,
+    agent: AgentProtocol | None = None,
 ) -> Wait:
     """Return a new wait of a call.
 
@@ -91,16 +92,16 @@ def new_wait(
         ulid: A new ULID. A wait id is never used twice, so neither is this.
         arguments: The call's arguments as canonical JSON; by default those of the call.
         note: A text for the person who decides.
+        agent: The agent that calls, `None` if this process does not have it.
     """
     arguments = arguments or call.arguments or "{}"
-    display = display_of_wait(state, call, tool, arguments)
+    display = display_of_wait(state, call, tool, arguments, agent=agent)
     if note is not None and display is not None and display.secrets:
         note = scrubbed(note, arguments, display.secrets)
-    contract_digest = call.contract_digest or ""
-    follows_policy = WAIT_RULES[kind].follows_policy
-    if follows_policy and tool is not None:
-        contract_digest = approved_contract_digest(tool)
-    policy = tool.approval if follows_policy and tool is not None else None
+    declared = tool if (follows := WAIT_RULES[kind].follows_policy) else None
+    contract_digest, policy = call.contract_digest or "", None
+    if declared is not None:
+        contract_digest, policy = approved_contract_digest(declared), declared.approval
     timeout = policy.decision_timeout if policy else None
     validity = policy.approval_validity if policy else None
     return Wait(
@@ -123,7 +124,7 @@ def new_wait(
         stage=call.stage,
         display=display,
         on_deadline_json=policy.deadline_action_json if policy else None,
-        quorum=quorum_of(state, call, policy) if follows_policy else call.quorum,
+        quorum=quorum_of(state, call, policy) if follows else call.quorum,
         remind_after=policy.reminder_seconds if policy else 0,
         form_schema_json=policy.form_schema_json if policy else None,
         editable_json=_editable_json(policy),
@@ -157,6 +158,7 @@ def parked_wait(
     *,
     now: datetime,
     ulid: str,
+    agent: AgentProtocol | None,
 ) -> Wait:
     """Return the wait that a tool opened.
 
@@ -193,7 +195,9 @@ def parked_wait(
         ),
         continues=tool.continues,
         cancels=tool.cancels,
-        display=display_of_wait(state, call, tool, call.arguments or "{}", parked=True),
+        display=display_of_wait(
+            state, call, tool, call.arguments or "{}", agent=agent, parked=True
+        ),
         events_taken=state.run.events_taken if asked.event is not None else (),
     )
     return with_parked_digest(state, call, wait)

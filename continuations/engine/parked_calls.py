@@ -31,7 +31,7 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallRow
@@ -52,11 +52,12 @@ def park(
     *,
     now: datetime,
     ulid: str,
+    agent: AgentProtocol | None,
     patch: str | None = None,
 ) -> CallParked | CallRaised:
     """Return the event of a tool that ran and returned a wait."""
     try:
-        wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid)
+        wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
     except InvalidInput as error:
         text = (
             f"ERROR: the tool ran, and the wait that it returned is invalid: {error} "

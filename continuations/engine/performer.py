@@ -286,8 +286,9 @@ class Performer:
         now = self.ports.clock.now()
         if isinstance(result, ToolWait):
             ulid = self.ports.ids.new_ulid(now)
+            agent = self.stack_binding.find_agent(state, call.frame_id)
             return parked_calls.park(
-                state, call, tool, result, now=now, ulid=ulid, patch=patch
+                state, call, tool, result, now=now, ulid=ulid, agent=agent, patch=patch
             )
         from continuations.engine.file_storing import stored_result  # noqa: PLC0415 - few tools return files
 
@@ -365,8 +366,9 @@ class Performer:
             return Unverified(call_id=call.id)  # an `on_answer` function opens no wait
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
+        agent = self.stack_binding.find_agent(state, call.frame_id)
         event = parked_calls.park(
-            state, call, tool, asked, now=now, ulid=ulid, patch=patch
+            state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
         is_parked = isinstance(event, CallParked)
         return event if is_parked else Unverified(call_id=call.id)

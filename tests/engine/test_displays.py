@@ -71,6 +71,12 @@ def receipt(order: str, pin: Annotated[str, Secret()]) -> ToolWait[str]:
     return wait_for("receipt", str, key=order)
 
 
+@tool
+def log_in(password: Annotated[str, Secret()]) -> str:
+    """Log in."""
+    return f"logged in with {password}"
+
+
 SEND = ToolCall("send", {"to": "Kim", "cents": 1240000, "pin": PIN})
 
 
@@ -145,6 +151,16 @@ def test_only_the_versions_of_a_run_have_its_secrets() -> None:
     runner.decide(approval.id, Approve(arguments={**approval.arguments, "cents": 5}))
     runner.publish("receipt", "paid", key="7")
     assert not has_secret(in_versions=False)
+
+
+def test_evidence_has_no_secret_of_an_earlier_call() -> None:
+    """A tool that repeats its secret argument shows it to the model only."""
+    first = ToolCall("log_in", {"password": "planted-password"})
+    agent = Agent(
+        "clerk", tools=[send, log_in], model=ScriptedModel([first, SEND, "done"])
+    )
+    [finding] = wait_of(run(agent, "Pay Kim")).evidence
+    assert "logged in with [secret]" == finding.text
 
 
 def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:
