@@ -263,7 +263,7 @@ def test_secret_stays_masked_after_its_tool_was_removed() -> None:
     runner.decide(wait.id, Approve(by="kim"))
     other = Runner(clerk("done", tools=(find,)), store=runner.store)
 
-    again = wait_of(other.resume("jane-1"))
+    again = wait_of(other.resume("jane-1", reopen=True))
 
     assert wait.id != again.id
     assert "[secret]" == again.arguments["pin"]
