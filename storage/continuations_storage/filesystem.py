@@ -36,6 +36,10 @@ __all__ = [
 # Linux writes a changed folder to disk after 30 s at the latest; this is twice that.
 _DURABLE_AFTER_SECONDS = 60.0
 _MAX_OPEN = 64
+_GONE = (
+    "Mount its disk again or put the folder back; it is safe to repeat the call. To "
+    "begin an empty store there, start the process again."
+)
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
@@ -86,6 +90,7 @@ class FolderTree:
     def __init__(self, root: str) -> None:
         self.root = root
         self._open: dict[str, Folder] = {}
+        self._was_found = False
 
     def __reduce__(self) -> tuple[type[FolderTree], tuple[str]]:
         """Pickle the path alone: another process opens its own folders."""
@@ -194,15 +199,22 @@ class FolderTree:
         return folder
 
     def _open_root(self, *, create: bool) -> Folder:
+        was_found = self._was_found  # before: another thread may make the root now
         try:
             descriptor = os.open(self.root, _OPEN_FOLDER)
         except FileNotFoundError:
+            if was_found:
+                # Without this error, a disk that is not mounted looks like an empty
+                # store, and a create would begin a second store below its mount point.
+                why = f"the folder {self.root!r} has gone"
+                raise Unavailable(None, why, advice=_GONE) from None
             if not create:
                 raise
             _make_root(self.root)
             descriptor = os.open(self.root, _OPEN_FOLDER)
         except NotADirectoryError:
             raise Unavailable(None, f"{self.root!r} is not a folder") from None
+        self._was_found = True
         return self._keep(self.root, Folder(descriptor))
 
 

@@ -83,6 +83,23 @@ def test_create_returns_the_time_of_the_file_system(
     assert UTC == delays.tzinfo
 
 
+@pytest.mark.parametrize("operation", ["create", "read", "keys", "delete"])
+def test_folder_that_has_gone_is_no_empty_store(tmp_path: Path, operation: str) -> None:
+    """A disk that is not mounted would look like a store without runs."""
+    root, away = tmp_path / "root", tmp_path / "away"
+    store = FileStore(root)
+    create(store, "runs/a")
+    root.rename(away)
+    arguments = {"create": ("b", b""), "keys": ("",)}.get(operation, ("runs/a",))
+
+    with pytest.raises(Unavailable, match=r"has gone\)\. Mount its disk again"):
+        asyncio.run(getattr(store, operation)(*arguments))
+
+    assert not root.exists()
+    away.rename(root)
+    assert b"body" == asyncio.run(store.read("runs/a"))
+
+
 def test_root_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     store = FileStore(tmp_path / "file")

@@ -6,7 +6,7 @@ import asyncio
 import re
 from datetime import timedelta
 from html import unescape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,9 @@ from tests.browser.link_scenes import DELETE, LinkScenes
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.runs import make_wait
 from tests.serve.console.console_client import ConsoleClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def make_scenes() -> LinkScenes:
@@ -275,3 +278,16 @@ def test_decided_page_is_read_a_few_runs_at_a_time() -> None:
 )
 def test_time_that_is_left_is_said_in_two_units(left: timedelta, words: str) -> None:
     assert words == left_text(left)
+
+
+def test_store_whose_folder_has_gone_is_no_empty_inbox(tmp_path: Path) -> None:
+    runner = AsyncRunner([], store=f"file:{tmp_path}/runs")
+    asyncio.run(runner.store.create("waits/x", b""))
+    client = ConsoleClient(runner)
+    assert 200 == asyncio.run(client.get("/inbox?for=all")).status_code
+    (tmp_path / "runs").rename(tmp_path / "away")
+
+    for path in ("/inbox?for=all", "/inbox?for=all&kind=question", "/runs"):
+        response = asyncio.run(client.get(path))
+        is_old_view = "cannot be reached" in response.text  # it says its time
+        assert is_old_view or 503 == response.status_code, response.text
