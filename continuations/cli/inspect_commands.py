@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from continuations.cli import FAILED, formatting
-from continuations.cli.application import runner_without_agents
+from continuations.cli.application import missing_code, runner_without_agents
 from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
@@ -38,6 +39,8 @@ from continuations.present.json_forms import (
 from continuations.present.wait_parts import agent_state
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from continuations import Runner, Wait
     from continuations.core.withheld_texts import Detail
 
@@ -249,7 +252,8 @@ def show(
         _show_wait(runner, name, given_options(app, store), json=json)
     else:
         detail = detail_of(transcript=transcript) if json else None
-        _show_run(runner, name, version, detail, everything=everything)
+        lacks = partial(missing_code, app, store, name)
+        _show_run(runner, name, version, detail, lacks, everything=everything)
 
 
 def _agent_state(runner: Runner, wait: Wait) -> str:
@@ -289,6 +293,7 @@ def _show_run(
     run_id: str,
     version: int | None,
     json_detail: Detail | None,
+    lacks: Callable[[], Iterable[str]],
     *,
     everything: bool,
 ) -> None:
@@ -314,6 +319,8 @@ def _show_run(
     print_folded(unread_lines(run, unread))
     if version is None:
         print_folded(stack_tree.next_step_lines(run))
+        if stack_tree.awaits_worker(run, decisions):
+            write_lines(lacks())
     is_whole = everything or not sys.stdout.isatty()
     max_depth = None if is_whole else stack_tree.FOLDED_DEPTH
     now = datetime.now(UTC)

@@ -14,6 +14,7 @@ from continuations.cli.places import line_with_places
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.core.attachments import attachments_of_run
+from continuations.core.calls import Ready
 from continuations.core.operator_waits import operator_waits
 from continuations.engine.readiness import is_runnable
 from continuations.present.counted import counted
@@ -117,6 +118,18 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
     yield Line("", f"{waits}the run can continue")
     resume = f"next: continuations resume {escape_invisible(run.id)}"
     yield Line("", line_with_places(resume))
+
+
+def awaits_worker(
+    continuation: Continuation, decisions: Mapping[str, Decision]
+) -> bool:
+    """Return whether a call is approved, and no worker begins it now."""
+    state = continuation.run_state
+    is_approved = any(each.kind == "approve" for each in decisions.values()) or any(
+        isinstance(call.state, Ready) and call.approved_digest is not None
+        for call in state.calls.values()
+    )
+    return state.run.claim is None and is_approved
 
 
 def tree_lines(

@@ -118,7 +118,7 @@ class AsyncCatalog(RunnerParts):
         return Flattened(list_runs(self._objects, chosen))
 
     def drift(
-        self, *, context: Any = NOT_GIVEN, after: str = ""
+        self, *, context: Any = NOT_GIVEN, after: str = "", run: str | None = None
     ) -> AsyncIterator[DriftRow]:
         """Iterate over all live runs, with what this code would do with each of them.
 
@@ -139,13 +139,14 @@ class AsyncCatalog(RunnerParts):
             context: Your object for the tools, as for `resume`. Its type is checked if
                 it is given.
             after: Return only runs whose id sorts after this one.
+            run: Return only the row of this run.
 
         Returns:
             An asynchronous iterator over a row of each run, by run id.
 
         Raises:
             InvalidInput: The runner has no agents, or an argument is invalid.
-            InvalidId: `after` is not a run id.
+            InvalidId: `after` or `run` is not a run id.
             StoreError: The store failed; raised during the iteration.
         """
         run_id = layout.check_run_id(after) if after != "" else ""
@@ -153,6 +154,8 @@ class AsyncCatalog(RunnerParts):
             self._run_options(None if context is NOT_GIVEN else context, None),
             checks_context=context is not NOT_GIVEN,
         )
+        if run is not None:
+            return Flattened(check.row_alone(layout.check_run_id(run, "run")))
         return Flattened(check.rows(run_id))
 
     def history(self, run_id: str, *, after: int = 0) -> AsyncIterator[RunVersion]:

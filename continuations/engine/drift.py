@@ -106,6 +106,11 @@ class DriftCheck:
                 return
             last = page[-1]
 
+    async def row_alone(self, run_id: str) -> AsyncIterator[list[DriftRow]]:
+        """Yield the row of one run, if it has not ended."""
+        row = await self.row(run_id)
+        yield [] if row is None else [row]
+
     async def row(self, run_id: str) -> DriftRow | None:
         """Return the row of a run; `None` if the run has ended or was erased."""
         overview = await read_overview(self.objects, run_id)

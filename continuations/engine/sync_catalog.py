@@ -104,7 +104,9 @@ class Catalog:
             self.async_runner.runs(agent=agent, status=status, label=label, after=after)
         )
 
-    def drift(self, *, context: Any = NOT_GIVEN, after: str = "") -> Iterator[DriftRow]:
+    def drift(
+        self, *, context: Any = NOT_GIVEN, after: str = "", run: str | None = None
+    ) -> Iterator[DriftRow]:
         """Iterate over all live runs, with what this code would do with each of them.
 
         Nothing is written, and no model and no tool is called. The rules are those of
@@ -124,16 +126,18 @@ class Catalog:
             context: Your object for the tools, as for `resume`. Its type is checked if
                 it is given.
             after: Return only runs whose id sorts after this one.
+            run: Return only the row of this run.
 
         Returns:
             An iterator over a row of each run, by run id.
 
         Raises:
             InvalidInput: The runner has no agents, or an argument is invalid.
-            InvalidId: `after` is not a run id.
+            InvalidId: `after` or `run` is not a run id.
             StoreError: The store failed; raised during the iteration.
         """
-        return portal.iterate(self.async_runner.drift(context=context, after=after))
+        rows = self.async_runner.drift(context=context, after=after, run=run)
+        return portal.iterate(rows)
 
     def history(self, run_id: str, *, after: int = 0) -> Iterator[RunVersion]:
         """Iterate over the versions of a run, the oldest first.

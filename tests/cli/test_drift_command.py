@@ -191,6 +191,11 @@ def test_old_code_keeps_an_approval_and_an_operator_asks_again(
     assert (
         "AgentChanged: run a was not resumed: agent boss has no tool pay" in refused.err
     )
+    shown = cli("show", "a", "--app", "without_pay:runner").out
+    assert "without_pay:runner does not continue it: run a was not resumed: " in shown
+    assert "agent boss has no tool pay" in shown
+    unknown = cli("show", "a", "--store", "file:runs").out
+    assert "if no worker goes on: continuations drift --app APP says" in unknown
     assert before == files(cli.folder)
     asked = cli("resume", "a", "--reopen", "--app", "without_pay:runner")
     assert "Suspended" == asked.lines[0]

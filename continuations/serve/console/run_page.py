@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.engine.window_reading import read_window
-from continuations.errors import FormatError
+from continuations.errors import FormatError, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.serve.console.damaged_run import readable_snapshot
@@ -18,7 +19,7 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import run_log
 from continuations.serve.pages.run_view import RunView, call_view, run_view
 from continuations.serve.pages.timeline import RunRows, tree
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
@@ -76,6 +77,8 @@ async def show(page: Page) -> Response:
         votes=snapshot.votes,
     )
     is_followed = version is None and not damage
+    if is_followed:
+        run = await _with_missing_code(page, run)
     follow = following(page, snapshot) if is_followed else None
     return page.render(
         "run.html",
@@ -97,6 +100,23 @@ async def show(page: Page) -> Response:
         log=run_log(window, before=query.get("before", ""), unread=snapshot.unread),
         call=chosen and call_view(chosen, states[chosen.key], window.state, now),
     )
+
+
+async def _with_missing_code(page: Page, run: RunView) -> RunView:
+    """Say which tool or agent the code of this process lacks for the run, if any.
+
+    A worker with that code leaves the run to others and stores nothing about it.
+    """
+    if not run.may_resume or run.banner is None:
+        return run
+    # A console without agents compares nothing.
+    with suppress(InvalidInput):
+        async for row in page.runner.drift(run=run.run_id):
+            missing = [why.text for why in row.why if why.change == "removed"]
+            if row.verdict == "refuse" and missing:
+                note = f"The code of this process does not continue it: {missing[0]}"
+                return replace(run, banner=replace(run.banner, note=note))
+    return run
 
 
 async def snapshot_of(

@@ -7,7 +7,7 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, AsyncRunner, Runner, tool
+from continuations import Agent, Approve, AsyncRunner, Runner, tool
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
@@ -212,3 +212,22 @@ def test_thread_is_named_by_its_key() -> None:
 
     assert f'<h2><a href="/runs/{run_id}">customer 42</a></h2>' in text
     assert f'<span class="mono">{run_id}</span>' in text
+
+
+def test_page_of_a_run_says_which_tool_the_code_of_the_console_lacks() -> None:
+    """A worker with that code leaves the run to others, and stores nothing about it."""
+    store = MemoryStore()
+    old_runs(store)
+    decider = Runner([], store=store)
+    decider.decide(decider.look("c-refused").waits[0].id, Approve(by="kim"))
+    decider.decide(decider.look("a-accepted").waits[0].id, Approve(by="kim"))
+    before = keys_of(store)
+    client = ConsoleClient(AsyncRunner(new_agents(), store=store))
+
+    refused, _ = text_of(client, "/runs/c-refused")
+    accepted, _ = text_of(client, "/runs/a-accepted")
+
+    words = "The code of this process does not continue it: "
+    assert f"{words}run c-refused: " in refused
+    assert words not in accepted
+    assert before == keys_of(store)
