@@ -7,7 +7,7 @@ takes only keywords that can refuse a call, and each of them names its type.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import jsonschema_rs
 
@@ -99,7 +99,7 @@ def _find_schema_problem(wait: Wait, grant: Grant) -> str | None:
         return f"the arguments of the grant cannot be stored: {error}"
     except UselessCondition as error:
         return f"the arguments of the grant do not limit its calls: {error}"
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return (
             "the arguments of the grant are not a valid JSON Schema "
             f"({type(error).__name__})"
@@ -285,20 +285,17 @@ class _Comparison:
         """Return the alternatives of schemas of the tool, without references."""
         found: list[_Schema] = []
         for schema in schemas:
+            given: list[object] = []
+            for name in ("anyOf", "oneOf", "allOf"):
+                given += jsontext.as_array(schema.get(name)) or []
             reference = schema.get("$ref")
-            parts = [
-                part
-                for name in ("anyOf", "oneOf", "allOf")
-                for part in schema.get(name, ())
-                if isinstance(part, dict)
-            ]
-            if isinstance(reference, str) and reference.startswith("#/$defs/"):
-                target = self._root.get("$defs", {}).get(
-                    reference.removeprefix("#/$defs/")
-                )
-                parts += [target] if isinstance(target, dict) else []
+            if isinstance(reference, str):
+                definitions = jsontext.as_object(self._root.get("$defs")) or {}
+                given.append(definitions.get(reference.removeprefix("#/$defs/")))
+            objects = map(jsontext.as_object, given)
+            parts = [part for part in objects if part is not None]
             if parts and depth < _MAX_DEPTH:
-                found += self._leaves(cast("list[_Schema]", parts), depth + 1)
+                found += self._leaves(parts, depth + 1)
             else:
                 found.append(schema)
         return found

@@ -123,9 +123,11 @@ def test_rule_that_denies_since_the_approval_counts(
     """The rule is asked again before the begin, also after several votes."""
     shop = Shop(5, votes=votes)
     wait = shop.start()
-    for name in ("kim", "lee")[:votes]:
-        decided = shop.runner().decide(wait.id, Approve(by=name))
-    assert isinstance(decided, Decision)
+    decided = [
+        shop.runner().decide(wait.id, Approve(by=name))
+        for name in ("kim", "lee")[:votes]
+    ]
+    assert isinstance(decided[-1], Decision)
     shop.rule.limit = 1
 
     check_denied(shop.runner().resume("r"))
@@ -152,10 +154,10 @@ def test_rule_denies_a_call_that_a_grant_approved(environment: RunEnvironment) -
     shop.runner().decide(shop.start().id, Approve(by="kim", remember=remember))
     for steps in range(2, 9):
         paused = shop.runner().resume("r", should_pause=should_pause_after(steps))
+        assert isinstance(paused, Suspended)
         calls = shop.runner().look("r").run_state.calls.values()
         if any(each.grant is not None for each in calls):
             break
-    assert isinstance(paused, Suspended)
     assert ["pay 5"] == environment.effect_names()
     shop.rule.limit = 5
 

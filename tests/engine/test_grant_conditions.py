@@ -206,7 +206,11 @@ def test_stored_condition_that_does_not_limit_covers_nothing(
 ) -> None:
     """Another program may have stored a grant that no door accepts now."""
     runner, wait = start(arguments("1000000"))
-    monkeypatch.setattr(grant_checks, "find_problem", lambda *_: None)
+
+    def find_problem(wait: Wait, grant: object) -> None:
+        del wait, grant
+
+    monkeypatch.setattr(grant_checks, "find_problem", find_problem)
     runner.decide(wait.id, Approve(by="kim", remember=Grant("pay", condition)))
 
     assert isinstance(runner.resume("r"), Suspended)
