@@ -85,7 +85,8 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
         yield Line("", escape_invisible(held + note), "busy")
     for frame in continuation.run_state.frames.values():
         if frame.model_error is not None:
-            text = f"the model of agent {frame.agent} refused: {frame.model_error}"
+            reason = frame.model_error
+            text = f"the model of agent {frame.agent} gave no usable reply: {reason}"
             yield Line("", escape_invisible(text), "bad")
     yield from _attachment_lines(continuation)
     if continuation.failure is not None:

@@ -115,7 +115,7 @@ def test_a_run_that_can_continue_shows_the_next_command(cli: CommandLine) -> Non
     assert "j1: suspended" in lines[0]
     assert "; 0 requests" in lines[1]
     error = lines.pop(2)
-    assert error.startswith("the model of agent silent refused: ")
+    assert error.startswith("the model of agent silent gave no usable reply: ")
     assert [
         "no open waits; the run can continue",
         "next: continuations resume j1",

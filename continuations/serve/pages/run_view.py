@@ -84,6 +84,7 @@ class RunView:
         banner: The reasons why it does not go on, or `None`.
         output: Final text, or the last reply of a thread.
         failure: Why it failed or was cancelled, or "".
+        model_errors: The agents whose model gave no usable reply, with the reasons.
         version: Number of the shown version.
         newest: Number of the newest version.
         is_paused: Whether an operator holds it.
@@ -99,6 +100,7 @@ class RunView:
     banner: Banner | None
     output: str
     failure: str
+    model_errors: tuple[tuple[str, str], ...]
     version: int
     newest: int
     is_paused: bool
@@ -176,6 +178,11 @@ def run_view(
         banner=None if ended else _banner(state, decided, votes or {}, now),
         output=run.output or "",
         failure="" if failure is None else f"{failure.code}: {failure.message}",
+        model_errors=tuple(
+            (frame.agent, frame.model_error)
+            for frame in state.frames.values()
+            if frame.model_error is not None
+        ),
         version=version,
         newest=newest,
         is_paused=paused,

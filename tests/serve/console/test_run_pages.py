@@ -19,6 +19,7 @@ from continuations import (
     Runner,
     tool,
 )
+from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
@@ -472,3 +473,18 @@ def test_forged_form_changes_nothing(
 
     assert (400, True) == (answer.status_code, words in answer.text)
     assert before == run.runner.look(RUN)
+
+
+def test_page_of_a_run_says_why_its_model_gave_no_usable_reply() -> None:
+    deep: Any = []
+    for _ in range(900):
+        deep = [deep]
+    model = ScriptedModel([ToolCall("plan", {"steps": deep})])
+    runner = AsyncRunner(Agent("planner", model=model), store="memory:")
+    with pytest.raises(ModelError):
+        asyncio.run(runner.start("go", run_id="r"))
+
+    page = asyncio.run(ConsoleClient(runner).get("/runs/r")).text
+
+    assert "The model of agent planner gave no usable reply" in page
+    assert "nested deeper than 200 levels" in page
