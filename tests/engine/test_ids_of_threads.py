@@ -17,9 +17,13 @@ from continuations import (
     RunExists,
     Runner,
     Suspended,
+    Thread,
     run,
     tool,
 )
+from continuations.engine import new_run
+from continuations.errors import Corrupt
+from continuations.ledger import thread_keys
 from continuations.ledger.thread_keys import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -120,10 +124,12 @@ def taken(
     request: pytest.FixtureRequest, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> Runner:
     """Return a runner whose store has a plain run with the id of a thread."""
+
+    def has_no_thread_id(run_id: str) -> bool:
+        return not run_id
+
     with monkeypatch.context() as earlier_release:
-        earlier_release.setattr(
-            "continuations.engine.new_run.has_thread_id", lambda run_id: not run_id
-        )
+        earlier_release.setattr(new_run, "has_thread_id", has_no_thread_id)
         waiting = runner.start("go", run_id=FIRST)
     assert isinstance(waiting, Suspended)
     if request.param == "cancelled":
@@ -140,28 +146,28 @@ def _ticket(runner: Runner) -> Any:
     return ticket
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda runner: runner.thread(key=KEY).send("hello"),
-        lambda runner: runner.thread(key=KEY).post("hello"),
-        lambda runner: list(runner.thread(key=KEY).stream("hello")),
-        lambda runner: runner.thread(key=KEY).look(),
-        lambda runner: runner.thread(key=KEY).messages(),
-        lambda runner: runner.thread(key=KEY).close(),
-        lambda runner: runner.thread(key=KEY).stop_turn(),
-        lambda runner: _ticket(runner).look(),
-        lambda runner: _ticket(runner).reply(),
-    ],
-)
+USES: dict[str, Callable[[Runner, Thread[Any]], Any]] = {
+    "send": lambda _, thread: thread.send("hello"),
+    "post": lambda _, thread: thread.post("hello"),
+    "stream": lambda _, thread: list(thread.stream("hello")),
+    "look": lambda _, thread: thread.look(),
+    "messages": lambda _, thread: thread.messages(),
+    "close": lambda _, thread: thread.close(),
+    "stop": lambda _, thread: thread.stop_turn(),
+    "ticket-look": lambda runner, _: _ticket(runner).look(),
+    "ticket-reply": lambda runner, _: _ticket(runner).reply(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_run_that_has_the_id_of_a_thread_is_an_error_and_no_thread(
-    use: Callable[[Runner], Any], taken: Runner, store: MemoryStore
+    use: Callable[[Runner, Thread[Any]], Any], taken: Runner, store: MemoryStore
 ) -> None:
     """The run is not changed, gets no message, and is not shown as the thread."""
     before = asyncio.run(store.keys(""))
 
     with pytest.raises(RunExists, match=r"is no thread, .* Erase that run"):
-        use(taken)
+        use(taken, taken.thread(key=KEY))
 
     assert before == asyncio.run(store.keys(""))
 
@@ -181,13 +187,13 @@ def test_thread_with_the_id_of_another_key_is_damaged(
     runner: Runner, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No operation works on such bytes."""
-    from continuations.errors import Corrupt  # noqa: PLC0415
-    from continuations.ledger import thread_keys  # noqa: PLC0415
+
+    def foreign_id(agent: str, key: str, number: int) -> str:
+        del agent, key
+        return f"{FIRST[:-1]}{number}"
 
     with monkeypatch.context() as foreign:
-        foreign.setattr(
-            thread_keys, "thread_run_id", lambda _, __, number: f"{FIRST[:-1]}{number}"
-        )
+        foreign.setattr(thread_keys, "thread_run_id", foreign_id)
         runner.thread(key="another key").post("hello")
 
     other = Runner(_agent(), store=store)

@@ -534,7 +534,7 @@ def test_any_number_of_wakes_fails_no_run_whose_model_is_limited() -> None:
     shared, limited = SharedStore(), Limited({"hr": ["done"]}, "hr")
     runner = start(shared, limited, max_model_failures=3)
     wait = only_wait(runner.resume("r"))
-    ended = []
+    ended: list[int] = []
     for _ in range(50):
         ended.append(runner.wake("r", by="kim"))
         only_wait(runner.resume("r"))

@@ -450,6 +450,16 @@ def pending_reply() -> RunState:
     )
 
 
+def woken() -> RunState:
+    """Return a run whose model was asked early, and is limited still."""
+    wait = make_frame_wait(ROOT_FRAME_ID)
+    delayed = ModelDelayed(
+        wait=wait, usage=Usage(), pending_reply=None, failed_requests=1
+    )
+    ended = SuspensionEnded(wait_id=wait.id, woken=True)
+    return apply_events(new_state(), delayed, ended, delayed)
+
+
 def version_with_changed_logs() -> VersionObject:
     """Return a delta that extends and rewrites logs and removes rows."""
     base = apply_events(new_state(), reply_with_calls("agent", "agent"))
@@ -737,6 +747,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         signalled,
         paused,
         watched,
+        woken,
         denied,
         guarded,
         took_events,
