@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from continuations import Runner, Wait
-    from continuations.core.withheld_texts import Detail
+    from continuations.core.messages import Detail
 
 # typer reads the annotations when it runs.
 

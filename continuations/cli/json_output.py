@@ -12,7 +12,7 @@ from continuations.present import json_forms
 
 if TYPE_CHECKING:
     from continuations import Continuation, Outcome
-    from continuations.core.withheld_texts import Detail
+    from continuations.core.messages import Detail
     from continuations_storage import Store
 
 

@@ -6,7 +6,7 @@ sent to the provider again, so unknown fields stay unchanged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from continuations.core import jsontext
 from continuations.errors import FormatError
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 # Each message with a reference has this text, the type of its part. In a text of a
 # person, quotes have a backslash before them.
 _REFERENCE = '"continuations.attachment"'
+# Which texts of a run a form shows; `core.withheld_texts` explains them.
+Detail: TypeAlias = Literal["transcript", "texts", "states"]
+WITHHELD = "[not shown]"
+# The other members of a message may repeat the arguments in the form of a provider.
+_KEPT = ("role", "name", "tool_call_id", "content", "refusal")
+_WRITTEN = ("content", "refusal", "reasoning", "reasoning_content")
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
@@ -296,3 +302,36 @@ def _parse_tool_call(call: Mapping[str, Any]) -> ToolCallRequest:
         "if there is one"
     )
     raise MalformedMessage(msg)
+
+
+def shown_message(
+    message: dict[str, Any], detail: Detail, *, of_sub_agent: bool
+) -> dict[str, Any]:
+    """Return a message of an agent, in the chat completions format.
+
+    Args:
+        message: The message.
+        detail: Which texts to show.
+        of_sub_agent: Whether the agent is a sub-agent. Its inputs are arguments.
+    """
+    if detail == "transcript":
+        return message
+    names = _KEPT if detail == "states" else (*_KEPT, *_WRITTEN)
+    form = {name: value for name, value in message.items() if name in names}
+    is_input = of_sub_agent and message.get("role") not in ("assistant", "tool")
+    if detail == "states" or is_input:
+        form |= {each: WITHHELD for each in _WRITTEN if form.get(each) is not None}
+    calls = jsontext.as_array(message.get("tool_calls"))
+    if calls:
+        form["tool_calls"] = [_shown_call(each) for each in calls]
+    return form
+
+
+def _shown_call(call: object) -> dict[str, Any]:
+    fields = jsontext.as_object(call) or {}
+    function = jsontext.as_object(fields.get("function")) or {}
+    return {
+        "id": fields.get("id"),
+        "type": "function",
+        "function": {"name": function.get("name"), "arguments": WITHHELD},
+    }

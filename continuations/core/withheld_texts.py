@@ -13,12 +13,13 @@ has `WITHHELD` in place of these arguments, and the calls beside it have them ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core import jsontext, run_stream
 from continuations.core.calls import CLOSED_STATES
 from continuations.core.frames import MessageLog
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
+from continuations.core.messages import WITHHELD, shown_message
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.core.calls import CallRow
     from continuations.core.live_events import RunEvent
+    from continuations.core.messages import Detail
     from continuations.core.run import RunRow
     from continuations.core.run_past import (
         RewindPlan,
@@ -36,13 +38,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionWindow
 
-Detail: TypeAlias = Literal["transcript", "texts", "states"]
-WITHHELD = "[not shown]"
 _WITHHELD_JSON = jsontext.dump(WITHHELD)
-# The other members of a message may repeat the arguments in the form of a provider.
-_KEPT = ("role", "name", "tool_call_id", "content", "refusal")
-_WRITTEN = ("content", "refusal", "reasoning", "reasoning_content")
-
 # The first words of a result tell how its call ended.
 _ENDS = ("ERROR:", "ANSWERED:", "DENIED:", "EXPIRED:", "CANCELLED", "NOT EXECUTED:")
 
@@ -84,39 +80,6 @@ def _shown_result(text: str) -> str:
     """Return how the call of a result ended, without its text."""
     end = next((each for each in _ENDS if text.startswith(each)), "")
     return f"{end} {WITHHELD}".strip()
-
-
-def shown_message(
-    message: dict[str, Any], detail: Detail, *, of_sub_agent: bool
-) -> dict[str, Any]:
-    """Return a message of an agent, in the chat completions format.
-
-    Args:
-        message: The message.
-        detail: Which texts to show.
-        of_sub_agent: Whether the agent is a sub-agent. Its inputs are arguments.
-    """
-    if detail == "transcript":
-        return message
-    names = _KEPT if detail == "states" else (*_KEPT, *_WRITTEN)
-    form = {name: value for name, value in message.items() if name in names}
-    is_input = of_sub_agent and message.get("role") not in ("assistant", "tool")
-    if detail == "states" or is_input:
-        form |= {each: WITHHELD for each in _WRITTEN if form.get(each) is not None}
-    calls = jsontext.as_array(message.get("tool_calls"))
-    if calls:
-        form["tool_calls"] = [_shown_call(each) for each in calls]
-    return form
-
-
-def _shown_call(call: object) -> dict[str, Any]:
-    fields = jsontext.as_object(call) or {}
-    function = jsontext.as_object(fields.get("function")) or {}
-    return {
-        "id": fields.get("id"),
-        "type": "function",
-        "function": {"name": function.get("name"), "arguments": WITHHELD},
-    }
 
 
 def shown_event(event: E, detail: Detail) -> E:

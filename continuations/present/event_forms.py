@@ -15,7 +15,7 @@ from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from continuations.core.live_events import RunEvent
-    from continuations.core.withheld_texts import Detail
+    from continuations.core.messages import Detail
 
 _END_OF_JSON_TEXT = "_json"
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.audit import AuditLine
+    from continuations.core.messages import Detail
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait, WaitSummary
-    from continuations.core.withheld_texts import Detail
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.erasing import ErasedRun
@@ -302,7 +302,7 @@ def thread_json(
     detail: Detail = "states",
 ) -> dict[str, Any]:
     """Return a thread as JSON values (`thread`)."""
-    from continuations.core.withheld_texts import shown_message  # noqa: PLC0415 - only threads need it
+    from continuations.core.messages import shown_message  # noqa: PLC0415 - only threads need it
 
     form = run_json(run, decided=decided, now=now)
     names = ("agent", "thread", "run_id", "status", "version", "title", "labels")

@@ -17,6 +17,7 @@ from continuations.present.json_forms import decision_json, wait_json
 from continuations.wire.report import usage_json, utc_text
 
 if TYPE_CHECKING:
+    from continuations.core.messages import Detail
     from continuations.core.run_past import (
         RewindPlan,
         Rewound,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         RunVersion,
         WaitDifference,
     )
-    from continuations.core.withheld_texts import Detail
 
 
 def version_json(version: RunVersion, detail: Detail = "states") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from continuations.present import json_forms
 from continuations.present.decided_waits import decided_wait_ids
 
 if TYPE_CHECKING:
-    from continuations.core.withheld_texts import Detail
+    from continuations.core.messages import Detail
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock

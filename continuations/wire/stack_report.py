@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
+from continuations.core.messages import shown_message
 from continuations.core.secret_arguments import MASK, masked
 from continuations.core.views import Frame
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow
+    from continuations.core.messages import Detail
     from continuations.core.state import RunState
-    from continuations.core.withheld_texts import Detail
 
 
 def stack_json(state: RunState, detail: Detail = "transcript") -> dict[str, Any]:
@@ -37,8 +38,6 @@ def frame_json(state: RunState, frame_id: str, detail: Detail) -> dict[str, Any]
     - `state`: the state of the agent, if tools have changed it
     - `metadata`: facts about messages
     """
-    from continuations.core.withheld_texts import shown_message  # noqa: PLC0415 - a resume makes no report
-
     row = state.frames[frame_id]
     frame = Frame(state, frame_id)
     form: dict[str, Any] = {

@@ -36,7 +36,7 @@ from tests.stores import keys_and_bodies
 
 if TYPE_CHECKING:
     from continuations import Wait
-    from continuations.core.withheld_texts import Detail
+    from continuations.core.messages import Detail
 
 PIN = "planted-pin-9876"
 ran: list[tuple[str, int, str]] = []

@@ -28,8 +28,8 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.identity import Identity
+    from continuations.core.messages import Detail
     from continuations.core.state import RunState
-    from continuations.core.withheld_texts import Detail
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.console.live import Sees

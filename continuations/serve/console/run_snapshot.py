@@ -9,8 +9,8 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.messages import Message
-from continuations.core.withheld_texts import shown_message, shown_window
+from continuations.core.messages import Message, shown_message
+from continuations.core.withheld_texts import shown_window
 from continuations.engine.window_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
@@ -22,9 +22,9 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from continuations.core.messages import Detail
     from continuations.core.version_window import VersionWindow
     from continuations.core.waits import Wait
-    from continuations.core.withheld_texts import Detail
     from continuations.engine.async_runner import AsyncRunner
     from continuations.wire.arrival_records import InboxMessage
 

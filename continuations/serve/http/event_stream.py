@@ -20,8 +20,8 @@ from continuations.serve.http.page_size import page_size
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 
 if TYPE_CHECKING:
+    from continuations.core.messages import Detail
     from continuations.core.run_stream import StreamEvent
-    from continuations.core.withheld_texts import Detail
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Request
 
