@@ -251,7 +251,7 @@ class _Prediction:
             return [_reason("refuse", "policy", state, call, text)]
         if isinstance(held, Denied):
             text = f"The approval policy of {call.tool} denies the call now."
-            return [_reason("refuse", "policy", state, call, text)]
+            return [_reason("reopen", "policy", state, call, text)]
         return [_reopened(state, call, None, binding, held.wait.note)]
 
 

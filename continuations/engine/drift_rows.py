@@ -33,7 +33,7 @@ class DriftReason:
             - `model`: an agent has no model, or one that cannot answer
             - `context`: the given `context` has another type
             - `prices`: the run has a budget in money, and a price is missing
-            - `policy`: the approval policy raised an exception
+            - `policy`: the approval policy raised an exception, or denies the call now
             - `stored`: an object of the run is damaged or newer than this release
         agent: Name of the agent, as it is stored; empty if it is not known.
         path: Names from the root agent down to the tool or agent; may be empty.
@@ -61,7 +61,7 @@ class DriftRow:
         verdict: The worst verdict of `why`; `"accept"` without a reason.
 
             - `accept`: the run goes on, and open waits can be approved as they are
-            - `reopen`: the run goes on, and an approved call waits again
+            - `reopen`: the run goes on, and an approved call waits again or is denied
             - `refuse`: `resume` raises an error and changes nothing, now or once an
               open wait is answered
         why: The reasons, in the order in which `resume` would meet them.

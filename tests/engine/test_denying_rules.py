@@ -269,3 +269,23 @@ def test_denial_that_is_not_recorded_keeps_the_call_from_running(
     shop.runner().decide(again.id, Approve(by="kim"))
     check_denied(shop.runner().resume("r"))
     assert [] == environment.effect_names()
+
+
+def test_drift_names_a_call_that_the_rule_denies_now(
+    environment: RunEnvironment,
+) -> None:
+    """Nothing is recorded: `drift` only reads."""
+    shop = Shop(5)
+    shop.runner().decide(shop.start().id, Approve(by="kim"))
+    paused = shop.runner().resume("r", should_pause=should_pause_after(1))
+    assert isinstance(paused, Suspended)
+    shop.rule.limit = 1
+
+    [row] = shop.runner().drift(run="r")
+
+    text = "The approval policy of pay denies the call now."
+    assert [("reopen", "policy", text)] == [
+        (each.verdict, each.change, each.text) for each in row.why
+    ]
+    assert ["approve"] == [line.verdict for line in shop.runner().audit("r")]
+    assert [] == environment.effect_names()

@@ -20,6 +20,8 @@ from continuations import (
     Runner,
     Suspended,
     Wait,
+    resume,
+    run,
     tool,
 )
 from continuations.ledger import grant_checks
@@ -217,3 +219,18 @@ def test_stored_condition_that_does_not_limit_covers_nothing(
 
     assert 1 == len(runner.grants("r"))
     assert 1 == len(environment.effect_names())
+
+
+def test_condition_that_does_not_limit_is_refused_without_a_store(
+    environment: RunEnvironment,
+) -> None:
+    model = ScriptedModel([ToolCall("pay", arguments("1.00")), "Done."])
+    agent = Agent("accounts", tools=[pay], model=model)
+    outcome = run(agent, "Pay")
+    assert isinstance(outcome, Suspended)
+    useless = Approve(by="kim", remember=Grant("pay", {"cents": 100}))
+
+    with pytest.raises(DecisionRefused, match="not a keyword"):
+        resume(outcome.continuation, agent, answers={outcome.waits[0].id: useless})
+
+    assert [] == environment.effect_names()
