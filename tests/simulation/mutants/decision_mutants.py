@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision, DecisionKind
     from continuations.core.events import Event
@@ -161,7 +161,7 @@ def _ulid_from_call(call: CallRow, run_nonce: str) -> str:
 def wait_id_is_derived_from_its_call() -> Patches:
     original = call_waits.new_wait
 
-    def new_wait(
+    def new_wait(  # noqa: PLR0913 - as the original
         state: RunState,
         call: CallRow,
         tool: ToolProtocol | None,
@@ -171,6 +171,7 @@ def wait_id_is_derived_from_its_call() -> Patches:
         ulid: str,
         arguments: str | None = None,
         note: str | None = None,
+        agent: AgentProtocol | None = None,
     ) -> Wait:
         ulid = _ulid_from_call(call, state.run.run_nonce)
         return original(
@@ -182,6 +183,7 @@ def wait_id_is_derived_from_its_call() -> Patches:
             ulid=ulid,
             arguments=arguments,
             note=note,
+            agent=agent,
         )
 
     yield patch(call_waits.new_wait, new_wait)

@@ -99,8 +99,8 @@ def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
         self: StoreClock, objects: Objects, run_id: str, nonce: str
     ) -> None:
         if not self.is_observed:
-            due_ms, nonce = to_milliseconds(self.now()), nonce[-layout.NONCE_LENGTH :]
-            marker = layout.Marker(due_ms, "r", "0", nonce, run_id)
+            due_ms, suffix = to_milliseconds(self.now()), nonce[-layout.NONCE_LENGTH :]
+            marker = layout.Marker(due_ms, "e", nonce, suffix, run_id)
             await self.create(objects, marker.key)
             await objects.delete(marker.key)
 
