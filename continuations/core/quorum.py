@@ -45,7 +45,7 @@ class Quorum:
         return replace(
             self,
             requester=run.asker,
-            requesters=tuple(name for name in run.asked_by if name != run.asker),
+            requesters=run.requesters,
         )
 
     @property
@@ -56,7 +56,7 @@ class Quorum:
     @property
     def excluded_text(self) -> str:
         """The names of those who asked for the call, for people."""
-        return ", ".join(name or "unknown" for name in self.asked_by)
+        return ", ".join(name or "unknown" for name in dict.fromkeys(self.asked_by))
 
     def needs_groups_of(self, name: str) -> bool:
         """Return whether only a group can make a person an approver.

@@ -24,6 +24,7 @@ from continuations import (
     tool,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.pages.wait_words import rule_text
 from continuations_storage import MemoryStore
 from tests import effect_log
 
@@ -86,6 +87,16 @@ def test_message_of_an_unknown_sender_excludes_everybody() -> None:
 
     with pytest.raises(DecisionRefused, match="the requester is not known"):
         runner.decide(wait.id, Approve(by="kim"))
+
+
+def test_page_names_everybody_who_may_not_decide() -> None:
+    assert "not the requester (ann, bob)" in rule_text(run_with_message_of("bob")[1])
+    runner = Runner(make_agent(), store=MemoryStore())
+    unknown = wait_of(runner.start("Pay", run_id="r2"))
+
+    assert "not the requester (unknown)" in rule_text(unknown)
+    assert unknown.quorum is not None
+    assert () == unknown.quorum.requesters
 
 
 def test_message_of_the_starter_adds_no_requester() -> None:
