@@ -84,7 +84,7 @@ class AsyncThread(Generic[Output]):
                 returns the same reply.
             when_busy: The effect while an earlier message is answered. `queue`: the
                 message gets its own reply. `merge`: the agent reads it before its next
-                reply, if both have the same sender; then both have one reply.
+                request, if both have the same sender; then both have one reply.
                 `interrupt`: like `merge`, and calls that have not begun are cancelled,
                 also approved ones.
             context: Your object for the tools, `ctx.context`. It is never stored.

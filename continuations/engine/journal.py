@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.event_matching import opened_and_closed
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import operator_looks
 from continuations.engine.claim_retries import retry_while_claimed
 from continuations.engine.run_ending import RunEnder
@@ -23,9 +24,11 @@ from continuations.ledger import claims, layout, markers, run_index
 from continuations.ledger.arrivals import (
     NO_ARRIVALS,
     Arrivals,
+    read_inbox_message,
     read_late_arrivals,
 )
 from continuations.ledger.claims import ClockReading, Lease
+from continuations.ledger.objects import NotFound
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import replace
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
+    from continuations.wire.arrival_records import InboxMessage
 
 T = TypeVar("T")
 
@@ -237,6 +241,17 @@ class StoreJournal:
         await self._retry_while_claimed(
             lambda: event_waiters.create(self._objects, opened)
         )
+
+    async def read_next_message(self, state: RunState) -> InboxMessage | None:
+        """Return the next unread message of a thread that can take it, or `None`."""
+        run = state.run
+        if run.thread_key is None or not state.frames[ROOT_FRAME_ID].reads_messages:
+            return None
+        number = run.last_inbox_number + 1
+        try:
+            return await read_inbox_message(self._objects, run.id, number)
+        except NotFound:
+            return None
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and a cancel request, before the run may finish."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.storeless_feed import StorelessFeed
+    from continuations.wire.arrival_records import InboxMessage
 
 
 class Journal(Protocol):
@@ -41,6 +42,10 @@ class Journal(Protocol):
 
     async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
         """Commit a running state; return new requests of operators."""
+        ...
+
+    async def read_next_message(self, state: RunState) -> InboxMessage | None:
+        """Return the next unread message of a thread that can take it, or `None`."""
         ...
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
@@ -86,6 +91,11 @@ class NoJournal:
         self.version_number += 1
         if self.feed is not None:
             self.feed.report(state, self.version_number)
+
+    async def read_next_message(self, state: RunState) -> InboxMessage | None:
+        """Return `None`; without a store, a run has no inbox."""
+        del state
+        return None
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return nothing; without a store, a run has no inbox."""

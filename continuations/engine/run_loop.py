@@ -38,8 +38,12 @@ from continuations.core.events import FrameWatched, ModelReplied
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure, budget_failure
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.action_tasks import ActionTasks
-from continuations.engine.inbox_messages import with_inbox_messages
+from continuations.engine.inbox_messages import (
+    is_for_present_reply,
+    with_inbox_messages,
+)
 from continuations.engine.last_look import something_comes_first
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
 from continuations.engine.operator_effects import OperatorEffects
@@ -110,6 +114,7 @@ class RunLoop:
         self._performer = performer
         self._journal = journal
         self._inbox_messages = inbox_messages
+        self._looked = True  # the arrivals were read just before
         self._should_pause = run_options.should_pause
         self._paused = False
         # It is applied at the end: a process that takes over before that asks again.
@@ -280,6 +285,9 @@ class RunLoop:
         The claim is checked again here, in the task of the action, or for a tool at
         once before its function is called, in its thread.
         """
+        if action == AskModel(ROOT_FRAME_ID) and not self._looked:
+            await self._look_before_turn()
+        self._looked = False
         gate = CallGate(lambda: self._journal.can_start_action, self._may_repeat)
         if isinstance(action, RunTool):
             self._actions.gates[action] = gate
@@ -296,6 +304,22 @@ class RunLoop:
         if isinstance(event, ModelReplied) and self._would_finish(event):
             return await self._look_before_end(event)
         return event
+
+    async def _look_before_turn(self) -> None:
+        """Read a message for the present reply of a thread, before the next request.
+
+        Raises `CallNotBegun` if there is one: then the message is added first.
+        """
+        self._looked = True
+        try:
+            next_one = await self._journal.read_next_message(self.state)
+        except (FormatError, StoreError):
+            return  # the look before the end shows it again
+        if next_one is not None and is_for_present_reply(self.state, next_one):
+            late = Arrivals(inbox_messages=(next_one,))
+            self.late_arrivals = self.late_arrivals.followed_by(late)
+            self._looked = False  # another one may follow
+            raise CallNotBegun
 
     async def _look_before_end(self, reply: ModelReplied) -> ModelReplied:
         """Return the last reply, which is not final if something arrived for the run.

@@ -701,3 +701,44 @@ def test_a_message_whose_workers_died_asks_for_a_new_id() -> None:
     assert "attempts" == result.error.code
     assert "then send it again under a new id." in result.error.message
     assert "2: Hello" == output(thread.send("Hello", id="m2"))
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_merged_message_is_read_before_the_next_request(idempotent: bool) -> None:
+    """A correction comes before further calls; messages of others wait."""
+    seen: list[list[str]] = []
+
+    def reply_of_model(request: ModelRequest) -> Any:
+        messages = [message.data for message in request.messages]
+        seen.append([f"{each['role']}: {each.get('content')}" for each in messages])
+        calls = sum(each["role"] == "tool" for each in messages)
+        last = messages[-1]
+        corrected = any("Stop" in str(each["content"]) for each in messages)
+        if last["role"] == "user" and str(last["content"]) == "me too":
+            return "Bob's reply"
+        if corrected or calls == 3:
+            return f"{calls} notes"
+        return ToolCall("note_down", {"what": str(calls)})
+
+    posts: list[Any] = []
+    notes: Thread[Any]
+
+    @tool(idempotent=idempotent)
+    def note_down(what: str) -> str:
+        if what == "0":
+            posts.append(notes.post("Stop", by="ann", when_busy="merge"))
+            posts.append(notes.post("now.", by="ann", when_busy="merge"))
+            posts.append(notes.post("me too", by="bob"))
+        return what
+
+    agent = Agent("noter", tools=[note_down], model=ScriptedModel(reply_of_model))
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    notes = Runner(agent, store=store, clock=clock).thread(key="k")
+
+    assert "1 notes" == output(notes.send("Take notes.", by="ann"))
+    assert ["user: Stop", "user: now."] == seen[1][-2:]
+    assert 2 == len(seen)
+    assert "1 notes" == output(posts[0].reply())
+    assert "1 notes" == output(posts[1].reply())
+    assert "Bob's reply" == output(posts[2].reply())
