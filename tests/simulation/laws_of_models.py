@@ -12,7 +12,7 @@ from continuations.engine.model_delays import FIRST_DELAY, MAX_DELAY
 from tests.simulation.processes import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
@@ -135,12 +135,13 @@ def suspended_frame_asks_no_model(evidence: Evidence) -> str | None:
 def attempts_back_off(evidence: Evidence) -> str | None:
     """Failures in a row are counted, and each delay is at least twice the one before.
 
-    A longer time that the provider asks for is kept as well.
+    A longer time that the provider asks for is kept as well. An attempt that `wake`
+    made early counts no failure, and the next one comes at the end of its period.
     """
     for history in evidence.runs.values():
         failed: dict[str, int] = {}
         for before, after in pairwise(history.versions):
-            for wait in _new_suspensions(before.state, after.state):
+            for wait in _counted_suspensions(before.state, after.state, failed):
                 frame = after.state.frames[wait.frame_id]
                 count, earlier = frame.failed_requests, failed.get(frame.id, 0)
                 same_turn = _turns_of(before.state, frame.id) == frame.turns
@@ -157,6 +158,18 @@ def attempts_back_off(evidence: Evidence) -> str | None:
                 elif not frame.failed_requests and frame.id in failed:
                     failed[frame.id] = 0
     return None
+
+
+def _counted_suspensions(
+    before: RunState, after: RunState, failed: Mapping[str, int]
+) -> Iterator[Wait]:
+    """Return the new waits but those of early attempts, which keep their period."""
+    for wait in _new_suspensions(before, after):
+        frame = after.frames[wait.frame_id]
+        until, end = frame.woken_until, wait.deadline
+        is_early = until is not None and end is not None and end >= until
+        if not is_early or frame.failed_requests != failed.get(frame.id, 0):
+            yield wait
 
 
 def siblings_of_a_suspended_frame_go_on(evidence: Evidence) -> str | None:
