@@ -243,11 +243,11 @@ SEEDS: dict[str, tuple[int, str]] = {
         "each_message_has_one_reply",
     ),
     "messages_behind_a_turn_have_no_marker": (
-        7000070,
+        7000087,
         "no_message_is_left_in_a_thread",
     ),
     "a_stop_leaves_the_calls_that_wait": (7000029, "turns_end_as_asked"),
-    "a_late_stop_ends_the_next_turn": (7000015, "turns_end_as_asked"),
+    "a_late_stop_ends_the_next_turn": (7000026, "turns_end_as_asked"),
     "an_interruption_leaves_approved_calls": (7000062, "ended_turn_begins_nothing"),
     "a_release_marker_of_a_resting_thread_stays": (
         7000195,
