@@ -787,6 +787,18 @@ FAILING = Area(
             """,
         ),
         Case(
+            "run-root-has-gone",
+            StoreUnavailable,
+            "list(runner.waiting())",
+            '(folder / "away").rename(folder / "runs"); list(runner.waiting())',
+            setup="""
+                runner = Runner(clerk(), store=folder / "runs")
+                runner.start(TASK)
+                (folder / "runs").rename(folder / "away")
+            """,
+            names=("has gone", "Mount its disk"),
+        ),
+        Case(
             "run-root-is-a-file",
             StoreUnavailable,
             'Runner(clerk(), store=folder / "runs").start(TASK)',

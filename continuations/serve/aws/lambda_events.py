@@ -17,7 +17,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
-from continuations.engine.new_run import check_new_run_id
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.serve.http.request_response import Request
@@ -205,6 +204,8 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
         case "start":
             fields = _check_fields(verb, value, _START_FIELDS)
             if "run_id" in fields:
+                from continuations.engine.new_run import check_new_run_id  # noqa: PLC0415 - a decision starts no run
+
                 check_new_run_id(fields["run_id"])
             return StartEvent(**_with_files(fields, verb, "input"))
         case "thread":
