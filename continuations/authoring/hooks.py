@@ -45,6 +45,7 @@ class TurnInfo:
         usage: The model usage of the whole run.
         context: The object that the application passed as `context=`.
         make_messages: The engine sets it. Read `messages` instead.
+        make_state: The engine sets it. Read `state` instead.
     """
 
     run_id: str
@@ -57,6 +58,14 @@ class TurnInfo:
     make_messages: Callable[[], list[dict[str, Any]]] = field(
         default=list, repr=False, compare=False
     )
+    make_state: Callable[[], Any] = field(
+        default=lambda: None, repr=False, compare=False
+    )
+
+    @property
+    def state(self) -> Any:
+        """A new value of `Agent(state=...)`, `None` if the agent has no state."""
+        return self.make_state()
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -158,11 +167,14 @@ class ChangeRequest:
     Attributes:
         messages: Messages after the stored ones: texts of a user, or chat messages with
             the role `user`, `system` or `developer`. They are stored with the reply.
+        request_messages: Messages like these, of this request only. They come last, and
+            are not stored.
         settings: Options for the provider, of this turn only. They win over those of
             the agent, and are not stored.
     """
 
     messages: Sequence[str | Mapping[str, Any]] = ()
+    request_messages: Sequence[str | Mapping[str, Any]] = ()
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

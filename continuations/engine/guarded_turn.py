@@ -31,6 +31,7 @@ from continuations.engine.hook_changes import (
     check_reply_change,
     with_text,
 )
+from continuations.engine.state_checks import typed_state
 from continuations.engine.text_waits import new_text_wait
 from continuations.engine.trip_texts import failure_text, new_trip
 from continuations.errors import ModelError
@@ -137,7 +138,8 @@ class GuardedTurn:
             )
             if change is None:
                 return request
-            added = added_messages(change)
+            added = added_messages(change.messages)
+            for_request = added_messages(change.request_messages)
             # They are stored already if a pending reply to them was lost.
             if messages[len(messages) - len(added) :] != added:
                 self.added = added
@@ -146,7 +148,7 @@ class GuardedTurn:
             raise self._error("before_model", problem) from problem
         return replace(
             request,
-            messages=(*request.messages, *self.added),
+            messages=(*request.messages, *self.added, *for_request),
             settings={**request.settings, **settings},
         )
 
@@ -165,7 +167,13 @@ class GuardedTurn:
             text=text,
             context=self._run_options.context,
             make_messages=lambda: [message.data for message in messages],
+            make_state=self._typed_state,
         )
+
+    def _typed_state(self) -> Any:
+        if self._agent.state_spec is None:
+            return None
+        return typed_state(self._agent, self._frame.state_json, self._state.run.id)
 
     # After the reply ----------------------------------------------------------
 

@@ -5,27 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent_options import copy_settings
-from continuations.authoring.hooks import ChangeRequest, Continue
+from continuations.authoring.hooks import Continue
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message, user_message
 from continuations.engine.hook_calls import HookProblem
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from continuations.authoring.hooks import ReplyChange, ReplyInfo
+    from collections.abc import Mapping, Sequence
+
+    from continuations.authoring.hooks import ChangeRequest, ReplyChange, ReplyInfo
 
 # The metadata of messages that are not of a user: a compaction need not keep them.
 OF_HOOK = '{"from":"hook"}'
 _ADDED_ROLES = ("user", "system", "developer")
 
 
-def added_messages(change: ChangeRequest) -> tuple[Message, ...]:
-    """Return the messages of a change; raises `HookProblem`."""
-    if type(change.messages) not in (list, tuple):
+def added_messages(
+    items: Sequence[str | Mapping[str, Any]],
+) -> tuple[Message, ...]:
+    """Return the messages of a `ChangeRequest`; raises `HookProblem`."""
+    if type(items) not in (list, tuple):
         msg = "returned ChangeRequest with messages that are no list"
         raise HookProblem(msg)
     added: list[Message] = []
-    for item in change.messages:
+    for item in items:
         try:
             made = (
                 user_message(item)
