@@ -124,10 +124,12 @@ if TYPE_CHECKING:
         InvalidInput,
         ModelError,
         NewerFormat,
+        NotFinished,
         PriceUnknown,
         RunBusy,
         RunErased,
         RunExists,
+        RunFailed,
         RunNotFound,
         StaleRun,
         StoreDenied,
@@ -203,7 +205,8 @@ _EXPORTS_BY_MODULE = {
         "ContinuationsError Corrupt DecisionRefused FormatError HookFailed "
         "IllegalTransition Inconclusive InvalidId InvalidInput ModelError "
         "PriceUnknown NewerFormat RunBusy RunErased RunExists RunNotFound StaleRun "
-        "StoreDenied StoreError StoreUnavailable StoreUnsafe ThreadClosed "
+        "NotFinished RunFailed StoreDenied StoreError StoreUnavailable StoreUnsafe "
+        "ThreadClosed "
         "TranscriptInvalid VersionNotFound WaitExpired WaitNotFound"
     ),
     "continuations.ledger.objects": "open_store",
@@ -278,6 +281,7 @@ __all__ = [
     "ModelError",
     "Money",
     "NewerFormat",
+    "NotFinished",
     "OfferInfo",
     "Outcome",
     "Price",
@@ -296,6 +300,7 @@ __all__ = [
     "RunDifference",
     "RunErased",
     "RunExists",
+    "RunFailed",
     "RunNotFound",
     "RunStream",
     "RunSummary",

@@ -212,6 +212,36 @@ class ThreadClosed(ContinuationsError):
     """
 
 
+class NotFinished(ContinuationsError):
+    """The run has no output yet, so `result()` of its outcome returns nothing.
+
+    Nothing was changed. The text says what the run waits for.
+
+    Attributes:
+        outcome: The outcome, `Suspended` or `Queued`.
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str | None = None, outcome: Any = None
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.outcome = outcome
+
+
+class RunFailed(ContinuationsError):
+    """The run has failed or was cancelled, so `result()` has no output.
+
+    Attributes:
+        outcome: The outcome, `Failed`, with the code of the failure in `error`.
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str | None = None, outcome: Any = None
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.outcome = outcome
+
+
 # Advancing a run ------------------------------------------------------------
 
 

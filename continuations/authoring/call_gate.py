@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
+from continuations.authoring.tool_waits import check_returned, recorded_waits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -134,8 +135,16 @@ def current_gate() -> CallGate:
 async def begin_call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a tool's function like `callables.call`, if the gate of the task allows it.
 
-    Raises `CallNotBegun` if the call comes too late.
+    Raises `CallNotBegun` if the call comes too late, and `WaitNotReturned` if the
+    function makes a wait and does not return it.
     """
+    with recorded_waits() as made:
+        result: object = await _call(function, *args, **kwargs)
+    check_returned(made, result)
+    return result
+
+
+async def _call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     gate = _current.get()
     if gate is None:
         return await callables.call(function, *args, **kwargs)

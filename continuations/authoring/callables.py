@@ -13,6 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring.tool_waits import is_tool_wait
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     result = await run_in_thread(lambda: function(*args, **kwargs))
-    # A plain wrapper around an async function returns the coroutine.
-    return await result if inspect.isawaitable(result) else result
+    # A plain wrapper around an async function returns the coroutine. A wait that a tool
+    # returns is no such wrapper.
+    is_async = inspect.isawaitable(result) and not is_tool_wait(result)
+    return await result if is_async else result
 
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:

@@ -41,3 +41,7 @@ class StateInvalid(ValueError):
     def __init__(self, text: str, places: tuple[str, ...] = ()) -> None:
         super().__init__(text)
         self.places = places
+
+
+class WaitNotReturned(TypeError):
+    """A tool made a wait and did not return it. The text names the remedy alone."""

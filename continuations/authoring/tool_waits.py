@@ -6,18 +6,22 @@ tool's `on_answer` function. No code of the tool that ran before the wait runs a
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     Literal,
+    NoReturn,
     TypeAlias,
     TypeGuard,
     TypeVar,
     overload,
 )
 
+from continuations.authoring.errors import WaitNotReturned
 from continuations.authoring.escalation import checked_action
 from continuations.authoring.periods import to_seconds
 from continuations.core.deadline_actions import Escalate
@@ -26,6 +30,8 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
     from continuations.authoring.periods import Duration
 
 T = TypeVar("T")
@@ -57,6 +63,52 @@ class ToolWait(Generic[T]):
     within: timedelta | None = None
     until: datetime | None = None
     on_deadline: QuestionDeadline | None = None
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            """Name the remedy; type checkers see the mistake by themselves."""
+            name = _FUNCTIONS[self.kind]
+            msg = f"{name}(...) was awaited in a tool. Write: return {name}(...)."
+            raise WaitNotReturned(msg)
+
+
+# The function that makes a wait, by its kind.
+_FUNCTIONS: Mapping[ToolWaitKind, str] = {
+    "question": "ask",
+    "event": "wait_for",
+    "timer": "sleep",
+    "external": "external",
+}
+# The waits that the present call of a tool has made.
+_made: ContextVar[list[ToolWait[Any]] | None] = ContextVar("made_waits", default=None)
+
+
+def _recorded(**fields: Any) -> ToolWait[Any]:
+    wait: ToolWait[Any] = ToolWait(**fields)
+    made = _made.get()
+    if made is not None:
+        made.append(wait)
+    return wait
+
+
+@contextmanager
+def recorded_waits() -> Generator[list[ToolWait[Any]]]:
+    """Record the waits that are made, also in a thread with these context variables."""
+    made: list[ToolWait[Any]] = []
+    token = _made.set(made)
+    try:
+        yield made
+    finally:
+        _made.reset(token)
+
+
+def check_returned(made: Sequence[ToolWait[Any]], result: object) -> None:
+    """Raise `WaitNotReturned` if a tool has made a wait and returned something else."""
+    if made and not is_tool_wait(result):
+        name = _FUNCTIONS[made[0].kind]
+        msg = f"{name}(...) was called, and not returned. Write: return {name}(...)."
+        raise WaitNotReturned(msg)
 
 
 @overload
@@ -112,7 +164,7 @@ def ask(
     Raises:
         InvalidInput: An option is invalid.
     """
-    return ToolWait(
+    return _recorded(
         kind="question",
         question=_checked_text("ask: question", question),
         answer_type=answer_type,
@@ -145,7 +197,7 @@ def wait_for(
     Raises:
         InvalidInput: An option is invalid.
     """
-    return ToolWait(
+    return _recorded(
         kind="event",
         event=_checked_text("wait_for: event", event),
         key=None if key is None else _checked_text("wait_for: key", key),
@@ -167,7 +219,7 @@ def sleep(duration: Duration) -> ToolWait[str]:
     Raises:
         InvalidInput: `duration` is invalid.
     """
-    return ToolWait(kind="timer", within=_checked_period("sleep: duration", duration))
+    return _recorded(kind="timer", within=_checked_period("sleep: duration", duration))
 
 
 def sleep_until(moment: datetime) -> ToolWait[str]:
@@ -182,7 +234,7 @@ def sleep_until(moment: datetime) -> ToolWait[str]:
     Raises:
         InvalidInput: `moment` is not a `datetime` with a time zone.
     """
-    return ToolWait(kind="timer", until=_checked_moment("sleep_until: moment", moment))
+    return _recorded(kind="timer", until=_checked_moment("sleep_until: moment", moment))
 
 
 def external(
@@ -211,7 +263,7 @@ def external(
     Raises:
         InvalidInput: An option is invalid.
     """
-    return ToolWait(
+    return _recorded(
         kind="external",
         question=_checked_text("external: job", job),
         answer_type=answer_type,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Collection,
         Sequence,
     )
+    from typing import Never
 
     from continuations.core.decisions import Verdict
     from continuations.core.identity import Identity
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 # agents. The methods that need more import it themselves.
 # ruff: noqa: PLC0415
 
+_TOO_MANY = (
+    "decide was called with too many arguments: the id of a wait names its run. Write "
+    "decide(wait_id, Approve(by=...))."
+)
+
 
 class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
@@ -46,7 +52,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         self,
         wait_id: str,
         verdict: Verdict,
-        *,
+        *_unexpected: Never,
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
@@ -82,6 +88,8 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
+        if _unexpected:
+            raise InvalidInput(_TOO_MANY)
         now = self._ports.clock.now()
         decide = partial(
             decisions.decide,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from continuations.core.output_type import Output
 from continuations.engine.async_adoption import AsyncAdoption
 from continuations.engine.ports import Ports
+from continuations.engine.runner_parts import missing_attribute
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
@@ -137,6 +138,12 @@ class AsyncRunner(AsyncAdoption[Output], Generic[Output]):
                 renamed=renamed,
             ),
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the method that does what another package calls differently."""
+            raise missing_attribute(self, name)
 
     @property
     def store(self) -> Store:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from continuations.errors import InvalidInput
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 T = TypeVar("T")
+ONLY_ASYNC = (
+    "an asynchronous iterator cannot be read with `for`: nothing was read. Write "
+    "`async for`, or use Runner in place of AsyncRunner."
+)
 _BATCH_SIZE = 1000
 
 
@@ -21,6 +27,12 @@ class Flattened(Generic[T]):
     def __init__(self, batches: AsyncIterator[list[T]]) -> None:
         self.batches = batches
         self._items = self._flatten()
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[T]:
+            """Name the remedy; type checkers see the mistake by themselves."""
+            raise InvalidInput(ONLY_ASYNC)
 
     def __aiter__(self) -> AsyncIterator[T]:
         """Return the iterator over the items."""

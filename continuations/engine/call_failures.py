@@ -42,7 +42,7 @@ def log_error(
     # The text of an error may contain secrets, so only the debug log has it.
     what = describe_error(error)
     run = state.run.id
-    _log.warning("run %s: call %s of %s %s: %s", run, call.id, call.tool, summary, what)
+    _log.error("run %s: call %s of %s %s: %s", run, call.id, call.tool, summary, what)
     _log.debug("run %s: call %s", run, call.id, exc_info=error)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import continuations
+from continuations.authoring.errors import WaitNotReturned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,8 @@ def _class_text(error: BaseException) -> str:
 
 
 def _safe_detail(error: BaseException) -> str | None:
+    if isinstance(error, WaitNotReturned):
+        return str(error)
     if isinstance(error, OSError) and isinstance(error.errno, int):
         return os.strerror(error.errno)
     if isinstance(error, BaseExceptionGroup):

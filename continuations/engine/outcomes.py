@@ -1,14 +1,18 @@
-"""The outcomes of start and resume: finished, replied, suspended or failed."""
+"""The outcomes of start and resume: finished, replied, suspended or failed.
+
+All of them have `run_id`, `status`, `waits` and `output`, and `result()` returns the
+output or raises. The classes tell them apart for `match` and for type checkers.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias
 
 from continuations.authoring.errors import OutputInvalid
 from continuations.core.operator_waits import operator_reasons
 from continuations.core.output_type import Output
 from continuations.core.run import Failure
-from continuations.errors import AgentChanged
+from continuations.errors import AgentChanged, NotFinished, RunFailed
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -38,6 +42,28 @@ class Finished(Generic[Output]):
     continuation: Continuation
     code_changes: tuple[ManifestChange, ...] = ()
 
+    @property
+    def status(self) -> str:
+        """The status of the run: `finished`, or `resting` for a thread."""
+        return self.continuation.status
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """No waits: the run has an output."""
+        return ()
+
+    def result(self) -> Output:
+        """Return the output.
+
+        Returns:
+            The output.
+        """
+        return self.output
+
+    def __repr__(self) -> str:
+        """Show the run and the beginning of its output, in one line."""
+        return f"<{type(self).__name__} {self.run_id}: {self.output!r:.80}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspended:
@@ -61,6 +87,45 @@ class Suspended:
     code_changes: tuple[ManifestChange, ...] = ()
     paused: bool = False
     reasons: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """The status of the run: `suspended`, or `resting` for a thread."""
+        return self.continuation.status
+
+    @property
+    def output(self) -> None:
+        """No output yet."""
+        return
+
+    def result(self) -> NoReturn:
+        """Raise, because there is no output yet.
+
+        Returns:
+            Nothing; it always raises.
+
+        Raises:
+            NotFinished: Always; its text says what the run waits for.
+        """
+        advice = "Decide or answer it" if self._asks_people else "Wait for its end"
+        why = f"it {self._state}. {advice}, then call resume({self.run_id!r})."
+        if not self.waits:
+            why = f"it was stored, and no worker runs. Call resume({self.run_id!r})."
+        msg = f"run {self.run_id} has no output yet: {why}"
+        raise NotFinished(msg, run_id=self.run_id, outcome=self)
+
+    @property
+    def _asks_people(self) -> bool:
+        return any(wait.rules.asks_person for wait in self.waits)
+
+    @property
+    def _state(self) -> str:
+        waits = [f"{wait.rules.awaited} ({wait.tool})" for wait in self.waits]
+        return f"waits for {', '.join(waits)}" if waits else "can go on"
+
+    def __repr__(self) -> str:
+        """Show the run and what it waits for, in one line and without arguments."""
+        return f"<Suspended {self.run_id}: {self._state}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +164,41 @@ class Failed:
     continuation: Continuation
     code_changes: tuple[ManifestChange, ...] = ()
 
+    @property
+    def status(self) -> str:
+        """The status of the run: `failed`, `cancelled`, or `resting` for a thread."""
+        return self.continuation.status
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """No waits: the run, or the turn of the thread, has ended."""
+        return ()
+
+    @property
+    def output(self) -> None:
+        """No output."""
+        return
+
+    def result(self) -> NoReturn:
+        """Raise, because there is no output.
+
+        Returns:
+            Nothing; it always raises.
+
+        Raises:
+            RunFailed: Always; its text is that of the failure.
+        """
+        advice = "Start a new run"
+        if self.status == "resting":
+            advice = "Send the message again under a new id"
+        why = self.error.message.rstrip(".") or self.error.code
+        msg = f"run {self.run_id} has no output: {self.error.code}: {why}. {advice}."
+        raise RunFailed(msg, run_id=self.run_id, outcome=self)
+
+    def __repr__(self) -> str:
+        """Show the run and why it failed, in one line."""
+        return f"<Failed {self.run_id}: {self.error.code}: {self.error.message!r:.80}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued:
@@ -117,6 +217,37 @@ class Queued:
     run_id: str
     number: int
     paused: bool = False
+
+    @property
+    def status(self) -> Literal["queued"]:
+        """The status of the message."""
+        return "queued"
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """No waits: those of the thread belong to earlier messages."""
+        return ()
+
+    @property
+    def output(self) -> None:
+        """No output yet."""
+        return
+
+    def result(self) -> NoReturn:
+        """Raise, because there is no reply yet.
+
+        Returns:
+            Nothing; it always raises.
+
+        Raises:
+            NotFinished: Always.
+        """
+        msg = (
+            f"message {self.number} of run {self.run_id} has no reply yet: the thread "
+            "waits for something else. Call reply() of the ticket later, or send the "
+            "message again with the same id."
+        )
+        raise NotFinished(msg, run_id=self.run_id, outcome=self)
 
 
 Outcome: TypeAlias = Finished[Output] | Suspended | Failed

@@ -1,8 +1,8 @@
-"""Run coroutines from synchronous code, also where an event loop is running.
+"""Run coroutines from synchronous code.
 
 One background thread runs one event loop for the whole process. So a model client keeps
-its connections from call to call. Synchronous code may call from any thread, also from
-one in which another event loop is running.
+its connections from call to call. Synchronous code may call from any thread in which no
+event loop is running.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     `KeyboardInterrupt`, `SystemExit` or another one is raised here after the coroutine
     has ended, or after some seconds. A second one is raised at once.
 
-    Raises `ContinuationsError` in code that runs on this event loop itself, for example
-    in an async tool: there, waiting would be a deadlock.
+    Raises `ContinuationsError` where an event loop is running, for example in an async
+    tool or in a notebook: nothing else would run meanwhile on that loop. On the loop of
+    this module, waiting would be a deadlock.
     """
-    if threading.current_thread() is _thread:
+    if _is_in_a_loop():
         coroutine.close()
         msg = (
-            "A synchronous call would block the event loop that runs this async "
-            "function. Use AsyncRunner, run_async or resume_async."
+            "A synchronous call was made inside a running event loop: it would block "
+            "the loop. Use AsyncRunner, run_async or resume_async, and await the call."
         )
         raise ContinuationsError(msg)
     done = threading.Event()
@@ -60,6 +61,14 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     if error is not None:
         raise error
     return cast("T", result)
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _wait_for_result(future: Future[T]) -> T:

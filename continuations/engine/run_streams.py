@@ -7,8 +7,9 @@ import warnings
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from continuations.engine import portal
+from continuations.engine.batches import ONLY_ASYNC
 from continuations.engine.event_listeners import EventBuffer
-from continuations.errors import ContinuationsError
+from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
@@ -88,6 +89,12 @@ class AsyncRunStream(Generic[Result]):
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> Generator[RunEvent]:
+            """Name the remedy; type checkers see the mistake by themselves."""
+            raise InvalidInput(ONLY_ASYNC)
 
     async def __aiter__(self) -> AsyncGenerator[RunEvent]:
         """Iterate over the events; leaving the iteration cancels the work.

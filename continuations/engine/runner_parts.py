@@ -30,6 +30,26 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
+# Methods of other packages, and the name of the method here.
+_FOREIGN_METHODS = {
+    "run": "start(input, run_id=...)",
+    "run_sync": "start(input, run_id=...)",
+    "invoke": "start(input, run_id=...)",
+    "ainvoke": "start(input, run_id=...) of AsyncRunner",
+    "run_streamed": "stream(input, run_id=...)",
+    "approve": "decide(wait_id, Approve(by=...))",
+    "reject": "decide(wait_id, Deny(by=..., reason=...))",
+}
+
+
+def missing_attribute(runner: object, name: str) -> AttributeError:
+    """Return the error for a name that a runner does not have."""
+    msg = f"{type(runner).__name__} has no attribute {name!r}."
+    if name in _FOREIGN_METHODS:
+        msg += f" Call {_FOREIGN_METHODS[name]}."
+    return AttributeError(msg, name=name, obj=runner)
+
+
 class RunnerParts:
     """Makes workers, sweepers and run requests of one store and its agents."""
 

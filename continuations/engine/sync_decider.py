@@ -13,6 +13,7 @@ from continuations.engine.sync_operator import Operator
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from typing import Never
 
     from continuations.core.decisions import Decision, Verdict
     from continuations.core.identity import Identity
@@ -33,7 +34,7 @@ class Decider(Catalog, Events, Operator, Jobs):
         self,
         wait_id: str,
         verdict: Verdict,
-        *,
+        *_unexpected: Never,
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
@@ -71,7 +72,12 @@ class Decider(Catalog, Events, Operator, Jobs):
         """
         return portal.run_until_complete(
             self.async_runner.decide(
-                wait_id, verdict, shown=shown, check_digest=check_digest, door=door
+                wait_id,
+                verdict,
+                *_unexpected,
+                shown=shown,
+                check_digest=check_digest,
+                door=door,
             )
         )
 

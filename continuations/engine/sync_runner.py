@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from continuations.core.output_type import Output
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
+from continuations.engine.runner_parts import missing_attribute
 from continuations.engine.sync_sweeps import Sweeps
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 class Runner(Sweeps, Generic[Output]):
     """Runs of some agents, kept in a store.
 
-    Its methods may be called from any thread, also from one in which an event loop is
-    running; they block it. `AsyncRunner` has the same methods as coroutines. Any number
-    of runners in any number of processes may share a store.
+    Its methods may be called from any thread in which no event loop is running. In an
+    `async def` function or a notebook, use `AsyncRunner`, which has the same methods as
+    coroutines. Any number of runners in any number of processes may share a store.
 
     Args:
         agents: One root agent, or a list of root agents with different names. With
@@ -131,6 +132,12 @@ class Runner(Sweeps, Generic[Output]):
             clock=clock,
             ids=ids,
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the method that does what another package calls differently."""
+            raise missing_attribute(self, name)
 
     @property
     def store(self) -> Store:

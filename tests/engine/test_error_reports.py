@@ -93,7 +93,7 @@ def test_circle_of_causes_ends() -> None:
     assert "ValueError\ncaused by TypeError" == describe_error(first)
 
 
-def test_failing_tool_is_logged_as_a_warning_with_its_lines(
+def test_failing_tool_is_logged_as_an_error_with_its_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @tool
@@ -105,7 +105,7 @@ def test_failing_tool_is_logged_as_a_warning_with_its_lines(
     with caplog.at_level(logging.INFO):
         run(Agent("clerk", tools=[pay], model=model), "go")
 
-    [record] = [each for each in caplog.records if each.levelno == logging.WARNING]
+    [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
     text = record.getMessage()
     assert "of pay failed: LookupError" in text
     assert f'File "{__file__}"' in text

@@ -108,12 +108,12 @@ def test_input_is_checked_once_for_each_message() -> None:
     agent = Agent("a", tools=[look], model=model, guardrails=Guardrails(input=[note]))
     thread = Runner(agent, store="memory:").thread("a", key="k")
 
-    assert "one" == thread.send("first").output  # type: ignore[union-attr]
+    assert "one" == thread.send("first").output
     refused = thread.send("second")
     assert isinstance(refused, Failed)
     assert "guardrail" == refused.error.code
     assert 2 == len(model.requests)
-    assert "two" == thread.send("third").output  # type: ignore[union-attr]
+    assert "two" == thread.send("third").output
     assert ["first", "second", "third"] == texts
 
 
@@ -202,7 +202,7 @@ def test_refused_output_of_a_thread_is_never_given_later() -> None:
     thread = Runner(agent, store="memory:").thread("a", key="k")
 
     assert isinstance(thread.send("one"), Failed)
-    assert "fine" == thread.send("two").output  # type: ignore[union-attr]
+    assert "fine" == thread.send("two").output
     assert all(SECRET not in str(each) for each in thread.messages())
 
 

@@ -412,7 +412,7 @@ def test_refusal_is_the_reply_to_one_message_of_a_thread() -> None:
 
     assert isinstance(failed, Failed)
     assert "refused" == failed.error.code
-    assert "three" == replied.output  # type: ignore[union-attr]
+    assert "three" == replied.output
 
 
 # Answers ----------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_every_counts_since_the_last_suspension_by_the_same_condition() -> None:
         assert ["operator"] == [wait.kind for wait in outcome.waits]
         seen.append(turns_of(outcome))
         # Nothing goes on without `unpause`.
-        assert outcome.waits == runner().resume("r1").waits  # type: ignore[union-attr]
+        assert outcome.waits == runner().resume("r1").waits
         assert 0 == runner().sweep().runs_checked
         Runner([], store=store).unpause("r1", by="kim")
         outcome = runner().resume("r1")

@@ -12,6 +12,7 @@ import pytest
 from continuations import (
     Approve,
     AsyncRunner,
+    ContinuationsError,
     Finished,
     Runner,
     Suspended,
@@ -26,23 +27,33 @@ from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.scripts import call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations import Wait
     from tests.run_environment import RunEnvironment
 
 
-def test_sync_runner_works_inside_a_running_loop(environment: RunEnvironment) -> None:
-    """A sync method may be called where an event loop is running."""
+def test_sync_call_inside_a_running_loop_names_the_async_runner(
+    environment: RunEnvironment,
+) -> None:
+    """It would block the loop: nothing is called, and the error says what to use."""
+    runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
-    async def inside() -> Any:
-        runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
-        outcome = runner.start("go", run_id="r")
-        assert isinstance(outcome, Suspended)
-        [summary] = list(runner.waiting())
-        runner.decide(summary.id, Approve())
-        return runner.resume("r")
+    async def inside() -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: runner.start("go", run_id="r"),
+            lambda: list(runner.waiting()),
+            lambda: runner.decide("approval-x@r", Approve()),
+            lambda: run(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), "go"),
+        ]
+        for each in calls:
+            with pytest.raises(ContinuationsError, match="Use AsyncRunner"):
+                each()
 
-    assert isinstance(asyncio.run(inside()), Finished)
-    assert ["pay "] == environment.effect_names()
+    asyncio.run(inside())
+
+    assert [] == environment.effect_names()
+    assert isinstance(runner.start("go", run_id="r"), Suspended)
 
 
 def test_async_runner_works_in_two_event_loops(environment: RunEnvironment) -> None:

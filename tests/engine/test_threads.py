@@ -18,6 +18,7 @@ from continuations import (
     Grant,
     Identity,
     InvalidInput,
+    NotFinished,
     Queued,
     Replied,
     Runner,
@@ -164,6 +165,9 @@ def test_an_approval_holds_the_thread_and_later_messages_queue(
     assert "ann" == wait.requester
     queued = thread.send("What else?", by="bob")
     assert queued == Queued(run_id=held.run_id, number=2)
+    assert ("queued", None, ()) == (queued.status, queued.output, queued.waits)
+    with pytest.raises(NotFinished, match="message 2 of run"):
+        queued.result()
     assert [] == environment.effect_names()
 
     runner.decide(wait.id, Approve(by="kim"))

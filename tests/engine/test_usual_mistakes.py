@@ -1,7 +1,8 @@
-"""Mistakes of newcomers that no error stops: each has a warning, or simply works."""
+"""Mistakes of newcomers: each has an error with a remedy or a warning, or works."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from dataclasses import dataclass, field
@@ -11,16 +12,25 @@ import pytest
 
 from continuations import (
     Agent,
+    Approve,
+    AsyncRunner,
+    Deny,
     Finished,
     Hooks,
     InvalidInput,
+    NotFinished,
+    RunFailed,
     Runner,
+    Tool,
     ToolContext,
+    ask,
     run,
     run_stream,
     run_stream_async,
+    sleep,
     tool,
 )
+from continuations.authoring.tool_waits import ToolWait  # noqa: TC001 - a tool's annotation is read at run time
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
@@ -181,3 +191,134 @@ def test_listener_that_cannot_take_an_event_is_refused_before_any_work(
         Hooks(before_model=listener)
 
     assert [] == model.requests
+
+
+@tool
+def forgotten_question() -> str:
+    """Ask, and return something else."""
+    ask("Which one?")
+    return "asked"
+
+
+@tool
+async def awaited_question() -> str:
+    """Await a question, which belongs to the caller."""
+    answer: Any = ask("Which one?")
+    return str(await answer)
+
+
+@tool
+async def forgotten_sleep() -> str:
+    """Sleep, and return something else."""
+    await asyncio.to_thread(sleep, 60)
+    return "slept"
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "text"),
+    [
+        (
+            forgotten_question,
+            "ask(...) was called, and not returned. Write: return ask",
+        ),
+        (awaited_question, "ask(...) was awaited in a tool. Write: return ask(...)."),
+        (forgotten_sleep, "sleep(...) was called, and not returned."),
+    ],
+)
+def test_wait_that_a_tool_does_not_return_is_an_error_of_the_call(
+    mistaken: Tool[..., Any], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = ScriptedModel([ToolCall(mistaken.name, {}), "Done."])
+
+    outcome = run(Agent("clerk", tools=[mistaken], model=model), "go")
+
+    results = [
+        each["content"]
+        for each in outcome.continuation.root.messages
+        if each["role"] == "tool"
+    ]
+    assert text in results[0]
+    [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert text in record.getMessage()
+
+
+def test_tool_may_make_several_waits_and_return_one() -> None:
+    @tool
+    def choose() -> ToolWait[str]:
+        """Ask one of two questions."""
+        first, _second = ask("This?"), ask("That?")
+        return first
+
+    model = ScriptedModel([ToolCall("choose", {}), "Done."])
+
+    outcome = run(Agent("clerk", tools=[choose], model=model), "go")
+
+    assert ["This?"] == [wait.question for wait in outcome.waits]
+
+
+def test_verdict_without_names_of_arguments_says_what_to_write() -> None:
+    verdicts: list[Any] = [Approve, Deny]
+    for verdict in verdicts:
+        with pytest.raises(InvalidInput, match=f'Write {verdict.__name__}\\(by="kim"'):
+            verdict("kim")
+
+
+def test_decide_with_a_run_and_a_wait_says_what_to_write() -> None:
+    runner: Any = Runner([], store="memory:")
+
+    with pytest.raises(InvalidInput, match=r"decide\(wait_id, Approve\(by=\.\.\.\)\)"):
+        runner.decide("r1", "approval-x@r1", Approve(by="kim"))
+
+
+def test_plain_for_over_an_asynchronous_iterator_says_what_to_write() -> None:
+    runner: Any = AsyncRunner([], store="memory:")
+
+    for items in (runner.waiting(), runner.runs(), runner.events("r1")):
+        with pytest.raises(InvalidInput, match="Write `async for`"):
+            iter(items)
+
+
+@pytest.mark.parametrize("kind", [Runner, AsyncRunner])
+def test_method_of_another_package_names_the_method_here(kind: Any) -> None:
+    runner = kind([], store="memory:")
+
+    with pytest.raises(AttributeError, match=r"has no attribute 'run'\. Call start\("):
+        _ = runner.run
+    assert not hasattr(runner, "nothing_like_this")
+
+
+def test_outcomes_share_their_names_and_have_a_short_repr() -> None:
+    @tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    model = ScriptedModel([ToolCall("pay", {"cents": 4711}), "Done."])
+    runner = Runner(Agent("clerk", tools=[pay], model=model), store="memory:")
+    suspended = runner.start("go", run_id="r1")
+    runner.decide(suspended.waits[0].id, Approve(by="kim"))
+    finished = runner.resume("r1")
+    runner.start("go", run_id="r2")
+    runner.cancel("r2")
+    failed = runner.resume("r2")
+
+    found = [
+        (each.status, each.output, len(each.waits)) for each in (suspended, failed)
+    ]
+    assert [("suspended", None, 1), ("cancelled", None, 0)] == found
+    assert ("finished", "Done.", ()) == (
+        finished.status,
+        finished.output,
+        finished.waits,
+    )
+    assert "Done." == finished.result()
+    with pytest.raises(
+        NotFinished, match=r"run r1 .* approval \(pay\).*resume\('r1'\)"
+    ):
+        suspended.result()
+    with pytest.raises(RunFailed, match="run r2 has no output: cancelled"):
+        failed.result()
+    for each in (suspended, finished, failed):
+        assert "\n" not in repr(each)
+        assert len(repr(each)) < 150
+        assert "4711" not in repr(each)

@@ -8,9 +8,11 @@ from continuations.errors import (
     ContinuationsError,
     InvalidId,
     InvalidInput,
+    NotFinished,
     PriceUnknown,
     RunBusy,
     RunExists,
+    RunFailed,
     RunNotFound,
     StaleRun,
     StoreUnavailable,
@@ -36,6 +38,60 @@ _SUB_AGENT = """
                 wait = start("jane-1", runner)
 """
 
+OUTCOMES = Area(
+    "Outcomes, and calls in the manner of other packages",
+    (
+        Case(
+            "outcome-suspended",
+            NotFinished,
+            "outcome.result()",
+            """
+                runner.decide(outcome.waits[0].id, Approve(by="kim"))
+                runner.resume("jane-1").result()
+            """,
+            setup='outcome = runner.start(TASK, run_id="jane-1")',
+            names=("approval (pay)", "resume('jane-1')"),
+        ),
+        Case(
+            "outcome-stored",
+            NotFinished,
+            "outcome.result()",
+            'runner.resume("jane-1")',
+            setup='outcome = runner.start(TASK, run_id="jane-1", work=False)',
+            names=("no worker runs", "resume('jane-1')"),
+        ),
+        Case(
+            "outcome-cancelled",
+            RunFailed,
+            'runner.resume("jane-1").result()',
+            'runner.start(TASK, run_id="jane-2")',
+            setup='start(); runner.cancel("jane-1")',
+            names=("cancelled", "Start a new run"),
+        ),
+        Case(
+            "verdict-without-a-name",
+            InvalidInput,
+            'Deny("wrong")',
+            'Deny(by="kim", reason="wrong")',
+            names=("Deny", "by name"),
+        ),
+        Case(
+            "decide-with-a-run",
+            InvalidInput,
+            'runner.decide("jane-1", wait.id, Approve(by="kim"))',
+            'runner.decide(wait.id, Approve(by="kim"))',
+            setup="wait = start()",
+            names=("decide(wait_id, Approve(by=...))",),
+        ),
+        Case(
+            "plain-for",
+            InvalidInput,
+            "list(AsyncRunner(clerk(), store=store).waiting())",
+            "list(runner.waiting())",
+            names=("async for", "Runner"),
+        ),
+    ),
+)
 OPTIONS = Area(
     "Runner options",
     (

@@ -48,6 +48,7 @@ AREAS = (
     cases_models.OTHERS,
     cases_compaction.COMPACTION,
     cases_running.OPTIONS,
+    cases_running.OUTCOMES,
     cases_running.STARTING,
     cases_running.RESUMING,
     cases_files.FILES,

@@ -26,7 +26,18 @@ _CUT_STREAM = "a server cuts its stream, or stalls; see test_chat_deltas.py"
 
 _CONSOLE_PAGE = "a page of the console shows it; see tests/serve/console"
 
+_MISTAKE = "see tests/engine/test_usual_mistakes.py"
+
 UNREACHED: dict[str, str] = {
+    "continuations/authoring/tool_waits.py:ToolWait.__await__": _MISTAKE,
+    "continuations/authoring/tool_waits.py:check_returned": _MISTAKE,
+    "continuations/engine/async_runner.py:AsyncRunner.__getattr__": _MISTAKE,
+    "continuations/engine/sync_runner.py:Runner.__getattr__": _MISTAKE,
+    "continuations/engine/run_streams.py:AsyncRunStream.__iter__": _MISTAKE,
+    "continuations/engine/outcomes.py:Queued.result": "see test_threads.py",
+    "continuations/engine/run_loop.py:RunLoop._look_before_turn": (
+        "control flow inside the engine; no caller sees it"
+    ),
     "continuations/cli/ui_command.py": "see test_ui_command.py",
     "continuations/cli/entry_point.py:_check_encoding": (
         "a process whose arguments are no text; see test_hostile_shells.py"
