@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
-__all__ = ["dataclass", "replace"]
+__all__ = ["NamedOnly", "dataclass", "replace"]
 
 # `attrgetter` returns a tuple for at least two names.
 _MIN_TUPLE = 2
@@ -125,6 +126,39 @@ class _Standard:
         for name, value in attributes.items():
             setattr(self._cls, name, value)
         return attributes[self._name]
+
+
+class _InitSignature:
+    """The signature of a class is that of its `__init__`."""
+
+    def __get__(self, _value: object, owner: type) -> object:
+        from inspect import signature  # noqa: PLC0415 - for tools that show code
+
+        init = signature(getattr(owner, "__init__"))  # noqa: B009 - of the class itself
+        return init.replace(parameters=list(init.parameters.values())[1:])
+
+
+class NamedOnly:
+    """A value of an application whose arguments have names, with an error that helps.
+
+    `Deny("kim")` does not say whether `"kim"` is the person or the reason.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+        __signature__ = _InitSignature()
+
+        def __new__(cls, *unnamed: object, **_named: object) -> Self:
+            """Name the remedy; type checkers see the mistake by themselves."""
+            if unnamed:
+                name = cls.__name__
+                msg = (
+                    f"{name}() takes arguments by name only, got {len(unnamed)} more. "
+                    f'Write {name}(by="kim", reason="...").'
+                )
+                raise TypeError(msg)
+            return object.__new__(cls)
 
 
 class _LazyInit:

@@ -4,50 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from continuations.errors import InvalidInput
-from continuations.value_class import dataclass
+from continuations.value_class import NamedOnly, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
-    from typing import Self
 
     from continuations.core.grants import Grant
     from continuations.core.identity import Identity
 
 
-class _InitSignature:
-    """The signature of a class is that of its `__init__`."""
-
-    def __get__(self, _value: object, owner: type) -> object:
-        from inspect import signature  # noqa: PLC0415 - for tools that show code
-
-        init = signature(getattr(owner, "__init__"))  # noqa: B009 - of the class itself
-        return init.replace(parameters=list(init.parameters.values())[1:])
-
-
-class _NamedOnly:
-    """A verdict whose arguments have names: `Deny("kim")` says nothing of `"kim"`."""
-
-    __slots__ = ()
-
-    if not TYPE_CHECKING:
-        __signature__ = _InitSignature()
-
-        def __new__(cls, *unnamed: object, **_named: object) -> Self:
-            """Name the remedy; type checkers see the mistake by themselves."""
-            if unnamed:
-                name = cls.__name__
-                msg = (
-                    f"{name}() takes arguments by name only, got {len(unnamed)} more. "
-                    f'Write {name}(by="kim", reason="...").'
-                )
-                raise InvalidInput(msg)
-            return object.__new__(cls)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approve(_NamedOnly):
+class Approve(NamedOnly):
     """Approve the call: it runs exactly as the wait shows it, or as edited.
 
     For a wait of kind `unknown`, `Approve` says that the call did not happen and is
@@ -73,7 +41,7 @@ class Approve(_NamedOnly):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deny(_NamedOnly):
+class Deny(NamedOnly):
     """Deny the call: it does not run, and the model gets a message with the reason.
 
     For a wait of kind `unknown`, `Deny` says that the call did not happen and is not

@@ -11,7 +11,7 @@ from continuations.engine.outcomes import outcome_of
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import RunExists, StaleRun
+from continuations.errors import InvalidInput, RunExists, RunNotFound, StaleRun
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -39,7 +39,7 @@ class Adopter:
 
     async def adopt(
         self,
-        source: RunState,
+        continuation: Continuation,
         run_id: str,
         requester: str | None,
         files: Mapping[str, bytes],
@@ -49,9 +49,16 @@ class Adopter:
         Raises `InvalidInput` if the run of `source` has ended, and `RunExists` if the
         id belongs to another run.
         """
+        source = continuation.run_state
+        is_known = await self._is_of_this_store(continuation)
         binding = StackBinding(self.agent_registry)
         state = adopted_state(
-            source, binding, self.ports, run_id=run_id, requester=requester
+            source,
+            binding,
+            self.ports,
+            run_id=run_id,
+            requester=requester,
+            requesters=source.run.asked_by if is_known else (),
         )
         publisher = Publisher(self.objects, self.ports)
         journal = StoreJournal(
@@ -72,6 +79,29 @@ class Adopter:
             return await self._adopted_before(source, run_id, publisher)
         assert journal.loaded is not None  # noqa: S101 - it was just committed
         return self._outcome(journal.loaded, paused=paused)
+
+    async def _is_of_this_store(self, continuation: Continuation) -> bool:
+        """Return whether the run of a continuation is in this store.
+
+        Raises `InvalidInput` if it has gone on since: the calls that it has made would
+        be made again. A fork knows them.
+        """
+        source = continuation.run_state.run
+        try:
+            newest = await Versions(self.objects, source.id).load_newest()
+        except RunNotFound:
+            return False
+        version = continuation.version
+        if newest.state.run.run_nonce != source.run_nonce:
+            return False
+        if version >= newest.number:
+            return True
+        msg = (
+            f"continuation was not adopted: run {source.id} is in this store and has "
+            f"gone on to version {newest.number} since. Fork it: "
+            f"runner.fork({source.id!r}, {version})."
+        )
+        raise InvalidInput(msg, run_id=source.id)
 
     async def _adopted_before(
         self, source: RunState, run_id: str, publisher: Publisher

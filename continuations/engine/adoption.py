@@ -26,6 +26,7 @@ from continuations.core.calls import (
     open_wait_id,
     waiting_state,
 )
+from continuations.core.past_rules import adopted_row
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import RunState
@@ -75,11 +76,12 @@ def adopted_state(
     *,
     run_id: str,
     requester: str | None,
+    requesters: tuple[str, ...] = (),
 ) -> RunState:
     """Return the first state of a run that continues `source`.
 
-    A person who requested `source` did not request this run, so no wait of it names
-    that person as the requester.
+    A person who requested `source` in another store did not request this run, so no
+    wait of it names that person. In the same store, `requesters` are those persons.
 
     Raises `InvalidInput` if the run of `source` has ended, and `FormatError` if one of
     its messages is invalid.
@@ -93,45 +95,17 @@ def adopted_state(
         raise InvalidInput(msg, run_id=source.run.id)
     source.read_messages()
     now = ports.clock.now()
-    run = replace(
-        moved_run(source.run),
+    run = adopted_row(
+        source.run,
         id=run_id,
         run_nonce=ports.ids.new_ulid(now),
         created_at=now,
         input_digest=source_digest(source),
+        status="running",
         requester=requester,
+        requesters=requesters,
     )
     return Relocation(source, stack_binding, ports, now).move(run)
-
-
-def moved_run(run: RunRow) -> RunRow:
-    """Return the row of a run without everything that belongs to one run only."""
-    return replace(
-        run,
-        status="running",
-        claim=None,
-        output=None,
-        failure=None,
-        # The inbox, and the data of kept signals, stay with the other run.
-        last_inbox_number=0,
-        last_signal_number=0,
-        signals=(),
-        last_operator_number=0,
-        # A grant never covers a call of another run.
-        grants=(),
-        last_revocation_number=0,
-        revoked_grants=(),
-        # The messages of a thread are in the other run: the new one is no thread.
-        thread_key=None,
-        answered=0,
-        sender=None,
-        earlier_usage=None,
-        stopping=None,
-        reads_next=0,
-        forked_from=None,
-        rewind_to=0,
-        requesters=(),
-    )
 
 
 def source_digest(source: RunState) -> str:

@@ -125,7 +125,8 @@ class CallExaminer:
         """Return the event of a valid call: it may run, waits or is denied."""
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
-        is_lost, is_left = state.run.history_lost, call.tool in state.run.doubtful_tools
+        is_lost = state.run.history_lost
+        is_left = self.stack_binding.is_tool_named(call, state.run.doubtful_tools)
         may_have_run = has_effect and (is_lost or is_left)
         asks = may_have_run or trip is not None
         if verdict is False and not asks:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.past_rules import forked_row
 from continuations.engine import file_moving, fork_changes
-from continuations.engine.adoption import Relocation, moved_run
+from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
 from continuations.engine.publishing import Publisher
@@ -126,12 +127,16 @@ class Forker:
     ) -> RunState:
         now = self.ports.clock.now()
         tools = {*changed.run.doubtful_tools, *later.tools}
-        run = replace(
-            moved_run(changed.run),
+        run = forked_row(
+            changed.run,
             id=new_id,
             run_nonce=self.ports.ids.new_ulid(now),
             created_at=now,
+            input_digest="",  # the caller adds that of its arguments
+            status="running",
             requester=self.requester,
+            # They asked for the work that goes on here.
+            requesters=changed.run.asked_by,
             doubtful_tools=tuple(sorted(tools)),
             forked_from=f"{changed.run.id}@{source.number}",
         )

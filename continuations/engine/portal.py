@@ -41,7 +41,7 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     tool or in a notebook: nothing else would run meanwhile on that loop. On the loop of
     this module, waiting would be a deadlock.
     """
-    if _is_in_a_loop():
+    if threading.current_thread() is _thread or _is_in_a_task():
         coroutine.close()
         msg = (
             "A synchronous call was made inside a running event loop: it would block "
@@ -63,12 +63,11 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     return cast("T", result)
 
 
-def _is_in_a_loop() -> bool:
+def _is_in_a_task() -> bool:
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no event loop is running in this thread
         return False
-    return True
 
 
 def _wait_for_result(future: Future[T]) -> T:

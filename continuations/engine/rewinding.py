@@ -7,11 +7,12 @@ over finishes the rewind. Effects are not undone, and messages are not read agai
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.audit import rewind_reason
 from continuations.core.doors import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
+from continuations.core.past_rules import rewound_row
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
@@ -22,12 +23,12 @@ from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
 from continuations.engine.publishing import Publisher
-from continuations.engine.readiness import is_runnable
+from continuations.engine.readiness import arrivals_unblock, is_runnable
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import InvalidInput
 from continuations.ledger import layout, wait_slots
-from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
@@ -143,7 +144,10 @@ class Rewinder:
             by=by,
             door=door,
         )
-        if is_runnable(state):
+        # An unread message, or a kept signal for a wait that opens again, may let the
+        # run go on, and have no marker any more.
+        arrived = await read_arrivals(self.objects, state)
+        if is_runnable(state) or arrivals_unblock(state, arrived):
             await journal.make_release_marker()
         publisher = Publisher(self.objects, self.ports)
         await publisher.commit_and_publish(journal, before, state, Arrivals())
@@ -217,12 +221,27 @@ def _refusal(newest: LoadedVersion, target: LoadedVersion) -> str:
         why = f"it is {run.status}. Fork it: runner.fork({run.id!r}, {number})"
     elif number == newest.number:
         why = f"version {number} is its newest one. Pass an earlier version"
-    elif run.rests and not target.state.run.rests:
-        why = (
-            f"the thread rests, and in version {number} it was replying to a message "
-            "that has its reply. Pass a version in which the thread rests"
-        )
+    elif run.thread_key is not None and not target.state.run.rests:
+        why = _turn_refusal(run, target.state.run, number)
     return why
+
+
+def _turn_refusal(newest: RunRow, target: RunRow, number: int) -> str:
+    """Return why a thread cannot go on within a turn; an empty text if it can."""
+    advice = "Pass a version in which the thread rests"
+    if newest.answered >= target.last_inbox_number:
+        return (
+            f"in version {number} the thread was replying to a message that has its "
+            f"reply. {advice}"
+        )
+    if newest.last_inbox_number > target.last_inbox_number:
+        # It would get the reply to an earlier message, and would not be read again.
+        return (
+            f"since version {number} the thread has read message "
+            f"{newest.last_inbox_number}, which has no reply yet. {advice}, or rewind "
+            "after that reply"
+        )
+    return ""
 
 
 def _without_run_waits(state: RunState) -> RunState:
@@ -245,20 +264,29 @@ def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunR
     Ids, inbox and usage never go back. Grants that were given since then end.
     """
     known = {grant.id for grant in target.grants}
-    run = replace(
+    turn: dict[str, Any] = {
+        name: getattr(newest, name)
+        for name in ("answered", "failure", "output", "reads_next", "stopping")
+    }
+    if newest.thread_key is not None and target.rests:
+        turn |= {
+            "answered": newest.last_inbox_number,
+            "reads_next": 0,
+            "stopping": None,
+        }
+        if not newest.rests:
+            # The turn that was cut off has no other reply.
+            reason = "The thread was rewound while it replied. Send the message again."
+            failure = Failure(code="stopped", message=reason)
+            turn |= {"output": None, "failure": failure}
+    return rewound_row(
         newest,
-        rewind_to=0,
+        target,
         grants=tuple(grant for grant in newest.grants if grant.id in known),
         doubtful_tools=tuple(sorted({*newest.doubtful_tools, *tools})),
+        requesters=tuple(sorted({*newest.requesters, *target.requesters})),
+        **turn,
     )
-    if run.thread_key is None or not target.rests:
-        return run
-    if not newest.rests:
-        # The turn that was cut off has no other reply.
-        reason = "The thread was rewound while it replied. Send the message again."
-        failure = Failure(code="stopped", message=reason)
-        run = replace(run, output=None, failure=failure)
-    return replace(run, answered=run.last_inbox_number, stopping=None, reads_next=0)
 
 
 def _new_logs(newest: RunState, state: RunState) -> tuple[dict[str, MessageLog], int]:

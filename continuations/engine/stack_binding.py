@@ -13,7 +13,7 @@ from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
@@ -72,6 +72,13 @@ class StackBinding:
         if tool is None:
             tool = self._agent_registry.find_renamed_tool(agent, call.tool)
         return tool
+
+    def is_tool_named(self, call: CallRow, names: Collection[str]) -> bool:
+        """Return whether one of the stored names is that of a call, also an old one."""
+        if self.renames is None:
+            return call.tool in names
+        newest = self.renames.newest_name
+        return newest(call.tool) in map(newest, names)
 
     @property
     def renames(self) -> Renames | None:

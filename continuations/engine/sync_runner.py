@@ -386,14 +386,16 @@ class Runner(Sweeps, Generic[Output]):
             continuation: A continuation that has not ended, or its bytes.
             run_id: Id of the new run. Default: the id of the continuation's run.
             by: The requester of the new run: a name or an `Identity`, whose name is
-                stored. That of the other run is not taken over.
+                stored. The persons who asked for the other run count as well if that
+                run is in this store.
 
         Returns:
             `Suspended`. If the run was adopted before, its present outcome.
 
         Raises:
             InvalidInput: The continuation has ended, so nothing is paused in it, or it
-                is not a continuation. Or `by` is not a name.
+                is not a continuation. Its run is in this store and has gone on since:
+                fork it. Or `by` is not a name.
             InvalidId: `run_id` is invalid, or that of a thread: pass another one.
             RunExists: `run_id` belongs to a run with another origin.
             FormatError: The bytes are not a continuation, or have a newer format.

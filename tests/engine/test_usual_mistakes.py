@@ -259,7 +259,7 @@ def test_tool_may_make_several_waits_and_return_one() -> None:
 def test_verdict_without_names_of_arguments_says_what_to_write() -> None:
     verdicts: list[Any] = [Approve, Deny]
     for verdict in verdicts:
-        with pytest.raises(InvalidInput, match=f'Write {verdict.__name__}\\(by="kim"'):
+        with pytest.raises(TypeError, match=f'Write {verdict.__name__}\\(by="kim"'):
             verdict("kim")
 
 

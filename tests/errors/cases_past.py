@@ -32,6 +32,19 @@ PAST = Area(
             names=("after", "str"),
         ),
         Case(
+            "adopt-older-bytes",
+            InvalidInput,
+            'runner.adopt(older, run_id="jane-2")',
+            "runner.fork('jane-1', older.version, run_id='jane-2')",
+            setup="""
+                wait = start("jane-1")
+                older = runner.look("jane-1")
+                runner.decide(wait.id, Approve(by="kim"))
+                runner.resume("jane-1")
+            """,
+            names=("jane-1", "runner.fork("),
+        ),
+        Case(
             "history-of-no-run",
             RunNotFound,
             'list(runner.history("jane-2"))',

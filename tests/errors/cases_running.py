@@ -69,13 +69,6 @@ OUTCOMES = Area(
             names=("cancelled", "Start a new run"),
         ),
         Case(
-            "verdict-without-a-name",
-            InvalidInput,
-            'Deny("wrong")',
-            'Deny(by="kim", reason="wrong")',
-            names=("Deny", "by name"),
-        ),
-        Case(
             "decide-with-a-run",
             InvalidInput,
             'runner.decide("jane-1", wait.id, Approve(by="kim"))',

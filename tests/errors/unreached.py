@@ -32,6 +32,8 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/tool_waits.py:ToolWait.__await__": _MISTAKE,
     "continuations/authoring/tool_waits.py:check_returned": _MISTAKE,
     "continuations/engine/async_runner.py:AsyncRunner.__getattr__": _MISTAKE,
+    "continuations/value_class.py:NamedOnly.__new__": _MISTAKE,
+    "continuations/core/past_rules.py:_row": "a rule without code; see its tests",
     "continuations/engine/sync_runner.py:Runner.__getattr__": _MISTAKE,
     "continuations/engine/run_streams.py:AsyncRunStream.__iter__": _MISTAKE,
     "continuations/engine/outcomes.py:Queued.result": "see test_threads.py",

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.core import past_rules
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.doors import PYTHON
 from continuations.core.reducer import advance
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import adoption, fork_changes, rewinding
+from continuations.engine import fork_changes, rewinding
 from continuations.engine.adoption import Relocation
 from continuations.engine.forking import Forker
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -160,12 +161,12 @@ def grants_survive_a_rewind() -> Patches:
     family=PAST,
 )
 def a_fork_has_the_grants_of_its_source() -> Patches:
-    original = adoption.moved_run
+    original = past_rules.forked_row
 
-    def moved(run: RunRow) -> RunRow:
-        return replace(original(run), grants=run.grants)
+    def forked(source: RunRow, **new: Any) -> RunRow:
+        return replace(original(source, **new), grants=source.grants)
 
-    yield patch(original, moved)
+    yield patch(original, forked)
 
 
 @mutant(

@@ -1,0 +1,306 @@
+"""Rewinds, forks and adoptions beside renames, threads, signals and requesters."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    DecisionRefused,
+    Failed,
+    Finished,
+    InvalidInput,
+    Replied,
+    Runner,
+    Suspended,
+    ask,
+    tool,
+    wait_for,
+)
+from continuations.core.past_rules import ARRIVAL_RULES, FIELD_RULES, MARKER_RULES
+from continuations.core.run import RunRow
+from continuations.ledger.arrivals import Arrivals
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fork-and-rewind.md"
+sent: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def no_effects() -> None:
+    """Begin without effects."""
+    sent.clear()
+
+
+@tool
+def mail(to: str) -> str:
+    """Send mail, unasked."""
+    sent.append(to)
+    return "sent"
+
+
+@tool(name="post_mail")
+def renamed_mail(to: str) -> str:
+    """Send mail, unasked."""
+    sent.append(to)
+    return "sent"
+
+
+@tool(approval=ApprovalPolicy(not_requester=True))
+def pay(cents: int) -> str:
+    """Pay."""
+    sent.append(f"paid {cents}")
+    return "paid"
+
+
+@tool
+def choose() -> Any:
+    """Ask a person."""
+    return ask("Which?")
+
+
+@tool
+def receipt() -> Any:
+    """Wait for a receipt."""
+    return wait_for("receipt", str)
+
+
+def runner_of(*replies: Any, store: Any, **options: Any) -> Runner:
+    """Return a runner of one agent with a script of its own."""
+    tools = [options.pop("mail", mail), pay, choose, receipt]
+    model = ScriptedModel([*replies])
+    return Runner(Agent("clerk", tools=tools, model=model), store=store, **options)
+
+
+@pytest.mark.parametrize("how", ["rewind", "fork"])
+def test_renamed_tool_is_asked_about_after_a_rewind_and_in_a_fork(how: str) -> None:
+    store = MemoryStore()
+    old = runner_of(
+        ToolCall("mail", {"to": "ann"}), ToolCall("choose", {}), store=store
+    )
+    old.start("go", run_id="r")
+    again = [ToolCall("post_mail", {"to": "ann"}), "done"]
+    new = runner_of(
+        *again, store=store, mail=renamed_mail, renamed={"mail": "post_mail"}
+    )
+
+    run_id = "r"
+    if how == "rewind":
+        new.rewind("r", 1)
+    else:
+        run_id = new.fork("r", 1, run_id="f")
+    outcome = new.resume(run_id)
+
+    assert isinstance(outcome, Suspended)
+    assert [("approval", "post_mail")] == [(w.kind, w.tool) for w in outcome.waits]
+    assert ["ann"] == sent
+
+
+def turn_of(runner: Runner, *, by: str) -> Suspended:
+    """Let a sender's call wait for approval."""
+    outcome = runner.thread(key="k").send(f"pay for {by}", by=by, id=by)
+    assert isinstance(outcome, Suspended)
+    return outcome
+
+
+def test_thread_is_not_rewound_into_the_turn_of_an_earlier_sender() -> None:
+    pays = ToolCall("pay", {"cents": 1})
+    runner = runner_of(pays, "Paid.", pays, "Paid again.", store=MemoryStore())
+    thread = runner.thread(key="k")
+    first = turn_of(runner, by="ann")
+    runner.decide(only_wait(runner), Approve(by="kim"))
+    assert isinstance(thread.send("pay for ann", by="ann", id="ann"), Replied)
+    turn_of(runner, by="bob")
+
+    with pytest.raises(InvalidInput, match="was replying to a message that has its"):
+        runner.rewind(first.run_id, first.continuation.version)
+
+    with pytest.raises(DecisionRefused, match="bob requested"):
+        runner.decide(only_wait(runner), Approve(by="bob"))
+    runner.decide(only_wait(runner), Approve(by="ann"))
+    reply = thread.send("pay for bob", by="bob", id="bob")
+    assert ("Paid again.", ["paid 1", "paid 1"]) == (reply.output, sent)
+
+
+def test_thread_is_not_rewound_before_a_message_that_interrupted_a_turn() -> None:
+    pays = ToolCall("pay", {"cents": 1})
+    runner = runner_of(pays, pays, "Paid.", store=MemoryStore())
+    thread = runner.thread(key="k")
+    first = turn_of(runner, by="ann")
+    ticket = thread.post("pay again", by="ann", when_busy="interrupt")
+    runner.resume(first.run_id)
+
+    with pytest.raises(InvalidInput, match="has read message 2, which has no reply"):
+        runner.rewind(first.run_id, first.continuation.version)
+
+    runner.decide(only_wait(runner), Approve(by="kim"))
+    assert isinstance(ticket.reply(), Replied)
+    assert ["paid 1"] == sent
+
+
+def only_wait(runner: Runner) -> str:
+    """Return the id of the only open wait."""
+    [summary] = runner.waiting()
+    return summary.id
+
+
+def swept(runner: Runner) -> None:
+    """Sweep until nothing is due."""
+    for _ in range(5):
+        if not runner.sweep().runs_checked:
+            return
+    pytest.fail("the sweeps find work without end")
+
+
+def test_unread_message_is_answered_after_a_rewind_into_rest() -> None:
+    pays = ToolCall("pay", {"cents": 1})
+    runner = runner_of("Hello.", pays, store=MemoryStore())
+    thread = runner.thread(key="k")
+    rests = thread.send("hi", by="ann")
+    assert isinstance(rests, Replied)
+    cut_off = thread.post("pay", by="bob")
+    unread = thread.post("are you there?", by="cem")
+    runner.resume(rests.run_id)
+
+    runner.rewind(rests.run_id, rests.continuation.version)
+    swept(runner)
+
+    now = unread.look()
+    assert isinstance(now, Suspended)
+    assert ["cem"] == [wait.requester for wait in now.waits]
+    failed = cut_off.look()
+    assert isinstance(failed, Failed)
+    assert "stopped" == failed.error.code
+
+
+def test_run_that_only_waits_after_a_rewind_has_no_marker() -> None:
+    asks = ToolCall("choose", {})
+    runner = runner_of(asks, asks, store=MemoryStore())
+    first = runner.start("go", run_id="r")
+    runner.decide(first.waits[0].id, Answer("this", by="kim"))
+    runner.resume("r")
+
+    runner.rewind("r", first.continuation.version)
+
+    assert 0 == runner.sweep().runs_checked
+
+
+def test_kept_signal_is_taken_by_a_wait_that_a_rewind_opens_again() -> None:
+    waits = ToolCall("receipt", {})
+    runner = runner_of(waits, ToolCall("choose", {}), "Got both.", store=MemoryStore())
+    runner.start("go", run_id="r")
+    first = runner.look("r").version
+    runner.signal("r", "receipt", "one")
+    swept(runner)
+    runner.signal("r", "receipt", "two")
+    swept(runner)
+
+    runner.rewind("r", first)
+    swept(runner)
+
+    look = runner.look("r")
+    assert "two" in str(look.root.messages)
+    # The question was asked before, so a person is asked whether to ask it again.
+    assert [("approval", "choose")] == [(w.kind, w.tool) for w in look.waits]
+
+
+def test_bytes_that_are_older_than_their_run_in_this_store_are_not_adopted() -> None:
+    store = MemoryStore()
+    mails = ToolCall("mail", {"to": "ann"})
+    runner = runner_of(mails, ToolCall("choose", {}), mails, store=store)
+    runner.start("go", run_id="r", work=False)
+    data = runner.look("r").to_bytes()
+    runner.resume("r")
+
+    with pytest.raises(InvalidInput, match=r"has gone on .* Fork it: runner\.fork"):
+        runner.adopt(data, run_id="again")
+
+    forked = runner.resume(runner.fork("r", 1, run_id="f"))
+    assert isinstance(forked, Suspended)
+    assert ["approval"] == [wait.kind for wait in forked.waits]
+    assert ["ann"] == sent
+    newest = runner.adopt(runner.look("r").to_bytes(), run_id="newest")
+    assert isinstance(newest, Suspended)
+
+
+@pytest.mark.parametrize("copy", ["fork", "adopt"])
+def test_requester_of_the_original_may_not_approve_in_a_copy(copy: str) -> None:
+    runner = runner_of(ToolCall("pay", {"cents": 1}), "Paid.", store=MemoryStore())
+    runner.start("go", run_id="r", by="ann")
+    if copy == "fork":
+        runner.fork("r", run_id="c", by="bob")
+    else:
+        runner.adopt(runner.look("r").to_bytes(), run_id="c", by="bob")
+    [wait] = [each for each in runner.waiting() if each.run_id == "c"]
+
+    for name in ("ann", "bob"):
+        with pytest.raises(DecisionRefused, match=f"{name} requested"):
+            runner.decide(wait.id, Approve(by=name))
+    runner.decide(wait.id, Approve(by="kim"))
+
+    assert isinstance(runner.resume("c"), Finished)
+    assert ["paid 1"] == sent
+
+
+def test_sender_of_a_thread_may_not_approve_in_a_fork_of_it() -> None:
+    runner = runner_of(ToolCall("pay", {"cents": 1}), "Paid.", store=MemoryStore())
+    original = turn_of(runner, by="ann")
+    runner.fork(original.run_id, run_id="f", by="bob")
+    [wait] = [each for each in runner.waiting() if each.run_id == "f"]
+
+    for name in ("ann", "bob"):
+        with pytest.raises(DecisionRefused, match=f"{name} requested"):
+            runner.decide(wait.id, Approve(by=name))
+
+    assert [] == sent
+
+
+# The tables ------------------------------------------------------------------------
+
+
+def test_each_field_of_a_runs_row_has_a_rule() -> None:
+    fields: Any = RunRow
+    assert [each.name for each in dataclasses.fields(fields)] == list(FIELD_RULES)
+
+
+def test_each_kind_of_arrival_has_a_rule() -> None:
+    """`followed` has the slots of waits: votes, heartbeats and escalations."""
+    kinds = {
+        "decisions": {"decision", "job answer"},
+        "followed": {"vote", "reminder"},
+        "signals": {"signal", "event taken"},
+        "revocations": {"revocation", "grant"},
+        "inbox_messages": {"message"},
+        "operator_requests": {"operator's request"},
+        "cancel_request": {"cancel request"},
+    }
+    arrivals: Any = Arrivals
+
+    assert {each.name for each in dataclasses.fields(arrivals)} == kinds.keys()
+    assert set().union(*kinds.values()) == ARRIVAL_RULES.keys()
+
+
+def test_each_reason_of_a_marker_has_a_rule() -> None:
+    source = Path(__file__).parents[2] / "continuations" / "ledger" / "layout.py"
+    described = re.findall(r"^ +- `([a-z])` \(", source.read_text(), re.MULTILINE)
+
+    assert sorted(described) == sorted(MARKER_RULES)
+
+
+def test_page_shows_each_rule() -> None:
+    lines = PAGE.read_text().splitlines()
+    code: dict[str, tuple[str, ...]] = {**FIELD_RULES, **MARKER_RULES}
+    rules = {f"`{name}`": rule for name, rule in code.items()}
+    rules.update(ARRIVAL_RULES)
+    rows = [f"| {' | '.join((name, *rule))} |" for name, rule in rules.items()]
+
+    assert [] == [row for row in rows if row not in lines]
