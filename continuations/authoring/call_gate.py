@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.tool_waits import check_returned, recorded_waits
+from continuations.authoring.tool_waits import check_returned, record_waits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -138,24 +138,20 @@ async def begin_call(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
     Raises `CallNotBegun` if the call comes too late, and `WaitNotReturned` if the
     function makes a wait and does not return it.
     """
-    with recorded_waits() as made:
-        result: object = await _call(function, *args, **kwargs)
-    check_returned(made, result)
-    return result
-
-
-async def _call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    made = record_waits()
     gate = _current.get()
-    if gate is None:
-        return await callables.call(function, *args, **kwargs)
     # The function may run other agents. Their calls have gates of their own.
     _current.set(None)
-    if inspect.iscoroutinefunction(function):
-        gate.enter()
-        return await function(*args, **kwargs)
 
     def enter_and_call() -> Any:
-        gate.enter()
+        if gate is not None:
+            gate.enter()
         return function(*args, **kwargs)
 
-    return await callables.call(enter_and_call)
+    if inspect.iscoroutinefunction(function):
+        result: object = await enter_and_call()
+    else:
+        result = await callables.call(enter_and_call)
+    if made:
+        check_returned(made, result)
+    return result

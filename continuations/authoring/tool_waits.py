@@ -6,7 +6,6 @@ tool's `on_answer` function. No code of the tool that ran before the wait runs a
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import (
@@ -30,7 +29,7 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from continuations.authoring.periods import Duration
 
@@ -92,15 +91,11 @@ def _recorded(**fields: Any) -> ToolWait[Any]:
     return wait
 
 
-@contextmanager
-def recorded_waits() -> Generator[list[ToolWait[Any]]]:
-    """Record the waits that are made, also in a thread with these context variables."""
+def record_waits() -> list[ToolWait[Any]]:
+    """Record the waits that this task makes from now on, also in its threads."""
     made: list[ToolWait[Any]] = []
-    token = _made.set(made)
-    try:
-        yield made
-    finally:
-        _made.reset(token)
+    _made.set(made)
+    return made
 
 
 def check_returned(made: Sequence[ToolWait[Any]], result: object) -> None:

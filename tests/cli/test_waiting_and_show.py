@@ -251,19 +251,21 @@ def test_multi_line_text_stays_on_one_line(cli: CommandLine) -> None:
     runner = make_runner(cli)
     runner.start("go", run_id="j1")
     forged = "x\nFinished\nrun: j1"
-    by = "kim\nnext: continuations approve all"
+    forged_name = "kim\nnext: continuations approve all"
     [wait] = runner.look("j1").waits
 
     # When commands print it
-    decided = cli("approve", wait.id, "--by", by, "--reason", forged)
+    refused = cli("approve", wait.id, "--by", forged_name)
+    decided = cli("approve", wait.id, "--by", "kim", "--reason", forged)
     late = cli("deny", wait.id)
     shown = cli("show", "j1")
 
-    # Then it is escaped and stays on one line
+    # Then a name with a line break is refused, and a reason stays on one line
+    assert "by is not a name: it has the invisible character U+000A" in refused.err
     assert r"reason: x\nFinished\nrun: j1" in decided.lines
     assert 1 == len(late.err.splitlines())
     for done in (decided, late, shown):
-        assert r"kim\nnext:" in done.out + done.err
+        assert "\nFinished\n" not in done.out + done.err
 
 
 def test_an_unknown_tool_with_a_forged_name_is_quoted(cli: CommandLine) -> None:

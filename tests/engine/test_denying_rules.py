@@ -234,7 +234,8 @@ def test_rule_denies_after_a_repair(environment: RunEnvironment) -> None:
 
 async def lose_newest_version(shop: Shop) -> None:
     """Damage the version with the wait, and repair the run."""
-    newest = layout.version_key("r", shop.runner().look("r").version)
+    look = await asyncio.to_thread(shop.runner().look, "r")
+    newest = layout.version_key("r", look.version)
     await shop.store.delete(newest)
     await shop.store.create(newest, b"damaged")
     objects, now = Objects(shop.store), shop.clock.now()

@@ -31,10 +31,15 @@ class Desk:
         self.asked: list[object] = []
         self.store = EditableStore()
         agent = Agent("support", model=ScriptedModel(self._reply))
-        self.thread = Runner(agent, store=self.store).thread(key="k")
-        reply = self.thread.send("one", id="m1")
+        self.agent = agent
+        reply = self.send()
         assert isinstance(reply, Replied)
         self.asked.clear()
+
+    def send(self) -> object:
+        """Send the message from a process that keeps nothing of the thread."""
+        thread = Runner(self.agent, store=self.store).thread(key="k")
+        return thread.send("one", id="m1")
 
     def _reply(self, request: object) -> str:
         self.asked.append(request)
@@ -44,7 +49,7 @@ class Desk:
         """Check that a repeat is refused with the key, and changes nothing."""
         before = self.store.bodies
         with pytest.raises(error, match=key):
-            self.thread.send("one", id="m1")
+            self.send()
         assert [] == self.asked
         assert before == self.store.bodies
 

@@ -17,6 +17,8 @@ from continuations.models.interface import (
     PendingReply,
 )
 from continuations.models.responses_items import ITEMS_FIELD
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
 from tests.models.response_calls import HELLO, poll, responses_model
 from tests.responses_server import (
     ResponsesServer,
@@ -131,7 +133,9 @@ def test_response_that_will_never_be_ready_is_lost(
 def test_lost_response_is_asked_again_later_and_its_tokens_count() -> None:
     with ResponsesServer([_QUEUED]) as server:
         model = responses_model(server, background=True)
-        runner = Runner(Agent("a", model=model), store="memory:")
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        runner = Runner(Agent("a", model=model), store=store, clock=clock)
         _suspended(runner)
         server.stored["resp_1"] |= response(status="failed", error=_ERROR)
         runner.wake("r1")
@@ -139,7 +143,7 @@ def test_lost_response_is_asked_again_later_and_its_tokens_count() -> None:
         assert isinstance(outcome, Suspended)
         assert "the pending reply is lost" in (outcome.waits[0].note or "")
         server.stored["resp_1"] = _READY
-        runner.wake("r1")
+        clock.seconds += 3600
         asked_again = runner.resume("r1")
         assert isinstance(asked_again, Suspended)
         runner.wake("r1")

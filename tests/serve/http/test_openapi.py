@@ -595,7 +595,8 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 415 == await checker.request(
         fixture, "post", "/runs/{run_id}/cancel", names=names
     )
-    grant = {"tool": "pay", "arguments": {"maxProperties": 2}}
+    limit = {"properties": {"cents": {"type": "integer", "maximum": 10}}}
+    grant = {"tool": "pay", "arguments": limit}
     edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
     remembered = {**edited, "remember": grant}
     assert 200 == await checker.request(
