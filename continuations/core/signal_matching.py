@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from continuations.core.run import KeptSignal
     from continuations.core.state import RunState
 
-# `signal` is refused if more signals of a run are not taken. Each version of the run
-# has their names.
+# `signal` is refused if more signals with its name are not taken.
 MAX_KEPT_SIGNALS = 100
+# Each version has the names of kept signals. Beyond this number, a run accepts only
+# signals for which a wait is open.
+MAX_KEPT_IN_ALL = 1000
 
 
 def awaited_signals(state: RunState) -> list[KeptSignal]:

@@ -121,7 +121,8 @@ class RunRequests:
         """
         checked_name, data_json = event_name(name), json_text(data)
         by, signal_id = checked_person("by", by), checked_id(signal_id)
-        run = (await self._versions.load_newest()).state.run
+        state = (await self._versions.load_newest()).state
+        run = state.run
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         signal = Signal(
@@ -140,7 +141,7 @@ class RunRequests:
                 return repeated.number
         _check_accepts_signal(run, 0)
         posted = await run_signals.post(
-            self.objects, run, signal, nonce=ulid, may_repeat=signal_id is not None
+            self.objects, state, signal, nonce=ulid, may_repeat=signal_id is not None
         )
         run = (await self._versions.load_newest()).state.run
         _check_accepts_signal(run, posted.number)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.signal_matching import MAX_KEPT_SIGNALS
+from continuations.core.signal_matching import (
+    MAX_KEPT_IN_ALL,
+    MAX_KEPT_SIGNALS,
+    waits_for,
+)
 from continuations.errors import FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
@@ -15,12 +19,12 @@ from continuations.wire.arrival_records import Signal, encode_signal
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
-    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
 
 async def post(
-    objects: Objects, run: RunRow, signal: Signal, *, nonce: str, may_repeat: bool
+    objects: Objects, state: RunState, signal: Signal, *, nonce: str, may_repeat: bool
 ) -> Signal:
     """Create a signal under the next free number; return it with its number.
 
@@ -29,26 +33,20 @@ async def post(
     and a signal with this id is returned instead of a second one.
 
     Raises:
-        InvalidInput: A signal with this id has another name or other data. Or no wait
-            has taken the last `MAX_KEPT_SIGNALS` signals of the run.
+        InvalidInput: A signal with this id has another name or other data. Or the run
+            keeps too many signals that no wait has taken.
         RunNotFound: The run was erased meanwhile.
         Corrupt, FormatError: Another signal cannot be read.
         StoreError: The signal may or may not be posted.
     """
-    run_id = run.id
+    run_id = state.run.id
     numbers = await _numbers(objects, run_id)
     if may_repeat:
         repeated = await _find_among(numbers, objects, run_id, signal)
         if repeated is not None:
             return repeated
+    await _check_limits(objects, state, numbers, signal.name)
     number = max(numbers, default=0) + 1
-    not_taken = len(run.signals) + number - 1 - run.last_signal_number
-    if not_taken >= MAX_KEPT_SIGNALS:
-        msg = (
-            f"The signal was not sent: run {run_id} keeps {not_taken} signals that no "
-            "wait has taken. Resume the run, or correct the names of the signals."
-        )
-        raise InvalidInput(msg, run_id=run_id)
     while True:
         marker = markers.for_signal(run_id, number, nonce)
         at = await markers.create(objects, marker) or signal.at
@@ -70,6 +68,35 @@ async def post(
             number += 1
         else:
             return posted
+
+
+async def _check_limits(
+    objects: Objects, state: RunState, numbers: list[int], name: str
+) -> None:
+    """Raise `InvalidInput` if a run keeps too many signals that no wait has taken.
+
+    The names of new signals are read only if there are many.
+    """
+    run = state.run
+    new = [number for number in numbers if number > run.last_signal_number]
+    in_all = len(run.signals) + len(new)
+    if in_all < MAX_KEPT_SIGNALS:
+        return
+    names = [kept.name for kept in run.signals]
+    reads = (read_kept_signal(objects, run.id, number) for number in new)
+    names += [signal.name for signal in await gather(*reads)]
+    of_name = names.count(name)
+    if of_name >= MAX_KEPT_SIGNALS:
+        kept = f"{of_name} signals with the name {name!r}"
+    elif in_all >= MAX_KEPT_IN_ALL and not waits_for(state, name):
+        kept = f"{in_all} signals"
+    else:
+        return
+    msg = (
+        f"The signal was not sent: run {run.id} keeps {kept} that no wait has taken. "
+        "Resume the run, or correct the names of the signals."
+    )
+    raise InvalidInput(msg, run_id=run.id)
 
 
 async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal | None:

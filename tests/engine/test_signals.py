@@ -232,8 +232,28 @@ def test_signals_that_nothing_takes_are_bounded(
         runner.signal("r", "other", number)
         runner.resume("r")
 
-    with pytest.raises(InvalidInput, match="keeps 3 signals"):
-        runner.signal("r", "receipt")
+    with pytest.raises(InvalidInput, match="keeps 3 signals with the name 'other'"):
+        runner.signal("r", "other", 3)
+
+
+def test_signals_that_nothing_takes_do_not_keep_out_the_awaited_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The limit counts for each name; an open wait is never kept from its signal."""
+    monkeypatch.setattr("continuations.ledger.run_signals.MAX_KEPT_SIGNALS", 2)
+    monkeypatch.setattr("continuations.ledger.run_signals.MAX_KEPT_IN_ALL", 4)
+    runner = make_runner()
+    runner.start("go", run_id="r")
+    for name in ("other", "other", "third", "third"):
+        runner.signal("r", name)
+
+    with pytest.raises(InvalidInput, match="keeps 2 signals with the name 'other'"):
+        runner.signal("r", "other")
+    with pytest.raises(InvalidInput, match="keeps 4 signals that"):
+        runner.signal("r", "fourth")
+    runner.signal("r", "receipt", "R-1")
+
+    assert isinstance(runner.resume("r"), Finished)
 
 
 def test_a_run_that_has_ended_accepts_no_signal() -> None:
