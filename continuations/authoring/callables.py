@@ -44,8 +44,9 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     result = await run_in_thread(lambda: function(*args, **kwargs))
     # A plain wrapper around an async function returns the coroutine. A wait that a tool
     # returns is no such wrapper.
-    is_async = inspect.isawaitable(result) and not is_tool_wait(result)
-    return await result if is_async else result
+    if is_tool_wait(result) or not inspect.isawaitable(result):
+        return result
+    return await result
 
 
 async def run_in_thread(function: Callable[[], Any]) -> Any:

@@ -16,7 +16,7 @@ from continuations.cli.options import App, Context, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.errors import ContinuationsError
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.counted import counted
 from continuations.present.drift_forms import drift_row_json
 from continuations.present.escaping import escape_invisible

@@ -238,8 +238,8 @@ def _row(
     actions: Mapping[str, str], sources: Mapping[str, RunRow], new: Mapping[str, Any]
 ) -> RunRow:
     made = {name for name, action in actions.items() if action == "new"}
-    if made != new.keys():
-        msg = f"the rules and the new fields differ: {sorted(made ^ new.keys())}."
+    if made != set(new):
+        msg = f"the rules and the new fields differ: {sorted(made ^ set(new))}."
         raise AssertionError(msg)
     values = {
         name: getattr(sources[action], name)

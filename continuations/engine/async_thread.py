@@ -12,7 +12,7 @@ from continuations.engine.async_ticket import AsyncTicket
 from continuations.engine.request_checks import optional_text
 from continuations.engine.thread_posts import ThreadPosts, check_key
 from continuations.errors import InvalidInput
-from continuations.ledger import thread_keys
+from continuations.ledger import thread_ids, thread_keys
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
@@ -223,7 +223,7 @@ class AsyncThread(Generic[Output]):
             if not newest.version:
                 return None
             run_id = newest.run_id
-        elif not thread_keys.is_generation(run_id, self.agent, self.key):
+        elif not thread_ids.is_generation(run_id, self.agent, self.key):
             msg = (
                 f"run_id must be the id of a run of this thread, got {run_id!r:.60}. "
                 "Pass the run_id of the result that has the number."

@@ -14,7 +14,7 @@ from continuations.engine.new_run import parse_user_message, store_attachments
 from continuations.engine.operator_commands import OperatorCommands
 from continuations.engine.run_description import RunDescription
 from continuations.errors import InvalidInput, RunErased, StaleRun
-from continuations.ledger import inbox, thread_keys
+from continuations.ledger import inbox, thread_ids, thread_keys
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations.wire.arrival_records import InboxMessage
@@ -108,7 +108,7 @@ class ThreadPosts(Generic[Output]):
             header = await self.header(newest)
             if header is not None and header.status not in ENDED_STATUSES:
                 return header
-            run_id = thread_keys.thread_run_id(
+            run_id = thread_ids.thread_run_id(
                 self.agent.name, self.key, newest.number + 1
             )
             state = await parts.factory.thread_state(

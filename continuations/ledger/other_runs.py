@@ -54,7 +54,7 @@ def check_ids(state: RunState, key: str) -> None:
 
 
 def _check_thread_id(run: RunRow, key: str) -> None:
-    from continuations.ledger.thread_keys import is_generation  # noqa: PLC0415 - for threads
+    from continuations.ledger.thread_ids import is_generation  # noqa: PLC0415 - for threads
 
     if not is_generation(run.id, run.agent, run.thread_key or ""):
         msg = (

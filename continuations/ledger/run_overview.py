@@ -77,9 +77,9 @@ def has_thread_id(run_id: str) -> bool:
     """Return whether an id has the form that only runs of threads have."""
     if not run_id.startswith("t-"):
         return False
-    from continuations.ledger import thread_keys  # noqa: PLC0415 - for threads
+    from continuations.ledger import thread_ids  # noqa: PLC0415 - for threads
 
-    return thread_keys.is_thread_id(run_id)
+    return thread_ids.is_thread_id(run_id)
 
 
 async def read_progress(

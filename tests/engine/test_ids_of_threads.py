@@ -24,7 +24,7 @@ from continuations import (
 from continuations.engine import new_run
 from continuations.errors import Corrupt
 from continuations.ledger import thread_keys
-from continuations.ledger.thread_keys import thread_run_id
+from continuations.ledger.thread_ids import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from continuations.errors import InvalidId, InvalidInput, RunExists, ThreadClosed
-from continuations.ledger.thread_keys import thread_run_id
+from continuations.ledger.thread_ids import thread_run_id
 from tests.errors.case import Area, Case
 
 _PATH = "/threads/clerk/k"

@@ -9,7 +9,8 @@ import pytest
 
 from continuations import Agent, Corrupt, FormatError, Replied, Runner
 from continuations.ledger import layout
-from continuations.ledger.thread_keys import message_id_key, thread_run_id
+from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger.thread_keys import message_id_key
 from continuations.models.scripted import ScriptedModel
 from continuations.wire.arrival_records import (
     decode_inbox_message,

@@ -29,7 +29,7 @@ from continuations.errors import (
 )
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.wire.records import decode_wait
 from tests.simulation import charging
 from tests.simulation.agents import deployed_root, find_tree

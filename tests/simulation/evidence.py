@@ -14,7 +14,7 @@ from continuations.core.slots import after_slot
 from continuations.core.waits import next_known_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import RebuiltVersion, Versions
 from continuations.wire.records import decode_decision
 from continuations.wire.revocations import Revocation, decode_revocation

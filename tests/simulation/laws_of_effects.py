@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.calls import CLOSED_STATES, Started
 from continuations.core.messages import Message
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from tests.simulation.processes import EPOCH
 from tests.simulation.tools import REPEATABLE, TOOLS
 

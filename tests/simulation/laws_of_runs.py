@@ -10,7 +10,7 @@ from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.wire.arrival_records import decode_inbox_message
 from continuations.wire.operator_records import decode_operator_request
 from tests.simulation.laws_of_costs import budget_is_used_up

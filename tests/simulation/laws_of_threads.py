@@ -9,7 +9,7 @@ from continuations import Failed, Queued, Replied, Suspended
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import ThreadClosed
 from continuations.ledger import layout
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from tests.simulation.agents import thread_reply
 from tests.simulation.laws_of_operators import requests_of
 from tests.simulation.laws_of_runs import posted_messages

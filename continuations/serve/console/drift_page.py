@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from continuations.errors import ContinuationsError, InvalidInput
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.list_page import ListPage, read_page

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from continuations.core.live_events import BaseLiveEvent
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
 from continuations.ledger.objects import Objects
-from continuations.ledger.thread_keys import is_thread_id
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.serve.console.writing import Words, WordsPlace, Writings

@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.ledger import thread_keys
+from continuations.ledger import thread_ids
 from continuations.present.event_forms import event_json
 from continuations.serve.http import problems
 from continuations.serve.http.page_size import page_size
@@ -72,7 +72,7 @@ async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
 def last_place(request: Request, agent: str, key: str) -> tuple[str, str]:
     """Return the run and the cursor that the last event of a thread had."""
     run_id, _, cursor = last_id(request).rpartition("/")
-    if run_id and not thread_keys.is_generation(run_id, agent, key):
+    if run_id and not thread_ids.is_generation(run_id, agent, key):
         msg = '"Last-Event-ID" is not the id of an event of this thread.'
         raise problems.malformed(msg)
     return run_id, cursor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import jsontext
 from continuations.errors import AlreadyDecided, WaitNotFound
-from continuations.ledger import layout, thread_keys
+from continuations.ledger import layout, thread_ids, thread_keys
 from continuations.ledger.objects import Objects
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.request_response import json_response
@@ -205,6 +205,6 @@ async def _thread_run_ids(context: RequestContext) -> set[str]:
     agent, key = context.path_params["agent"], context.path_params["key"]
     objects = Objects(context.runner.store)
     newest = await thread_keys.newest_generation(objects, agent, key)
-    run_id = newest.run_id or thread_keys.thread_run_id(agent, key, 1)
+    run_id = newest.run_id or thread_ids.thread_run_id(agent, key, 1)
     asked = context.request.query.get("run_id")
     return {run_id} if asked is None else {run_id, asked}

@@ -11,7 +11,7 @@ import pytest
 
 from continuations import Image
 from continuations.errors import InvalidId
-from continuations.ledger.thread_keys import thread_run_id
+from continuations.ledger.thread_ids import thread_run_id
 from continuations.serve.aws.lambda_events import (
     BadRequest,
     CancelEvent,

@@ -17,7 +17,7 @@ from continuations.engine.inbox_messages import (
     with_next_messages,
 )
 from continuations.engine.run_sweep import RunSweep
-from continuations.ledger import inbox, thread_keys, thread_replies
+from continuations.ledger import inbox, thread_ids, thread_keys, thread_replies
 from continuations.ledger.versions import Versions
 from tests.simulation.families import THREADS
 from tests.simulation.laws_of_endings import no_run_stranded
@@ -250,7 +250,7 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
         header = await Versions(objects, newest.run_id).header(newest.version)
         if header.status != "suspended":
             return newest
-        run_id = thread_keys.thread_run_id(agent, key, 2)
+        run_id = thread_ids.thread_run_id(agent, key, 2)
         number = await Versions(objects, run_id).newest_number()
         return thread_keys.Generation(2 if number else 1, run_id, number)
 
