@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased, RunExists
-from continuations.ledger import layout
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger import layout, thread_ids
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 
@@ -69,12 +68,12 @@ async def newest_generation(objects: Objects, agent: str, key: str) -> Generatio
     """
 
     async def look(number: int) -> Generation:
-        run_id = thread_run_id(agent, key, number)
+        run_id = thread_ids.thread_run_id(agent, key, number)
         version = await Versions(objects, run_id).newest_number()
         return Generation(number, run_id, version)
 
     if objects.lists_whole_folders:
-        prefix = thread_run_id(agent, key, 1).rpartition("-")[0]
+        prefix = thread_ids.thread_run_id(agent, key, 1).rpartition("-")[0]
         for run_id in objects.recent_versions.thread_run_ids(prefix):
             if (kept := await _if_open(objects, run_id)) is not None:
                 return kept

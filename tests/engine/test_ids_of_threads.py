@@ -23,7 +23,7 @@ from continuations import (
 )
 from continuations.engine import new_run
 from continuations.errors import Corrupt
-from continuations.ledger import thread_keys
+from continuations.ledger import thread_ids
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -193,7 +193,7 @@ def test_thread_with_the_id_of_another_key_is_damaged(
         return f"{FIRST[:-1]}{number}"
 
     with monkeypatch.context() as foreign:
-        foreign.setattr(thread_keys, "thread_run_id", foreign_id)
+        foreign.setattr(thread_ids, "thread_run_id", foreign_id)
         runner.thread(key="another key").post("hello")
 
     other = Runner(_agent(), store=store)

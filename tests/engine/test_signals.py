@@ -251,7 +251,7 @@ def test_signals_that_nothing_takes_do_not_keep_out_the_awaited_one(
         runner.signal("r", "other")
     with pytest.raises(InvalidInput, match="keeps 4 signals that"):
         runner.signal("r", "fourth")
-    runner.signal("r", "receipt", "R-1")
+    runner.signal("r", "receipt", "paper")
 
     assert isinstance(runner.resume("r"), Finished)
 

@@ -973,7 +973,7 @@ SENDING = Area(
             setup="""
                 start()
                 for number in range(100):
-                    runner.signal("jane-1", "other", number)
+                    runner.signal("jane-1", "receipt", number)
             """,
             names=("jane-1", "100"),
         ),
