@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from continuations.core.waits import Wait
@@ -18,6 +18,9 @@ LOOK_BACK = timedelta(days=1)
 # Longer than `LOOK_BACK`: a worker may die after it has stored a wait, and before it
 # has looked back. A later process then looks back.
 KEPT_FOR = timedelta(days=2)
+# A run remembers at most this many of the events that it took. Then its waits take
+# nothing that is older than all of them.
+MAX_TAKEN = 256
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -29,12 +32,27 @@ def first_id_at(milliseconds: int) -> str:
 def with_event(taken: tuple[str, ...], event_id: str) -> tuple[str, ...]:
     """Return the events that a run has taken, with one more.
 
-    Ids that are too old for every later wait are left out. Ids sort by time.
+    Ids that are too old for every later wait are left out, and so are the oldest ids
+    above `MAX_TAKEN`. Ids sort by time.
     """
     newest = max(event_id, *taken) if taken else event_id
     oldest = first_id_at(milliseconds_of(newest) - KEPT_FOR // _MILLISECOND)
     kept = (each for each in taken if each >= oldest and each != event_id)
-    return (*kept, event_id)
+    found = (*kept, event_id)
+    if len(found) <= MAX_TAKEN:
+        return found
+    oldest = min(found)
+    return tuple(each for each in found if each != oldest)
+
+
+def may_take(taken: Collection[str], event_id: str) -> bool:
+    """Return whether a run that took these events may take an event.
+
+    A run that remembers no older events takes none of them again.
+    """
+    if event_id in taken:
+        return False
+    return len(taken) < MAX_TAKEN or event_id > min(taken)
 
 
 def is_in_time(event_at: datetime, deadline: datetime | None) -> bool:

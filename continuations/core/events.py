@@ -165,6 +165,7 @@ class ModelDelayed:
     `pending_reply` is the id of the reply to poll; `None`: the model is asked again.
     `failed_requests`: how many requests of the turn failed in a row. `usage` is the
     cost of unusable responses. `added` are messages that the pending reply answers too.
+    `was_early`: whether `wake` made the attempt that failed before its time.
     """
 
     wait: Wait
@@ -172,6 +173,7 @@ class ModelDelayed:
     pending_reply: str | None
     failed_requests: int
     added: tuple[Message, ...] = ()
+    was_early: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

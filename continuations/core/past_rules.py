@@ -65,7 +65,7 @@ FIELD_RULES: Mapping[str, FieldRule] = {
         "newest", "cleared", "cleared", "A kept signal may still be taken in its run."
     ),
     "events_taken": FieldRule(
-        "newest", "copied", "copied", "A published event is taken once."
+        "newest", "copied", "copied", "A run takes a published event once."
     ),
     "last_operator_number": FieldRule(
         "newest", "cleared", "cleared", "A request is obeyed once."
@@ -92,8 +92,12 @@ FIELD_RULES: Mapping[str, FieldRule] = {
     "earlier_usage": FieldRule(
         "newest", "cleared", "cleared", "The limit of a message counts its cost."
     ),
-    "stopping": FieldRule("new", "cleared", "cleared", "The stopped turn is gone."),
-    "reads_next": FieldRule("new", "cleared", "cleared", "The interruption is gone."),
+    "stopping": FieldRule(
+        "cleared", "cleared", "cleared", "The turn goes on; stop it again."
+    ),
+    "reads_next": FieldRule(
+        "cleared", "cleared", "cleared", "An unread message interrupts again."
+    ),
     "settings_json": FieldRule("newest", "copied", "copied", "The settings stay."),
     "forked_from": FieldRule("newest", "new", "cleared", "The origin of a fork."),
     "rewind_to": FieldRule("cleared", "cleared", "cleared", "The rewind is done."),
@@ -137,11 +141,32 @@ ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
         "A signal ends one wait.",
     ),
     "event taken": ArrivalRule(
-        "not taken again", "not taken again", "not taken again", "An event counts once."
+        "not taken again",
+        "one that was taken since the version may be taken here too",
+        "one that was taken since may be taken here too",
+        "A run takes an event once.",
     ),
     "decision": ArrivalRule(
         "has no effect; the wait opens again under a new id",
         "has no effect, but for those in `decisions=`",
+        "has no effect",
+        "A wait id is never used twice.",
+    ),
+    "extension": ArrivalRule(
+        "ends with its wait; the new wait has its full time",
+        "ends with its wait",
+        "the deadline stays as the bytes have it",
+        "A heartbeat extends one wait.",
+    ),
+    "escalation": ArrivalRule(
+        "ends with its wait; the first approvers are asked again",
+        "ends with its wait; the first approvers are asked again",
+        "counts if the bytes have it",
+        "It belongs to one wait.",
+    ),
+    "expiry": ArrivalRule(
+        "has no effect; the wait opens again under a new id",
+        "has no effect",
         "has no effect",
         "A wait id is never used twice.",
     ),
@@ -180,7 +205,8 @@ ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
     ),
 }
 
-# By the letter of the marker, as `layout.Marker` describes them.
+# By the letter of the marker, as `layout.Marker` describes them. Markers of published
+# events have letters of their own (`event_keys`).
 MARKER_RULES: Mapping[str, ArrivalRule] = {
     "g": ArrivalRule(
         "made before the claim of the rewind; another process finishes it",
@@ -206,6 +232,10 @@ MARKER_RULES: Mapping[str, ArrivalRule] = {
     "m": ArrivalRule("stay until read", _OWN, _OWN, "An unread message is read."),
     "s": ArrivalRule("stay until taken in", _OWN, _OWN, "A new signal is taken in."),
     "c": ArrivalRule("stays", _OWN, _OWN, "The run is cancelled."),
+    "p": ArrivalRule("stays", "has no run", "has no run", "An event is for all runs."),
+    "o of an event": ArrivalRule(
+        "stays", "has no run", "has no run", "An event is deleted after its time."
+    ),
     "o": ArrivalRule("stay until obeyed", _OWN, _OWN, "The request is obeyed."),
 }
 

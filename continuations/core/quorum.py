@@ -103,7 +103,7 @@ class Quorum:
             return Objection(
                 "the requester of the run may not decide it, and the requester is not "
                 "known",
-                "Cancel the run, and start or adopt the next one with by=NAME. Send "
+                "Cancel the run, and start the next one with by=NAME. Send "
                 "each message to it with by=NAME too.",
             )
         if self.excludes(key):

@@ -260,8 +260,11 @@ class RunRow:
     def asked_by(self) -> tuple[str, ...]:
         """Everybody who asked for the present work; "" is a person who is not known.
 
-        None of them may decide a call whose policy has `not_requester`.
+        None of them may decide a call whose policy has `not_requester`. Nobody asked
+        for a thread that has read no message.
         """
+        if self.thread_key is not None and self.last_inbox_number == 0:
+            return self.requesters
         return tuple(sorted({self.asker or "", *self.requesters}))
 
     @property

@@ -172,6 +172,7 @@ def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
         failed_requests=event.failed_requests,
         pending_reply=event.pending_reply,
         polls=polls if event.pending_reply is not None else 0,
+        woken_until=frame.woken_until if event.was_early else None,
         model_error=None,
     )
     draft.put_frame(delayed)

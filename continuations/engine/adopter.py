@@ -11,7 +11,13 @@ from continuations.engine.outcomes import outcome_of
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import InvalidInput, RunExists, RunNotFound, StaleRun
+from continuations.errors import (
+    InvalidInput,
+    RunErased,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+)
 from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -50,17 +56,23 @@ class Adopter:
         id belongs to another run.
         """
         source = continuation.run_state
-        is_known = await self._is_of_this_store(continuation)
-        binding = StackBinding(self.agent_registry)
+        publisher = Publisher(self.objects, self.ports)
+        try:
+            is_known = await self._is_of_this_store(source)
+        except (InvalidInput, RunErased):
+            # A repeat returns the run of the first call, whatever became of its source.
+            adopted = await self._adopted_before(source, run_id, publisher)
+            if adopted is None:
+                raise
+            return adopted
         state = adopted_state(
             source,
-            binding,
+            StackBinding(self.agent_registry),
             self.ports,
             run_id=run_id,
             requester=requester,
             requesters=source.run.asked_by if is_known else (),
         )
-        publisher = Publisher(self.objects, self.ports)
         journal = StoreJournal(
             self.objects,
             Versions(self.objects, run_id),
@@ -76,45 +88,61 @@ class Adopter:
             await publisher.commit_and_publish(journal, state, state, Arrivals())
         except StaleRun:
             await file_moving.take_back_files(self.objects, state)
-            return await self._adopted_before(source, run_id, publisher)
+            adopted = await self._adopted_before(source, run_id, publisher)
+            if adopted is None:
+                msg = (
+                    f"run_id {run_id!r} is taken: that run does not continue this "
+                    "continuation, and was not changed. Use another run_id."
+                )
+                raise RunExists(msg, run_id=run_id) from None
+            return adopted
         assert journal.loaded is not None  # noqa: S101 - it was just committed
         return self._outcome(journal.loaded, paused=paused)
 
-    async def _is_of_this_store(self, continuation: Continuation) -> bool:
-        """Return whether the run of a continuation is in this store.
+    async def _is_of_this_store(self, source: RunState) -> bool:
+        """Return whether the run of a continuation is in this store, in this state.
 
-        Raises `InvalidInput` if it has gone on since: the calls that it has made would
-        be made again. A fork knows them.
+        Raises `InvalidInput` if it is in another state: one of the two has made calls
+        of which the other does not know, and they would be made again. A fork knows
+        them. Raises `RunErased` if it was erased.
         """
-        source = continuation.run_state.run
+        run_id = source.run.id
         try:
-            newest = await Versions(self.objects, source.id).load_newest()
+            newest = await Versions(self.objects, run_id).load_newest()
         except RunNotFound:
             return False
-        version = continuation.version
-        if newest.state.run.run_nonce != source.run_nonce:
+        except RunErased as error:
+            msg = (
+                f"continuation was not adopted: run {run_id} was erased from this "
+                "store. Adopt the continuation into another store, or start a new run."
+            )
+            raise RunErased(msg, run_id=run_id) from error
+        if newest.state.run.run_nonce != source.run.run_nonce:
             return False
-        if version >= newest.number:
+        if _is_same_work(newest.state, source):
             return True
         msg = (
-            f"continuation was not adopted: run {source.id} is in this store and has "
-            f"gone on to version {newest.number} since. Fork it: "
-            f"runner.fork({source.id!r}, {version})."
+            f"continuation was not adopted: run {run_id} is in this store, and its "
+            f"newest version {newest.number} is in another state. Go on with that "
+            f"run: runner.resume({run_id!r}). Or fork one of its versions: "
+            f"runner.fork({run_id!r}, version)."
         )
-        raise InvalidInput(msg, run_id=source.id)
+        raise InvalidInput(msg, run_id=run_id)
 
     async def _adopted_before(
         self, source: RunState, run_id: str, publisher: Publisher
-    ) -> Outcome:
-        """Return the run of an equal call, and publish what that call left undone."""
-        loaded = await Versions(self.objects, run_id).load_newest()
+    ) -> Outcome | None:
+        """Return the run of an equal call, and publish what that call left undone.
+
+        Return `None` if no equal call made a run with this id.
+        """
+        try:
+            loaded = await Versions(self.objects, run_id).load_newest()
+        except RunNotFound:
+            return None
         run = loaded.state.run
         if run.input_digest != source_digest(source):
-            msg = (
-                f"run_id {run_id!r} is taken: that run does not continue this "
-                "continuation, and was not changed. Use another run_id."
-            )
-            raise RunExists(msg, run_id=run_id)
+            return None
         if run.status == "suspended":
             await publisher.finish_publishing(loaded)
         paused = is_runnable(loaded.state) and run.claim is None
@@ -124,3 +152,17 @@ class Adopter:
         agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
         continuation = Continuation(loaded.state, loaded.number)
         return outcome_of(continuation, agent, paused=paused)
+
+
+def _is_same_work(one: RunState, other: RunState) -> bool:
+    """Return whether two states of a run have the same agents, messages and calls.
+
+    Numbers of versions tell nothing: a continuation that went on without a store counts
+    its own.
+    """
+    return (
+        one.frames == other.frames
+        and one.calls == other.calls
+        and {key: log.messages for key, log in one.logs.items()}
+        == {key: log.messages for key, log in other.logs.items()}
+    )

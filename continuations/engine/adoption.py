@@ -196,6 +196,7 @@ class Relocation:
             run_id=run.id,
             display=None if display == CallDisplay() else display,
             quorum=self._moved_quorum(state, wait.quorum),
+            events_taken=run.events_taken if wait.event else wait.events_taken,
         )
         if isinstance(call.state, Parked):
             return with_parked_digest(state, call, moved)

@@ -95,7 +95,8 @@ class AsyncCatalog(RunnerParts):
         listed from its end on.
 
         Args:
-            agent: Return only runs of this root agent. The others are read too.
+            agent: Return only runs of this root agent, also those that were stored
+                under an old name of `renamed=`. The others are read too.
             status: `live` or `ended`, or one status: `running`, `suspended`,
                 `finished`, `failed` or `cancelled`. A run whose worker died at its end
                 is listed under `ended` after the next sweep.
@@ -112,8 +113,13 @@ class AsyncCatalog(RunnerParts):
         """
         from continuations.ledger.run_listing import RunFilter, list_runs
 
+        renamed = self._options.renamed
         chosen = RunFilter.from_arguments(
-            agent=agent, status=status, label=label, after=after
+            agent=agent,
+            status=status,
+            label=label,
+            after=after,
+            old_names=self._worker_factory.old_names if renamed else None,
         )
         return Flattened(list_runs(self._objects, chosen))
 

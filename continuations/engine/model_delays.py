@@ -192,6 +192,7 @@ class ModelDelays:
                 usage=usage,
                 pending_reply=pending_reply,
                 failed_requests=frame.failed_requests,
+                was_early=True,
             )
         failed = frame.failed_requests + 1
         if self.max_failures is not None and failed >= self.max_failures:

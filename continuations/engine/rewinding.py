@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.audit import rewind_reason
 from continuations.core.doors import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
+from continuations.core.operator_request import OperatorRequest
 from continuations.core.past_rules import rewound_row
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
+from continuations.core.thread_requests import with_turn_ended
 from continuations.core.waits import Wait
 from continuations.core.withheld_waits import withheld
 from continuations.engine import rewind_digest
@@ -36,6 +38,7 @@ from continuations.wire.arrival_records import decode_inbox_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.run import RunRow
@@ -135,6 +138,7 @@ class Rewinder:
         assert journal.loaded is not None  # noqa: S101 - it was just committed
         before = journal.loaded.state
         state = self._rewound_state(before, target.state, later)
+        state = _interrupted_again(before.run, state, self.ports.clock.now())
         gone = [wait for key, wait in before.waits.items() if key not in state.waits]
         ender = RunEnder(self.objects, self.ports)
         await ender.close_waits(
@@ -231,8 +235,8 @@ def _turn_refusal(newest: RunRow, target: RunRow, number: int) -> str:
     advice = "Pass a version in which the thread rests"
     if newest.answered >= target.last_inbox_number:
         return (
-            f"in version {number} the thread was replying to a message that has its "
-            f"reply. {advice}"
+            f"in version {number} the thread was in a turn that has ended since. "
+            f"{advice}"
         )
     if newest.last_inbox_number > target.last_inbox_number:
         # It would get the reply to an earlier message, and would not be read again.
@@ -265,18 +269,16 @@ def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunR
     """
     known = {grant.id for grant in target.grants}
     turn: dict[str, Any] = {
-        name: getattr(newest, name)
-        for name in ("answered", "failure", "output", "reads_next", "stopping")
+        name: getattr(newest, name) for name in ("answered", "failure", "output")
     }
     if newest.thread_key is not None and target.rests:
-        turn |= {
-            "answered": newest.last_inbox_number,
-            "reads_next": 0,
-            "stopping": None,
-        }
+        turn["answered"] = newest.last_inbox_number
         if not newest.rests:
             # The turn that was cut off has no other reply.
-            reason = "The thread was rewound while it replied. Send the message again."
+            reason = (
+                "The thread was rewound while it replied. Send the message again, "
+                "with a new id if it had one."
+            )
             failure = Failure(code="stopped", message=reason)
             turn |= {"output": None, "failure": failure}
     return rewound_row(
@@ -287,6 +289,25 @@ def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunR
         requesters=tuple(sorted({*newest.requesters, *target.requesters})),
         **turn,
     )
+
+
+def _interrupted_again(newest: RunRow, state: RunState, now: datetime) -> RunState:
+    """Return the state in which an unread message interrupts the turn, as before.
+
+    The request to interrupt was taken in, so no worker reads it again.
+    """
+    number = newest.reads_next
+    if number <= newest.last_inbox_number:
+        return state
+    request = OperatorRequest(
+        id="",
+        number=newest.last_operator_number,
+        at=now,
+        action="interrupt",
+        message_number=number,
+        by=newest.sender,
+    )
+    return with_turn_ended(state, request, ())
 
 
 def _new_logs(newest: RunState, state: RunState) -> tuple[dict[str, MessageLog], int]:

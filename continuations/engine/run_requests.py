@@ -283,9 +283,8 @@ _OWN_ID = "id:"
 def _may_wake(state: RunState, wait: Wait) -> bool:
     if not wait.rules.may_wake:
         return False
-    # A reply that the provider computes is polled as often as it says so.
-    frame = state.frames[wait.frame_id]
-    return frame.woken_until is None or frame.pending_reply is not None
+    # One early attempt in a period may fail. A poll that finds no reply yet is none.
+    return state.frames[wait.frame_id].woken_until is None
 
 
 def _check_accepts_message(run: RunRow, message_number: int) -> None:

@@ -85,7 +85,8 @@ class Catalog:
         listed from its end on.
 
         Args:
-            agent: Return only runs of this root agent. The others are read too.
+            agent: Return only runs of this root agent, also those that were stored
+                under an old name of `renamed=`. The others are read too.
             status: `live` or `ended`, or one status: `running`, `suspended`,
                 `finished`, `failed` or `cancelled`. A run whose worker died at its end
                 is listed under `ended` after the next sweep.

@@ -16,7 +16,7 @@ from continuations.engine.worker import Worker
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from continuations.core.run import Budget
     from continuations.core.state import RunState
@@ -212,6 +212,11 @@ class WorkerFactory:
             options=self._options,
             checks_context=checks_context,
         )
+
+    def old_names(self, name: str) -> Iterable[str]:
+        """Return the old names of an agent or tool, as `renamed=` has them."""
+        renames = self._agent_registry.renames
+        return () if renames is None else renames.old_names(name)
 
     def root_agent(self, name: str | None) -> Agent:
         """Return a root agent by name, or the only one; raises `InvalidInput`."""

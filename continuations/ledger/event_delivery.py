@@ -184,7 +184,9 @@ class EventLog:
             key = self._keys[number]
             number += 1
             event_id = event_keys.event_id_in(key)
-            if key <= begin or event_id is None or event_id in wait.events_taken:
+            if key <= begin or event_id is None:
+                continue
+            if not event_matching.may_take(wait.events_taken, event_id):
                 continue
             if event_id not in self._events:
                 read = await read_event(self._objects, self._topic, event_id)

@@ -18,7 +18,7 @@ from continuations.wire.versions import decode_version
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from datetime import datetime
 
     from continuations.core.run import RunRow, RunStatus
@@ -68,18 +68,35 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs to list; `None` for all."""
+    """Which runs to list; `None` for all.
 
-    agent: str | None = None
+    Attributes:
+        agents: The names of the root agent, the old ones too.
+        status: A status, or a group of them.
+        label: A label.
+        after: A cursor.
+    """
+
+    agents: frozenset[str] | None = None
     status: str | None = None
     label: str | None = None
     after: str = ""
 
     @classmethod
     def from_arguments(
-        cls, *, agent: object, status: object, label: object, after: object
+        cls,
+        *,
+        agent: object,
+        status: object,
+        label: object,
+        after: object,
+        old_names: Callable[[str], Iterable[str]] | None = None,
     ) -> RunFilter:
-        """Check the arguments of a listing; raises `InvalidInput`."""
+        """Check the arguments of a listing; raises `InvalidInput`.
+
+        With `old_names`, runs that were stored under an old name of the agent are
+        listed too.
+        """
         if agent is not None and not isinstance(agent, str):
             msg = f"agent must be an agent's name or None, got {agent!r:.60}."
             raise InvalidInput(msg)
@@ -94,7 +111,10 @@ class RunFilter:
         ):
             msg = f"label must be NAME=VALUE, as 'team=finance', got {label!r:.60}."
             raise InvalidInput(msg)
-        chosen = cls(agent=agent, status=status, label=label)
+        agents = None if agent is None else frozenset({agent})
+        if agent is not None and old_names is not None:
+            agents = frozenset({agent, *old_names(agent)})
+        chosen = cls(agents=agents, status=status, label=label)
         if after == "":
             return chosen
         sections = chosen.sections()
@@ -103,7 +123,7 @@ class RunFilter:
             and _CURSOR.match(after)
             and any(after.startswith(section) for section in sections)
         ):
-            return cls(agent=agent, status=status, label=label, after=after)
+            return cls(agents=agents, status=status, label=label, after=after)
         msg = (
             f"after must be the cursor of a run of the same listing, got "
             f"{after!r:.60}. "
@@ -122,9 +142,9 @@ class RunFilter:
     def accepts(self, row: RunSummary) -> bool:
         """Return whether a run belongs to the listing."""
         if row.status == "unreadable":
-            return self.agent is None and self.status is None
+            return self.agents is None and self.status is None
         group = "ended" if row.status in ENDED_STATUSES else "live"
-        return (self.agent is None or row.agent == self.agent) and (
+        return (self.agents is None or row.agent in self.agents) and (
             self.status is None or self.status in (row.status, group)
         )
 

@@ -381,7 +381,7 @@ def test_without_a_requester_the_adopted_wait_cannot_be_approved() -> None:
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
     assert wait.requester is None
-    with pytest.raises(DecisionRefused, match="adopt the next one with by=NAME"):
+    with pytest.raises(DecisionRefused, match="start the next one with by=NAME"):
         runner.decide(wait.id, Approve(by="lee"))
     # And the advice of the error works, while a repeat changes no requester
     again = runner.adopt(source, run_id="adopted", by="ann")

@@ -24,7 +24,7 @@ from continuations import (
 from continuations.engine.ports import SystemIdGenerator
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
-from continuations.models.interface import LostReply, Message, ModelReply
+from continuations.models.interface import LostReply, Message, ModelReply, PendingReply
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests.clocks import ManualClock
 from tests.engine.shared_store import SharedStore
@@ -554,6 +554,37 @@ def test_any_number_of_wakes_fails_no_run_whose_model_is_limited() -> None:
     limited.limited.clear()
     shared.clock.seconds += 7200
     assert isinstance(runner.resume("r"), Finished)
+
+
+def test_wakes_poll_a_limited_provider_once_in_a_period() -> None:
+    """A poll that finds no reply yet may be repeated at once; a failed one may not."""
+    polls: list[str] = []
+
+    class Late:
+        name = "late"
+        limited = False
+
+        async def reply(self, _request: ModelRequest) -> PendingReply:
+            return PendingReply(id="p1", poll_after=timedelta(minutes=10))
+
+        async def poll(self, pending: str, _request: ModelRequest) -> PendingReply:
+            polls.append(pending)
+            if self.limited:
+                message = "status 429"
+                raise ModelError(message, retryable=True)
+            return PendingReply(id=pending, poll_after=timedelta(minutes=10))
+
+    shared, model = SharedStore(), Late()
+    runner = shared.machine(agents=Agent("hr", model=model), model_retry_time=0)
+    only_wait(runner.start("go", run_id="r"))
+    assert [1, 1, 1] == [(runner.wake("r"), runner.resume("r"))[0] for _ in range(3)]
+    assert 3 == len(polls)
+
+    model.limited = True
+    woken = [(runner.wake("r"), runner.resume("r"))[0] for _ in range(50)]
+
+    assert [1, *[0] * 49] == woken
+    assert 4 == len(polls)
 
 
 def test_attempt_that_was_made_early_keeps_a_longer_time_of_the_provider() -> None:

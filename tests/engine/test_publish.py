@@ -21,6 +21,8 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.core import event_matching
+from continuations.core.ulid import encode_ulid
 from continuations.engine import event_sweep
 from continuations.errors import StoreUnavailable
 from continuations.ledger import event_waiters
@@ -134,6 +136,20 @@ def test_each_wait_takes_the_oldest_event_that_its_run_has_not_taken(
     assert isinstance(suspended, Suspended)
     runner.decide(suspended.waits[0].id, Answer("no more"))
     assert ["1", "2", "3", "no more"] == results(runner.resume("r"))
+
+
+def test_row_of_a_run_has_a_bounded_number_of_events() -> None:
+    """An event that is not remembered any more is older than all that are."""
+    ids = [encode_ulid(1_000 * number, bytes(10)) for number in range(1, 601)]
+    taken: tuple[str, ...] = ()
+    for number, event_id in enumerate(ids, 1):
+        assert event_matching.may_take(taken, event_id)
+        taken = event_matching.with_event(taken, event_id)
+        assert len(taken) == min(number, event_matching.MAX_TAKEN)
+        assert not any(event_matching.may_take(taken, each) for each in ids[:number])
+    late = encode_ulid(1_000 * 590 + 1, bytes(10))
+    assert event_matching.may_take(taken, late)
+    assert not event_matching.may_take(taken, encode_ulid(1, bytes(10)))
 
 
 def test_one_event_ends_two_waits_of_one_run(shop: Shop) -> None:

@@ -15,18 +15,24 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     DecisionRefused,
+    Deny,
     Failed,
     Finished,
     InvalidInput,
+    Queued,
     Replied,
+    RunErased,
     Runner,
     Suspended,
     ask,
+    resume,
     tool,
     wait_for,
 )
 from continuations.core.past_rules import ARRIVAL_RULES, FIELD_RULES, MARKER_RULES
 from continuations.core.run import RunRow
+from continuations.core.slots import SLOT_KINDS
+from continuations.ledger import event_keys, layout
 from continuations.ledger.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -69,6 +75,12 @@ def choose() -> Any:
 
 
 @tool
+def payment() -> Any:
+    """Wait for a payment."""
+    return wait_for("paid", str, key="k")
+
+
+@tool
 def receipt() -> Any:
     """Wait for a receipt."""
     return wait_for("receipt", str)
@@ -76,7 +88,7 @@ def receipt() -> Any:
 
 def runner_of(*replies: Any, store: Any, **options: Any) -> Runner:
     """Return a runner of one agent with a script of its own."""
-    tools = [options.pop("mail", mail), pay, choose, receipt]
+    tools = [options.pop("mail", mail), pay, choose, receipt, payment]
     model = ScriptedModel([*replies])
     return Runner(Agent("clerk", tools=tools, model=model), store=store, **options)
 
@@ -121,7 +133,7 @@ def test_thread_is_not_rewound_into_the_turn_of_an_earlier_sender() -> None:
     assert isinstance(thread.send("pay for ann", by="ann", id="ann"), Replied)
     turn_of(runner, by="bob")
 
-    with pytest.raises(InvalidInput, match="was replying to a message that has its"):
+    with pytest.raises(InvalidInput, match="was in a turn that has ended"):
         runner.rewind(first.run_id, first.continuation.version)
 
     with pytest.raises(DecisionRefused, match="bob requested"):
@@ -221,7 +233,7 @@ def test_bytes_that_are_older_than_their_run_in_this_store_are_not_adopted() -> 
     data = runner.look("r").to_bytes()
     runner.resume("r")
 
-    with pytest.raises(InvalidInput, match=r"has gone on .* Fork it: runner\.fork"):
+    with pytest.raises(InvalidInput, match=r"in another state\. .* fork one"):
         runner.adopt(data, run_id="again")
 
     forked = runner.resume(runner.fork("r", 1, run_id="f"))
@@ -264,6 +276,143 @@ def test_sender_of_a_thread_may_not_approve_in_a_fork_of_it() -> None:
     assert [] == sent
 
 
+def test_published_event_is_taken_once_by_a_run_that_is_rewound() -> None:
+    asks = ToolCall("choose", {})
+    runner = runner_of(ToolCall("payment", {}), asks, asks, store=MemoryStore())
+    runner.start("go", run_id="r")
+    first = runner.look("r").version
+    runner.publish("paid", "one", key="k")
+    swept(runner)
+    runner.publish("paid", "two", key="k")
+
+    runner.rewind("r", first)
+    fork = runner.fork("r", first, run_id="f")
+    swept(runner)
+
+    assert ["two"] == results(runner, "r")
+    # A fork is another run, and takes the events of its own time.
+    assert ["one"] == results(runner, fork)
+
+
+def results(runner: Runner, run_id: str) -> list[Any]:
+    """Return what the tools returned."""
+    messages = runner.look(run_id).root.messages
+    return [each["content"] for each in messages if each["role"] == "tool"]
+
+
+@pytest.mark.parametrize(
+    ("when_busy", "denials"), [("interrupt", 0), ("merge", 1), ("queue", 2)]
+)
+def test_unread_message_keeps_its_place_after_a_rewind_within_its_turn(
+    when_busy: Any, denials: int
+) -> None:
+    """It is read after as many denials of a call as without the rewind.
+
+    An interruption that was taken in before the rewind interrupts the turn again.
+    """
+    pays = ToolCall("pay", {"cents": 1})
+    runner = runner_of(pays, pays, "Paid.", "Paid.", store=MemoryStore())
+    thread = runner.thread(key="k")
+    first = turn_of(runner, by="ann")
+    runner.decide(only_wait(runner), Answer("no", by="kim"))
+    runner.resume(first.run_id)
+    ticket = thread.post("pay again", by="ann", when_busy=when_busy)
+
+    runner.rewind(first.run_id, first.continuation.version)
+    runner.sweep()
+
+    for _ in range(denials):
+        assert "pay again" not in str(runner.look(first.run_id).root.messages)
+        runner.decide(only_wait(runner), Deny(by="kim"))
+        runner.sweep()
+    assert "pay again" in str(runner.look(first.run_id).root.messages)
+    swept(runner)
+    assert not isinstance(ticket.look(), Queued)
+    assert [] == sent
+
+
+def test_bytes_that_went_on_without_the_store_are_not_adopted_beside_their_run() -> (
+    None
+):
+    """Numbers of versions do not tell which of two states is older."""
+    store = MemoryStore()
+    asks = [ToolCall("choose", {}) for _ in range(4)]
+
+    def reply(request: Any) -> Any:
+        last = request.messages[-1].data
+        if last["role"] == "user":
+            return asks
+        return "done" if "sent" in last["content"] else ToolCall("mail", {"to": "ann"})
+
+    agent = Agent("clerk", tools=[mail, choose], model=ScriptedModel(reply))
+    runner = Runner(agent, store=store)
+    started = runner.start("go", run_id="r")
+    assert isinstance(started, Suspended)
+    beside = started
+    for wait in started.waits[:3]:
+        data = beside.continuation.to_bytes()
+        going_on = resume(data, agent, answers={wait.id: Answer("this", by="kim")})
+        assert isinstance(going_on, Suspended)
+        beside = going_on
+    for wait in started.waits:
+        runner.decide(wait.id, Answer("this", by="kim"))
+    assert isinstance(runner.resume("r"), Finished)
+
+    with pytest.raises(InvalidInput, match="in another state"):
+        runner.adopt(beside.continuation, run_id="again")
+
+    assert ["ann"] == sent
+
+
+def test_repeat_of_adopt_returns_its_run_after_the_source_went_on() -> None:
+    runner = runner_of(ToolCall("pay", {"cents": 1}), "Paid.", store=MemoryStore())
+    started = runner.start("go", run_id="r", by="ann")
+    assert isinstance(started, Suspended)
+    first = runner.adopt(started.continuation, run_id="c", by="bob")
+    runner.decide(started.waits[0].id, Approve(by="kim"))
+    runner.resume("r")
+
+    again = runner.adopt(started.continuation, run_id="c", by="bob")
+
+    assert isinstance(first, Suspended)
+    assert isinstance(again, Suspended)
+    assert [w.id for w in first.waits] == [w.id for w in again.waits]
+    runner.erase("r")
+    assert isinstance(runner.adopt(started.continuation, run_id="c"), Suspended)
+    with pytest.raises(RunErased, match=r"was erased from this store\. Adopt the"):
+        runner.adopt(started.continuation, run_id="d")
+
+
+def test_forker_alone_asked_for_a_fork_of_a_thread_without_messages() -> None:
+    pays = ToolCall("pay", {"cents": 1})
+    runner = runner_of(pays, "Paid.", store=MemoryStore())
+    original = turn_of(runner, by="ann")
+    runner.decide(only_wait(runner), Deny(by="kim"))
+    swept(runner)
+
+    runner.fork(original.run_id, 1, run_id="f", messages={"f1": "pay"}, by="bob")
+    runner.resume("f")
+
+    with pytest.raises(DecisionRefused, match="bob requested"):
+        runner.decide(only_wait(runner), Approve(by="bob"))
+    runner.decide(only_wait(runner), Approve(by="kim"))
+
+    assert isinstance(runner.resume("f"), Finished)
+
+
+def test_runs_of_a_renamed_agent_are_listed_under_its_new_name() -> None:
+    store = MemoryStore()
+    old = Runner(Agent("clerk", model=ScriptedModel(["Hi."])), store=store)
+    old.start("go", run_id="r")
+    new = Runner(
+        Agent("desk", model=ScriptedModel([])), store=store, renamed={"clerk": "desk"}
+    )
+
+    assert ["r"] == [row.run_id for row in new.runs(agent="desk")]
+    assert ["r"] == [row.run_id for row in new.runs(agent="clerk")]
+    assert [] == [row.run_id for row in old.runs(agent="desk")]
+
+
 # The tables ------------------------------------------------------------------------
 
 
@@ -272,34 +421,52 @@ def test_each_field_of_a_runs_row_has_a_rule() -> None:
     assert [each.name for each in dataclasses.fields(fields)] == list(FIELD_RULES)
 
 
+# The word of the table for each kind of stored arrival.
+SLOTS = {
+    "vote": "vote",
+    "extend": "extension",
+    "escalate": "escalation",
+    "expire": "expiry",
+}
+ARRIVAL_FIELDS = {
+    "decisions": {"decision", "job answer", "event taken"},
+    "followed": set(SLOTS.values()),
+    "signals": {"signal"},
+    "revocations": {"revocation", "grant"},
+    "inbox_messages": {"message"},
+    "operator_requests": {"operator's request"},
+    "cancel_request": {"cancel request"},
+}
+
+
 def test_each_kind_of_arrival_has_a_rule() -> None:
-    """`followed` has the slots of waits: votes, heartbeats and escalations."""
-    kinds = {
-        "decisions": {"decision", "job answer"},
-        "followed": {"vote", "reminder"},
-        "signals": {"signal", "event taken"},
-        "revocations": {"revocation", "grant"},
-        "inbox_messages": {"message"},
-        "operator_requests": {"operator's request"},
-        "cancel_request": {"cancel request"},
-    }
     arrivals: Any = Arrivals
 
-    assert {each.name for each in dataclasses.fields(arrivals)} == kinds.keys()
-    assert set().union(*kinds.values()) == ARRIVAL_RULES.keys()
+    assert SLOT_KINDS == SLOTS.keys()
+    assert {each.name for each in dataclasses.fields(arrivals)} == ARRIVAL_FIELDS.keys()
+    named = set().union(*ARRIVAL_FIELDS.values())
+    # A reminder is a marker only.
+    assert named | {"reminder"} == ARRIVAL_RULES.keys()
 
 
 def test_each_reason_of_a_marker_has_a_rule() -> None:
-    source = Path(__file__).parents[2] / "continuations" / "ledger" / "layout.py"
-    described = re.findall(r"^ +- `([a-z])` \(", source.read_text(), re.MULTILINE)
+    letters = re.findall(r"\[([a-z]+)\]", layout._MARKER.pattern)
+    of_events = re.findall(r"\[([a-z]+)\]", event_keys._MARKER.pattern)
 
-    assert sorted(described) == sorted(MARKER_RULES)
+    assert ["po", {"p", "o of an event"}] == [
+        of_events[0],
+        MARKER_RULES.keys() - {*"".join(letters)},
+    ]
+    assert {*"".join(letters[:2])} <= MARKER_RULES.keys()
 
 
 def test_page_shows_each_rule() -> None:
     lines = PAGE.read_text().splitlines()
     code: dict[str, tuple[str, ...]] = {**FIELD_RULES, **MARKER_RULES}
-    rules = {f"`{name}`": rule for name, rule in code.items()}
+    rules = {
+        f"`{name.split()[0]}`{name.partition(' ')[1]}{name.partition(' ')[2]}": rule
+        for name, rule in code.items()
+    }
     rules.update(ARRIVAL_RULES)
     rows = [f"| {' | '.join((name, *rule))} |" for name, rule in rules.items()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from continuations.errors import (
     InvalidInput,
+    RunErased,
     RunExists,
     RunNotFound,
     StaleRun,
@@ -43,6 +44,19 @@ PAST = Area(
                 runner.resume("jane-1")
             """,
             names=("jane-1", "runner.fork("),
+        ),
+        Case(
+            "adopt-erased",
+            RunErased,
+            'runner.adopt(older, run_id="jane-2")',
+            "Runner([], store='memory:').adopt(older, run_id='jane-2')",
+            setup="""
+                start("jane-1")
+                older = runner.look("jane-1")
+                runner.cancel("jane-1")
+                runner.erase("jane-1")
+            """,
+            names=("jane-1", "another store"),
         ),
         Case(
             "history-of-no-run",
