@@ -12,6 +12,7 @@ import typer
 
 from continuations.cli import FAILED, formatting
 from continuations.cli.application import missing_code, runner_without_agents
+from continuations.cli.awaiting_models import awaiting_models
 from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
@@ -111,7 +112,9 @@ def waiting(
     if ids:
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
+    models = "" if kind else awaiting_models(runner)
     if json:
+        _write_note(models)
         rows = [wait_summary_json(wait) for wait in summaries]
         write_json(rows)
         return
@@ -125,8 +128,15 @@ def waiting(
                 "example --kind event."
             )
             write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
+        _write_note(models)
         return
     write_lines(formatting.wait_table_lines(waits))
+    _write_note(models)
+
+
+def _write_note(text: str) -> None:
+    if text:
+        write_note(text)
 
 
 def _note_unknown_groups(runner: Runner, approver: str) -> None:
@@ -139,6 +149,7 @@ def _note_unknown_groups(runner: Runner, approver: str) -> None:
 
 def _write_worklist(runner: Runner, *, json: bool) -> None:
     page = runner.worklist(limit=MAX_PAGE)
+    _write_note(awaiting_models(runner))
     if page.next is not None:
         write_note(f"Only the first {MAX_PAGE} waits are shown.")
     if json:

@@ -226,6 +226,13 @@ def _deadline_label(wait: Wait) -> str:
     return "deadline" if wait.rules.has_object else wait.rules.deadline_label.lower()
 
 
+def _due_words(wait: Wait) -> str:
+    if wait.rules.may_wake:
+        return "due; the next sweep or resume asks again"
+    word = "due" if wait.kind == "timer" else "expired"
+    return f"{word}; the next sweep or resume records it"
+
+
 def _wait_lines(
     wait: Wait, indent: str, decisions: Mapping[str, Decision], now: datetime
 ) -> Iterator[Line]:
@@ -241,11 +248,13 @@ def _wait_lines(
             label = _deadline_label(wait)
             deadline = f", {label} {readable_time(wait.deadline)}"
             if now > wait.deadline:
-                word = "due" if wait.kind == "timer" else "expired"
-                deadline += f" ({word}; the next sweep or resume records it)"
+                deadline += f" ({_due_words(wait)})"
         since = readable_time(wait.created_at)
         text = f"waits for {wait.rules.awaited} since {since}{deadline}{people}"
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))
+    if decision is None and wait.rules.may_wake:
+        wake = f"continuations wake {escape_invisible(wait.run_id)}"
+        yield Line(indent, f"The next attempt comes by itself. `{wake}` asks at once.")
     yield Line(indent, escape_invisible(wait.id), "copy")
