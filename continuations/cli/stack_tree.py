@@ -111,7 +111,18 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
     if operator_waits(continuation.run_state):
         unpause = f"next: continuations unpause {escape_invisible(run.id)}"
         yield Line("", line_with_places(unpause))
-    if run.status != "suspended" or not is_runnable(continuation.run_state):
+    if run.status != "suspended":
+        return
+    attempts = [
+        wait.deadline
+        for wait in continuation.waits
+        if wait.rules.may_wake and wait.deadline is not None
+    ]
+    if attempts:
+        later = f"the next sweep asks it after {readable_time(min(attempts))}"
+        wake = f"next: continuations wake {escape_invisible(run.id)}"
+        yield Line("", line_with_places(f"{wake} (asks the model at once; {later})"))
+    if not is_runnable(continuation.run_state):
         return
     if run.history_lost:
         yield Line("", "versions of the run were lost, and it was repaired")
@@ -254,7 +265,4 @@ def _wait_lines(
         yield Line(indent, escape_invisible(text), "wait")
     if wait.note is not None:
         yield Line(indent, escape_invisible(wait.note))
-    if decision is None and wait.rules.may_wake:
-        wake = f"continuations wake {escape_invisible(wait.run_id)}"
-        yield Line(indent, f"The next attempt comes by itself. `{wake}` asks at once.")
     yield Line(indent, escape_invisible(wait.id), "copy")
