@@ -34,14 +34,14 @@ _ADVICE_BY_STATUS = {
     413: "The conversation is too long for this model.",
     429: "Check the limits and the credit of the account.",
 }
-# Of an account that has no credit, or has reached a limit that its owner set.
+# The account has no credit, or has reached a limit that its owner set.
 NO_CREDIT = "the account has no credit, or has reached its limit"
 _ADD_CREDIT = (
     f"{NO_CREDIT.capitalize()}. Add credit or raise the limit at the provider, then"
     " resume the run."
 )
-# Of a request that may succeed later. Such a run waits for its model by itself, so the
-# advice must not be to resume the run.
+# The run of such a request waits for its model by itself, so the advice must not be to
+# resume the run.
 _LATER = "The same request may succeed later."
 _MAX_CAUSES = 10
 # Headers that the client sends with every request; they hold no secret.

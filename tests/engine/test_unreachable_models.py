@@ -1,6 +1,6 @@
 """A model that was never reached is an error at once; a later outage is a wait.
 
-The addresses are real: nobody listens on the port, or the name is not known.
+The addresses are real: no process listens on the port, or the name is not known.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def limited() -> ModelError:
 
 
 def in_turn(*replies: Any) -> ScriptedModel:
-    """Return a model that gives one reply after the other, whoever asks."""
+    """Return a model that gives one reply after the other, to any agent."""
     left = iter(replies)
     return ScriptedModel(lambda _: next(left))
 
@@ -149,7 +149,7 @@ def test_account_without_credit_is_asked_once(reply: Mapping[str, Any]) -> None:
 
 @dataclass
 class Verdict:
-    """What a guardrail that is an agent says."""
+    """The verdict of a guardrail that is an agent."""
 
     tripped: bool
     reason: str

@@ -147,7 +147,7 @@ def test_response_that_fails_for_want_of_credit_is_not_asked_again_by_itself() -
         assert not caught.value.retryable
         assert "insufficient_quota: You exceeded your quota" in str(caught.value)
         assert ["POST /responses", "GET /responses/resp_1"] == server.paths
-        # After somebody has added credit, the turn is asked anew
+        # After an operator has added credit, the turn is asked anew
         server.stored["resp_1"] = _READY
         runner.resume("r1")
         runner.wake("r1")
