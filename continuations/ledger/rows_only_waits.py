@@ -44,8 +44,7 @@ async def read_all(objects: Objects, after: str, kinds: frozenset[str]) -> list[
     """Return the open waits of some kinds that have no object, sorted by id.
 
     Markers name the runs that have deadlines, and the index names the live runs. Each
-    of these runs is loaded, but none whose deadlines all belong to waits that have an
-    object. A run that cannot be read hides no waits of other runs.
+    of these runs is loaded. A run that cannot be read hides no waits of other runs.
 
     Args:
         objects: The store.
@@ -53,7 +52,7 @@ async def read_all(objects: Objects, after: str, kinds: frozenset[str]) -> list[
         kinds: The kinds of the waits. Those that have an object are left out.
     """
     kinds &= KINDS
-    named = {*await _runs_with_deadlines(objects)}
+    named = {each.run_id for each in await _deadlines(objects)}
     if any(WAIT_RULES[kind].ended_by_unpause for kind in WAIT_RULES if kind in kinds):
         named |= await _live_runs(objects)  # no marker names a run that is paused
     run_ids = sorted(named)
@@ -72,7 +71,7 @@ async def find_runs_awaiting_models(objects: Objects) -> RunsAwaitingModels:
     all belong to waits that have an object costs one listing of waits more. Besides,
     each run that may wait for a model or for a time is loaded, at most 100 of them.
     """
-    named = await _runs_with_deadlines(objects)
+    named = await _runs_without_objects(objects)
     chosen = named[:MAX_LOADED]
     found: list[str] = []
     for first in range(0, len(chosen), _PARALLEL_LOADS):
@@ -86,17 +85,21 @@ async def find_runs_awaiting_models(objects: Objects) -> RunsAwaitingModels:
     return RunsAwaitingModels(tuple(found), has_more=len(named) > MAX_LOADED)
 
 
-async def _runs_with_deadlines(objects: Objects) -> list[str]:
+async def _deadlines(objects: Objects) -> list[layout.Marker]:
+    parsed = [
+        layout.parse_marker(key)
+        async for key in objects.all_keys(layout.MARKERS_PREFIX)
+    ]
+    return [each for each in parsed if each is not None and each.reason == "e"]
+
+
+async def _runs_without_objects(objects: Objects) -> list[str]:
     """Return the runs that may have a wait with a deadline and no object, next first.
 
     Without a deadline, that is one listing of markers. With one, the list of waits
     tells which deadlines belong to waits that have an object.
     """
-    parsed = [
-        layout.parse_marker(key)
-        async for key in objects.all_keys(layout.MARKERS_PREFIX)
-    ]
-    deadlines = [each for each in parsed if each is not None and each.reason == "e"]
+    deadlines = await _deadlines(objects)
     if not deadlines:
         return []
     keys = [key async for key in objects.all_keys(layout.WAITS_PREFIX)]

@@ -463,8 +463,6 @@ def test_search_for_models_loads_no_run_whose_deadlines_are_of_listed_waits() ->
 
     assert ((), False) == awaiting_models(store)
     assert (["markers/", "waits/"], 0) == (store.listings, store.reads)
-    assert [] == list(Runner([], store=store).waiting(kinds=["model"]))
-    assert 0 == store.reads
 
 
 def test_search_for_models_loads_a_bounded_number_of_runs(
