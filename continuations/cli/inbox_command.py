@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from continuations.cli.application import runner_without_agents
-from continuations.cli.awaiting_models import awaiting_models
 from continuations.cli.decision_input import resolve_actor
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
+from continuations.cli.runs_without_model import awaiting_models
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.counted import counted

@@ -12,7 +12,6 @@ import typer
 
 from continuations.cli import FAILED, formatting
 from continuations.cli.application import missing_code, runner_without_agents
-from continuations.cli.awaiting_models import awaiting_models
 from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
@@ -26,6 +25,7 @@ from continuations.cli.options import (
     given_options,
 )
 from continuations.cli.output import write_lines, write_note
+from continuations.cli.runs_without_model import awaiting_models
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.errors import ContinuationsError
 from continuations.ledger.worklist import MAX_PAGE
