@@ -33,7 +33,7 @@ from tests.model_server import ModelServer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.models.interface import ModelReply, ModelRequest
+    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 
 NO_CREDIT = {"code": "insufficient_quota", "message": "You exceeded your quota."}
 NOT_REPEATED = "No model of this run has replied yet, so the request is not repeated."
@@ -271,7 +271,7 @@ class Down:
         self._left = times
         self._replies = ScriptedModel(["done"])
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
+    async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
         if self._left:
             self._left -= 1
             raise ModelError(self._text, retryable=True)

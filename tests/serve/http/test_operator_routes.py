@@ -71,7 +71,7 @@ def test_list_of_waits_names_the_runs_that_wait_for_their_models() -> None:
 
         async def page(**query: str) -> dict[str, Any]:
             request = Request(method="GET", path="/waits", headers=JSON, query=query)
-            body = json.loads((await api.handle(request)).body)
+            body: dict[str, Any] = json.loads((await api.handle(request)).body)
             assert_matches_schema("wait_page", body)
             return body
 
