@@ -259,6 +259,8 @@ class ModelError(ContinuationsError):
         retryable: Whether the same request may succeed later without a change.
         retry_after: Seconds after which the provider wants the next request, or
             `None` if it does not say.
+        unreachable: Whether no server was reached: its name is unknown, or it refused
+            the connection. The first request of a run raises such an error at once.
         usage: The `Usage` of the responses without a usable reply, or `None` if there
             were none. It is part of the run's usage, except if the worker is
             interrupted, dies or loses its claim before it stores the run.
@@ -276,12 +278,14 @@ class ModelError(ContinuationsError):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        unreachable: bool = False,
         usage: Any = None,
     ) -> None:
         super().__init__(message, run_id=run_id)
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
+        self.unreachable = unreachable
         self.usage = usage
 
 

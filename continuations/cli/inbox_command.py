@@ -14,6 +14,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
+from continuations.cli.runs_without_model import awaiting_models
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.counted import counted
@@ -92,7 +93,10 @@ def inbox(
     rows, has_more = _find(runner, person, kind, words.split(), limit)
     if has_more:
         write_note(f"More waits follow. Show them with --limit, up to {MAX_PAGE}.")
+    models = awaiting_models(runner)
     if json:
+        if models:
+            write_note(models)
         write_json([listed_wait_json(row) for row in rows])
         return
     folder = missing_folder(runner.store)
@@ -102,7 +106,7 @@ def inbox(
             "not exist. Check the URL of the store."
         )
         return
-    others = _others(runner)
+    others = [*filter(None, (_others(runner), models))]
     if not sys.stdout.isatty():
         write_lines(_plain_lines(rows, person, others))
         return
@@ -157,7 +161,7 @@ def _others(runner: Runner) -> str:
 
 
 def _plain_lines(
-    rows: list[ListedWait], person: str | None, others: str
+    rows: list[ListedWait], person: str | None, others: list[str]
 ) -> Iterator[str]:
     """Yield the rows without anything that depends on the clock or the terminal."""
     yield escape_invisible(title(len(rows), person))
@@ -172,5 +176,4 @@ def _plain_lines(
         for fact in view.facts:
             yield f"  {escape_invisible(fact)}"
         yield f"  {escape_invisible(view.wait_id)}"
-    if others:
-        yield others
+    yield from others

@@ -10,7 +10,7 @@ from continuations.cli.terminal import folding_console
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.console import Console
 
@@ -20,7 +20,7 @@ _TONES = {"is-wait": "yellow", "is-odd": "bold red"}
 _INDENT = "  "
 
 
-def print_inbox(title: str, rows: Iterable[InboxRow], others: str) -> None:
+def print_inbox(title: str, rows: Iterable[InboxRow], others: Sequence[str]) -> None:
     """Print the title, each wait, and the waits that need no person.
 
     Texts of models and people are escaped, and never read as markup. The second line of
@@ -43,7 +43,8 @@ def print_inbox(title: str, rows: Iterable[InboxRow], others: str) -> None:
         console.print(_text(f"{_INDENT}{row.wait_id}", "cyan"), soft_wrap=True)
     if others:
         console.print()
-        console.print(_text(others, "dim"))
+        for line in others:
+            console.print(_text(line, "dim"))
 
 
 def _print_indented(console: Console, text: Text) -> None:

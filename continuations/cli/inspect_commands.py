@@ -25,6 +25,7 @@ from continuations.cli.options import (
     given_options,
 )
 from continuations.cli.output import write_lines, write_note
+from continuations.cli.runs_without_model import awaiting_models
 from continuations.cli.store_name import missing_folder, store_name
 from continuations.errors import ContinuationsError
 from continuations.ledger.worklist import MAX_PAGE
@@ -111,7 +112,9 @@ def waiting(
     if ids:
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
+    models = "" if kind else awaiting_models(runner)
     if json:
+        _write_note(models)
         rows = [wait_summary_json(wait) for wait in summaries]
         write_json(rows)
         return
@@ -125,8 +128,15 @@ def waiting(
                 "example --kind event."
             )
             write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
+        _write_note(models)
         return
     write_lines(formatting.wait_table_lines(waits))
+    _write_note(models)
+
+
+def _write_note(text: str) -> None:
+    if text:
+        write_note(text)
 
 
 def _note_unknown_groups(runner: Runner, approver: str) -> None:
@@ -139,6 +149,7 @@ def _note_unknown_groups(runner: Runner, approver: str) -> None:
 
 def _write_worklist(runner: Runner, *, json: bool) -> None:
     page = runner.worklist(limit=MAX_PAGE)
+    _write_note(awaiting_models(runner))
     if page.next is not None:
         write_note(f"Only the first {MAX_PAGE} waits are shown.")
     if json:

@@ -17,7 +17,7 @@ _OPTIONS = ("--store", "--app")
 # The options as they were typed, by their names.
 _given: ContextVar[dict[str, list[str]]] = ContextVar("given")
 # A command in the text of an error.
-_QUOTED = re.compile(r"`(continuations (?:audit|history|runs|waiting)\b[^`]*)`")
+_QUOTED = re.compile(r"`(continuations (?:audit|history|runs|show|waiting)\b[^`]*)`")
 # A line with the next command, and perhaps a remark in brackets.
 _NEXT = re.compile(r"((?:next|  or): (continuations [^(]*[^( ]))( \(.*)?")
 _NEEDS_AGENTS = re.compile(r"continuations (?:start|resume|sweep|chat|fork|rewind)\b")

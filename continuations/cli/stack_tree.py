@@ -111,7 +111,18 @@ def next_step_lines(continuation: Continuation) -> Iterator[Line]:
     if operator_waits(continuation.run_state):
         unpause = f"next: continuations unpause {escape_invisible(run.id)}"
         yield Line("", line_with_places(unpause))
-    if run.status != "suspended" or not is_runnable(continuation.run_state):
+    if run.status != "suspended":
+        return
+    attempts = [
+        wait.deadline
+        for wait in continuation.waits
+        if wait.rules.may_wake and wait.deadline is not None
+    ]
+    if attempts:
+        later = f"the next sweep asks it after {readable_time(min(attempts))}"
+        wake = f"next: continuations wake {escape_invisible(run.id)}"
+        yield Line("", line_with_places(f"{wake} (asks the model at once; {later})"))
+    if not is_runnable(continuation.run_state):
         return
     if run.history_lost:
         yield Line("", "versions of the run were lost, and it was repaired")
@@ -226,6 +237,13 @@ def _deadline_label(wait: Wait) -> str:
     return "deadline" if wait.rules.has_object else wait.rules.deadline_label.lower()
 
 
+def _due_words(wait: Wait) -> str:
+    if wait.rules.may_wake:
+        return "due; the next sweep or resume asks again"
+    word = "due" if wait.kind == "timer" else "expired"
+    return f"{word}; the next sweep or resume records it"
+
+
 def _wait_lines(
     wait: Wait, indent: str, decisions: Mapping[str, Decision], now: datetime
 ) -> Iterator[Line]:
@@ -241,8 +259,7 @@ def _wait_lines(
             label = _deadline_label(wait)
             deadline = f", {label} {readable_time(wait.deadline)}"
             if now > wait.deadline:
-                word = "due" if wait.kind == "timer" else "expired"
-                deadline += f" ({word}; the next sweep or resume records it)"
+                deadline += f" ({_due_words(wait)})"
         since = readable_time(wait.created_at)
         text = f"waits for {wait.rules.awaited} since {since}{deadline}{people}"
         yield Line(indent, escape_invisible(text), "wait")

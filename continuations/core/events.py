@@ -150,12 +150,14 @@ class ModelFailed:
     """A frame's model gave no usable reply, and its worker stops.
 
     `error` says why, or is `None` if the failure of the run says it. `usage` is the
-    cost of unusable responses.
+    cost of unusable responses. `loses_reply`: the pending reply will never be ready, so
+    the next worker asks the model anew.
     """
 
     frame_id: str
     error: str | None
     usage: Usage
+    loses_reply: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

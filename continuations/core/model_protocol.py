@@ -157,10 +157,14 @@ class LostReply:
     Attributes:
         reason: The reason, for people.
         usage: The requests and tokens that it cost. Default: none.
+        retryable: Whether the model is asked again by itself. If not, for example
+            because the account has no credit, the worker raises `ModelError`, and a
+            `resume` asks again. Default: True.
     """
 
     reason: str
     usage: Usage = field(default_factory=Usage)
+    retryable: bool = True
 
 
 class Model(Protocol):

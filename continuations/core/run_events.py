@@ -163,7 +163,10 @@ def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
     if isinstance(event, ModelFailed):
         failed = draft.frames.get(event.frame_id)
         if failed is not None and event.error is not None:
-            draft.put_frame(replace(failed, model_error=event.error))
+            failed = replace(failed, model_error=event.error)
+            if event.loses_reply:
+                failed = replace(failed, pending_reply=None, polls=0)
+            draft.put_frame(failed)
         return
     frame = draft.frame(event.wait.frame_id)
     polls = 0 if frame.pending_reply is None else frame.polls + 1

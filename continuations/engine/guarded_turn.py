@@ -31,6 +31,7 @@ from continuations.engine.hook_changes import (
     check_reply_change,
     with_text,
 )
+from continuations.engine.model_delays import may_be_first
 from continuations.engine.state_checks import typed_state
 from continuations.engine.text_waits import new_text_wait
 from continuations.engine.trip_texts import failure_text, new_trip
@@ -79,7 +80,11 @@ class GuardedTurn:
         self._run_options = run_options
         self._ports = ports
         self._agents = GuardrailAgents(
-            state.run.id, model_registry, run_options, may_request
+            state.run.id,
+            model_registry,
+            run_options,
+            may_request,
+            lambda: may_be_first(state, frame),
         )
         self._path = frame_path(state, frame.id)
 

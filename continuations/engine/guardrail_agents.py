@@ -34,12 +34,14 @@ class GuardrailAgents:
         model_registry: ModelRegistry,
         run_options: RunOptions,
         may_request: Callable[[], bool],
+        may_be_first: Callable[[], bool] = lambda: False,
     ) -> None:
         self.usage = Usage()
         self._run_id = run_id
         self._model_registry = model_registry
         self._run_options = run_options
         self._may_request = may_request
+        self._may_be_first = may_be_first
 
     async def ask(self, agent: AgentProtocol, text: str, who: str) -> Tripped | None:
         """Let an agent check a text; raises `HookProblem` and `ModelError`."""
@@ -62,6 +64,7 @@ class GuardrailAgents:
             request,
             self._run_options.should_pause,
             may_request=self._may_request,
+            may_be_first=self._may_be_first,
         )
         self.usage += reply.usage
         if not isinstance(reply, ModelReply):

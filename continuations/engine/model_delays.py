@@ -49,6 +49,20 @@ class ModelGaveUp(ModelError):
         self.failure = failure
 
 
+class ReplyLost(ModelError):
+    """A pending reply is lost, and the model is not asked again by itself."""
+
+
+def may_be_first(state: RunState, frame: FrameRow) -> bool:
+    """Return whether no model of this run has replied or failed before."""
+    return not (
+        frame.failed_requests
+        or frame.pending_reply
+        or state.run.usage.requests
+        or any(each.turns for each in state.frames.values())
+    )
+
+
 def refused_turn(action: Action, error: ModelError) -> ModelFailed:
     """Return the event of a request whose error ends the work of this worker."""
     assert isinstance(action, AskModel | CheckCall)  # noqa: S101 - no other action raises it
@@ -56,6 +70,7 @@ def refused_turn(action: Action, error: ModelError) -> ModelFailed:
         frame_id=action.frame_id,
         error=None if isinstance(error, ModelGaveUp) else _shortened(str(error)),
         usage=_usage_of(error),
+        loses_reply=isinstance(error, ReplyLost),
     )
 
 
@@ -147,7 +162,17 @@ class ModelDelays:
     def after_loss(
         self, state: RunState, frame: FrameRow, lost: LostReply
     ) -> ModelDelayed:
-        """Return the event of a pending reply that is lost; raises `ModelGaveUp`."""
+        """Return the event of a pending reply that is lost.
+
+        Raises `ModelGaveUp`, and `ReplyLost` if the model is not asked again.
+        """
+        if not lost.retryable:
+            msg = (
+                f"run {state.run.id}: the pending reply of agent {frame.agent!r} is "
+                f"lost: {lost.reason.rstrip('.')}. Correct the cause, then resume the "
+                "run: the model is asked again."
+            )
+            raise ReplyLost(msg, run_id=state.run.id, usage=lost.usage)
         text = f"the pending reply is lost: {lost.reason}"
         return self._after_failure(state, frame, text, lost.usage)
 

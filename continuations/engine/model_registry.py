@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
@@ -15,6 +16,7 @@ from continuations.core.model_protocol import (
     PendingReply,
 )
 from continuations.core.usage import USAGE_COUNTS, Usage
+from continuations.core.visible_text import escape_invisible
 from continuations.engine.run_options import never_pause
 from continuations.errors import ModelError
 from continuations.value_class import replace
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
     from continuations_storage.retry_policy import RetryState
 
+_log = logging.getLogger("continuations")
+
 # The limits of the random wait before a retry: the first one, and all of them. A wait
 # that the provider asks for is added.
 _FIRST_DELAY, _MAX_DELAY = 1.0, 8.0
@@ -36,6 +40,7 @@ _MAX_ATTEMPTS = 100
 _MAX_BILLED_REPEATS = 2
 _PAUSE_CHECK_INTERVAL = 0.25
 _MAX_REPLY_ID_CHARS = 500
+_MAX_LOGGED_CHARS = 500
 # No provider counts or bills more for one reply.
 _MAX_COUNT, _MAX_COST_UNITS = 2**53, 10**24
 
@@ -67,7 +72,8 @@ class ModelRegistry:
 
     A request that failed and may succeed later is repeated for `model_retry_time`
     seconds. But after a response that has a usage, and so cost something, it is
-    repeated only twice.
+    repeated only twice. If no server was reached, and no model of the run has replied
+    before, the address is probably wrong: the request is not repeated.
 
     Attributes:
         max_failures: How many requests of a turn may fail in a row, each for longer
@@ -87,6 +93,9 @@ class ModelRegistry:
         self._retry_time = model_retry_time
         self._clock = clock
         self._by_name: dict[str, Model] = {}
+        # The models whose servers have answered this process: names, or ids of objects,
+        # which live as long as their agents.
+        self._answered: set[str | int] = set()
         self._retried_count = 0
 
     async def get_reply(
@@ -97,6 +106,7 @@ class ModelRegistry:
         *,
         pending_reply: str | None = None,
         may_request: Callable[[], bool] = lambda: True,
+        may_be_first: Callable[[], bool] = lambda: False,
     ) -> ModelAnswer:
         """Return the answer of an agent's model; raises only `ModelError`.
 
@@ -104,20 +114,22 @@ class ModelRegistry:
 
         No retry begins once `should_pause` returns True. A retry waits until
         `may_request` returns True: a process that was frozen between two requests must
-        renew its claim before the second one.
+        renew its claim before the second one. The first failure of a request that is
+        repeated is logged. `may_be_first` returns whether no model of the run has
+        replied before.
 
         The usage of the reply, or of the error, includes the responses that could not
         be used.
         """
-        if hasattr(agent.model, "priced_names"):
-            again = partial(_may_ask_again, may_request, should_pause)
-            request = replace(request, prices=self.prices, may_ask_again=again)
+        request = self._for_several_models(agent, request, may_request, should_pause)
         retries = None
         costs: list[Usage] = []
         while True:
             try:
                 reply = await self._request_once(agent, request, pending_reply)
             except ModelError as error:
+                if retries is None and error.retryable:
+                    self._examine_first_failure(agent, request, error, may_be_first)
                 costs += self._costs_of(agent, error)
                 error.usage = sum(costs, Usage()) if costs else None
                 too_costly = len(costs) > _MAX_BILLED_REPEATS
@@ -136,6 +148,47 @@ class ModelRegistry:
                 return replace(reply, usage=sum(costs, usage))
             while not may_request():  # noqa: ASYNC110 - a claim's renewal has no event
                 await asyncio.sleep(_PAUSE_CHECK_INTERVAL)
+
+    def _for_several_models(
+        self,
+        agent: AskedAgent,
+        request: ModelRequest,
+        may_request: Callable[[], bool],
+        should_pause: ShouldPause,
+    ) -> ModelRequest:
+        if not hasattr(agent.model, "priced_names"):
+            return request
+        again = partial(_may_ask_again, may_request, should_pause)
+        return replace(request, prices=self.prices, may_ask_again=again)
+
+    def _examine_first_failure(
+        self,
+        agent: AskedAgent,
+        request: ModelRequest,
+        error: ModelError,
+        may_be_first: Callable[[], bool],
+    ) -> None:
+        """Log a failure that may pass, or make it one that stays."""
+        text = str(error)
+        is_known = _key_of(agent) in self._answered
+        if error.unreachable and not is_known and may_be_first():
+            error.retryable = False
+            advice = (
+                "No model of this run has replied yet, so the request is not repeated. "
+                "Correct the cause, then resume the run."
+            )
+            error.args = (f"{text} {advice}",)
+            return
+        run_id = request.run_id
+        reason = text.removeprefix(f"run {run_id}, ")
+        if len(reason) > _MAX_LOGGED_CHARS:
+            reason = f"{reason[:_MAX_LOGGED_CHARS]}…"
+        _log.warning(
+            "run %s, agent %s: a request to the model failed and will be repeated: %s",
+            run_id,
+            agent.name,
+            escape_invisible(reason),
+        )
 
     def _costs_of(self, agent: AskedAgent, error: ModelError) -> list[Usage]:
         usage = error.usage
@@ -190,6 +243,8 @@ class ModelRegistry:
             )
         except ModelError as error:
             error.run_id = request.run_id
+            if error.status is not None:
+                self._answered.add(_key_of(agent))
             raise
         except BaseException as error:
             if callables.is_task_cancellation(error):
@@ -199,6 +254,7 @@ class ModelRegistry:
                 f"{type(error).__name__}. Correct the cause, then resume the run."
             )
             raise ModelError(msg, run_id=request.run_id) from error
+        self._answered.add(_key_of(agent))
         if _is_reply(answer) or (can_poll and _is_pending(answer)):
             return answer
         if pending_reply is not None and _is_lost(answer):
@@ -241,6 +297,10 @@ class ModelRegistry:
         return model
 
 
+def _key_of(agent: AskedAgent) -> str | int:
+    return agent.model if isinstance(agent.model, str) else id(agent.model)
+
+
 async def _may_ask_again(
     may_request: Callable[[], bool], should_pause: ShouldPause
 ) -> bool:
@@ -273,7 +333,7 @@ def _is_pending(value: Any) -> TypeGuard[PendingReply]:
 
 def _is_lost(value: Any) -> TypeGuard[LostReply]:
     is_lost = isinstance(value, LostReply) and _has_usage(value)
-    return is_lost and _is_text(value.reason)
+    return is_lost and _is_text(value.reason) and _is_bool(value.retryable)
 
 
 def _has_usage(value: Any) -> bool:
@@ -291,3 +351,7 @@ def _is_usage(usage: Any) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)

@@ -18,7 +18,7 @@ from continuations.core.model_protocol import (
 )
 from continuations.core.model_settings import merged_settings
 from continuations.engine.error_reports import describe_error
-from continuations.engine.model_delays import ModelDelays
+from continuations.engine.model_delays import ModelDelays, may_be_first
 from continuations.errors import ModelError, TranscriptInvalid
 from continuations.value_class import dataclass
 
@@ -138,6 +138,7 @@ class ModelTurn:
             self.run_options.should_pause,
             pending_reply=frame.pending_reply,
             may_request=lambda: gate.is_open,
+            may_be_first=lambda: may_be_first(state, frame),
         )
         if isinstance(reply, PendingReply):
             delayed = delays.until_reply(state, frame, reply)

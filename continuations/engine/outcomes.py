@@ -12,8 +12,13 @@ from continuations.authoring.errors import OutputInvalid
 from continuations.core.operator_waits import operator_reasons
 from continuations.core.output_type import Output
 from continuations.core.run import Failure
+from continuations.core.visible_text import escape_beginning
 from continuations.errors import AgentChanged, NotFinished, RunFailed
 from continuations.value_class import dataclass
+from continuations.wire.fields import readable_time
+
+_MAX_SHOWN_WAITS = 5
+_MAX_NOTE_CHARS = 300
 
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
@@ -63,6 +68,19 @@ class Finished(Generic[Output]):
     def __repr__(self) -> str:
         """Show the run and the beginning of its output, in one line."""
         return f"<{type(self).__name__} {self.run_id}: {self.output!r:.80}>"
+
+
+def _awaited(wait: Wait) -> str:
+    """Return what a wait waits for, in one line and without arguments of calls."""
+    words = f"{wait.rules.awaited} ({wait.tool})"
+    # A wait without an object is ended by the clock or by an operator: when, and why.
+    if not wait.rules.has_object:
+        if wait.deadline is not None:
+            words += f" until {readable_time(wait.deadline)}"
+        why = ": ".join(filter(None, (wait.policy, wait.note)))
+        if why:
+            words += f": {escape_beginning(why, _MAX_NOTE_CHARS)}"
+    return words.rstrip(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +138,10 @@ class Suspended:
 
     @property
     def _state(self) -> str:
-        waits = [f"{wait.rules.awaited} ({wait.tool})" for wait in self.waits]
-        return f"waits for {', '.join(waits)}" if waits else "can go on"
+        shown = [_awaited(wait) for wait in self.waits[:_MAX_SHOWN_WAITS]]
+        if len(self.waits) > _MAX_SHOWN_WAITS:
+            shown.append(f"{len(self.waits) - _MAX_SHOWN_WAITS:,} more")
+        return f"waits for {', '.join(shown)}" if shown else "can go on"
 
     def __repr__(self) -> str:
         """Show the run and what it waits for, in one line and without arguments."""

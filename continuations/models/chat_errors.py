@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +32,18 @@ _ADVICE_BY_STATUS = {
     403: "The key has no permission for this model. Check its permissions.",
     404: "Check the name of the model and OPENAI_BASE_URL.",
     413: "The conversation is too long for this model.",
-    429: "Check the limits and the credit of the account, then resume the run.",
+    429: "Check the limits and the credit of the account.",
 }
+# The account has no credit, or has reached a limit that its owner set.
+NO_CREDIT = "the account has no credit, or has reached its limit"
+_ADD_CREDIT = (
+    f"{NO_CREDIT.capitalize()}. Add credit or raise the limit at the provider, then"
+    " resume the run."
+)
+# The run of such a request waits for its model by itself, so the advice must not be to
+# resume the run.
+_LATER = "The same request may succeed later."
+_MAX_CAUSES = 10
 # Headers that the client sends with every request; they hold no secret.
 _PUBLIC_PARAMETERS = frozenset({"api-version"})
 _CLIENT_HEADERS = re.compile(r"(?i)accept|content-type|user-agent|x-stainless-.*")
@@ -45,6 +57,7 @@ def model_error(
     status: int | None = None,
     retryable: bool = False,
     retry_after: float | None = None,
+    unreachable: bool = False,
 ) -> ModelError:
     """Return an error that names the run and the model."""
     run = f"run {run_id}, model" if run_id else "model"
@@ -54,6 +67,7 @@ def model_error(
         status=status,
         retryable=retryable,
         retry_after=retry_after,
+        unreachable=unreachable,
     )
 
 
@@ -75,19 +89,20 @@ class RequestErrors:
         """Return the error for an exception of the client."""
         from openai import APIConnectionError, APIStatusError, APITimeoutError  # noqa: PLC0415
 
-        host = self.client.base_url.host or "the base URL"
+        address = self._address
         if isinstance(error, APIStatusError):
             return self._of_status(error)
         if isinstance(error, APITimeoutError):
-            text = f"{host} did not reply in time. Resume the run later."
+            text = f"{address} did not reply in time. {_LATER}"
             return self._error(text, retryable=True)
-        cause = type(error.__cause__ or error).__name__
         if isinstance(error, APIConnectionError):
-            text = f"no connection to {host} ({cause}). Check OPENAI_BASE_URL and"
-            text += " the network, then resume the run."
-            return self._error(text, retryable=True)
-        text = f"the client could not send the request to {host} ({cause}). Check the"
-        text += " arguments of the adapter."
+            reason, unreachable = _connection_failure(error)
+            text = f"no connection to {address} ({reason}). Check OPENAI_BASE_URL and"
+            text += " the network."
+            return self._error(text, retryable=True, unreachable=unreachable)
+        cause = type(error.__cause__ or error).__name__
+        text = f"the client could not send the request to {address} ({cause}). Check"
+        text += " the arguments of the adapter."
         return self._error(text)
 
     def of_unusable_reply(self, error: chat_reply.UnusableReply) -> ModelError:
@@ -97,10 +112,14 @@ class RequestErrors:
         if status is not None:
             retryable = _may_succeed_later(status, error.provider_text)
         changed = "The same request gets the same reply: change the agent."
-        remedy = "Resume the run to retry." if retryable else changed
+        remedy = _LATER if retryable else changed
         remedy = _ADVICE_BY_STATUS.get(status or 200, remedy)
-        text = f"{self.client.base_url.host}: {error}{quote}. {remedy}"
-        unusable = self._error(text, status=200, retryable=retryable)
+        status_of_error = 200
+        if error.lacks_credit:
+            # The same error as a status of 429 with this code.
+            remedy, retryable, status_of_error = _ADD_CREDIT, False, 429
+        text = f"{self._address}: {error}{quote}. {remedy}"
+        unusable = self._error(text, status=status_of_error, retryable=retryable)
         unusable.usage = error.usage
         return unusable
 
@@ -108,15 +127,21 @@ class RequestErrors:
         status = error.status_code
         provider_text = chat_reply.error_text(error.body)
         retryable = _may_succeed_later(status, provider_text)
-        later = "Resume the run later."
         changed = "The same request will be refused again: change the agent."
-        advice = _ADVICE_BY_STATUS.get(status, later if retryable else changed)
-        text = f"{self.client.base_url.host} returned status {status}"
+        advice = _ADVICE_BY_STATUS.get(status, _LATER if retryable else changed)
+        if retryable and chat_reply.lacks_credit(error.body):
+            retryable, advice = False, _ADD_CREDIT
+        text = f"{self._address} returned status {status}"
         text += f"{self.quote_provider(provider_text)}. {advice}"
         if error.request_id:
             text += f" The request id is {error.request_id[:80]!r}."
         wait = _retry_after(error.response.headers) if retryable else None
         return self._error(text, status=status, retryable=retryable, retry_after=wait)
+
+    @property
+    def _address(self) -> str:
+        """Host and port of the API, without a password and a query."""
+        return self.client.base_url.netloc.decode("ascii") or "the base URL"
 
     def quote_provider(self, provider_text: str) -> str:
         """Return a provider's text in parentheses, redacted; `""` without a text."""
@@ -135,6 +160,7 @@ class RequestErrors:
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        unreachable: bool = False,
     ) -> ModelError:
         return model_error(
             self.model,
@@ -143,6 +169,7 @@ class RequestErrors:
             status=status,
             retryable=retryable,
             retry_after=retry_after,
+            unreachable=unreachable,
         )
 
 
@@ -153,6 +180,31 @@ def refusal_of(error: Exception) -> tuple[int, str] | None:
     if not isinstance(error, APIStatusError):
         return None
     return error.status_code, chat_reply.error_text(error.body)
+
+
+def _connection_failure(error: Exception) -> tuple[str, bool]:
+    """Return why a request has no response, and whether no server was reached."""
+    causes = _causes_of(error)
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            return "its name is not known", True
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused", True
+        if isinstance(cause, ssl.SSLError):
+            return f"no TLS connection, {type(cause).__name__}", True
+    name = type(causes[0]).__name__
+    # The class of httpx for every other failure before the connection is there.
+    return name, name == "ConnectError"
+
+
+def _causes_of(error: BaseException) -> list[BaseException]:
+    """Return the causes of an exception, or the exception itself without a cause."""
+    causes: list[BaseException] = []
+    cause = error.__cause__
+    while cause is not None and len(causes) < _MAX_CAUSES:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return causes or [error]
 
 
 def _may_succeed_later(status: int, text: str) -> bool:

@@ -19,6 +19,11 @@ from continuations.models.lenient_message import with_standard_forms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# The codes of an account without credit, or above a limit of its owner. They come with
+# the status of a rate limit, and no repetition helps.
+_NO_CREDIT_CODES = frozenset(
+    {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+)
 # A code that is an HTTP status.
 _ERROR_STATUS = re.compile("[45][0-9][0-9]", re.ASCII)
 
@@ -32,6 +37,7 @@ class UnusableReply(ValueError):
         retryable: Whether the same request may get a usable reply.
         error_status: The HTTP status that the provider's error names in its code. It
             decides about a retry, if there is one.
+        lacks_credit: Whether the account has no credit.
         usage: The requests and tokens that the response cost.
     """
 
@@ -42,11 +48,13 @@ class UnusableReply(ValueError):
         provider_text: str = "",
         retryable: bool = True,
         error_status: int | None = None,
+        lacks_credit: bool = False,
     ) -> None:
         super().__init__(reason)
         self.provider_text = provider_text
         self.retryable = retryable
         self.error_status = error_status
+        self.lacks_credit = lacks_credit
         self.usage = Usage(requests=1)
 
 
@@ -98,10 +106,22 @@ def error_text(body: object) -> str:
     if not isinstance(inner, dict):
         return str(inner)
     error = cast("Mapping[str, object]", inner)
-    names = [error[name] for name in ("type", "code") if error.get(name)]
-    label = ", ".join(dict.fromkeys(str(name) for name in names))
+    label = ", ".join(_error_names(error))
     text = error.get("message") or error.get("detail") or ""
     return ": ".join(part for part in (label, str(text)) if part)
+
+
+def lacks_credit(body: object) -> bool:
+    """Return whether a provider's error says that the account has no credit."""
+    fields = jsontext.as_object(body) or {}
+    error = jsontext.as_object(fields.get("error")) or fields
+    return not _NO_CREDIT_CODES.isdisjoint(_error_names(error))
+
+
+def _error_names(error: Mapping[str, object]) -> list[str]:
+    """Return the type and the code of a provider's error."""
+    names = [error[name] for name in ("type", "code") if error.get(name)]
+    return list(dict.fromkeys(str(name) for name in names))
 
 
 def _first_choice(completion: object, *, is_complete: bool) -> Mapping[str, Any]:
@@ -128,7 +148,12 @@ def _provider_error(reason: str, fields: Mapping[str, Any]) -> UnusableReply:
     code = str((jsontext.as_object(error) or {}).get("code"))
     status = int(code) if _ERROR_STATUS.fullmatch(code) else None
     text = error_text(fields) if error else ""
-    return UnusableReply(reason, provider_text=text, error_status=status)
+    return UnusableReply(
+        reason,
+        provider_text=text,
+        error_status=status,
+        lacks_credit=lacks_credit(fields),
+    )
 
 
 def _assistant_fields(message: object) -> dict[str, Any]:

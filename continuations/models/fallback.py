@@ -43,7 +43,8 @@ _MAX_REPLY_ID_CHARS = 500
 _MIN_MODELS = 2
 
 _COVERS: dict[str, Callable[[ModelError], bool]] = {
-    "retryable": lambda error: error.retryable,
+    # An account without credit has this status too, and another provider may have some.
+    "retryable": lambda error: error.retryable or error.status == _RATE_LIMIT,
     "rate_limit": lambda error: error.status == _RATE_LIMIT,
     "server_error": lambda error: (error.status or 0) >= _SERVER_ERROR,
     "no_response": lambda error: error.retryable and error.status in (None, _TIMEOUT),
@@ -89,7 +90,7 @@ class Fallback:
             the `ModelError`. Default: `("retryable",)`.
 
             - `"retryable"`: `ModelError.retryable`: rate limits, server errors,
-              timeouts, no connection, unusable responses
+              timeouts, no connection, unusable responses, no credit
             - `"rate_limit"`, `"server_error"`: status 429, status 500 and above
             - `"no_response"`: a timeout or no connection
             - `"credentials"`: status 401, 402 and 403
@@ -320,7 +321,8 @@ def _owned(
         message = _with_facts(member, answer, failed)
         return replace(answer, usage=usage, message=message)
     if isinstance(answer, LostReply):
-        return replace(answer, usage=usage)
+        # Another model may answer the turn when it is asked again.
+        return replace(answer, usage=usage, retryable=True)
     if not hasattr(member.model, "poll"):
         return None  # no process could poll it
     return _pending(member, replace(answer, usage=usage), failed)
@@ -382,6 +384,8 @@ def _error_of(
         status=last.status,
         retryable=bool(later),
         retry_after=min(later, default=0.0) or None,
+        unreachable=all(e.unreachable for _, e in failed if e.retryable)
+        and any(e.unreachable for _, e in failed),
         usage=usage,
     )
 

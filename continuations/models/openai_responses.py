@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
 from continuations.core.model_protocol import LostReply, ModelRequest, PendingReply
+from continuations.core.usage import Usage
 from continuations.errors import InvalidInput
 from continuations.models import (
     chat_errors,
@@ -175,7 +176,8 @@ class OpenAIResponses:
             raise errors.of_unusable_reply(unusable) from None
         except responses_batch.LostBatch as lost:
             quoted = errors.quote_provider(str(lost))
-            return LostReply(reason=f"the batch has no reply{quoted}")
+            reason = f"the batch has no reply{quoted}"
+            return _lost_reply(reason, Usage(), lacks_credit=lost.lacks_credit)
         except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
             caught = error
         if _is_unknown(caught):
@@ -280,12 +282,21 @@ class OpenAIResponses:
             except UnusableReply as unusable:
                 # The provider would return the same response to each poll.
                 quoted = errors.quote_provider(unusable.provider_text)
-                return LostReply(reason=f"{unusable}{quoted}", usage=unusable.usage)
+                reason, usage = f"{unusable}{quoted}", unusable.usage
+                return _lost_reply(reason, usage, lacks_credit=unusable.lacks_credit)
         reason = f"the response is {response.get('status')}"
         lost = responses_reply.provider_error(response, reason)
         quoted = errors.quote_provider(lost.provider_text)
         usage = responses_reply.usage_of(response)
-        return LostReply(reason=f"{reason}{quoted}", usage=usage)
+        reason = f"{reason}{quoted}"
+        return _lost_reply(reason, usage, lacks_credit=lost.lacks_credit)
+
+
+def _lost_reply(reason: str, usage: Usage, *, lacks_credit: bool) -> LostReply:
+    if not lacks_credit:
+        return LostReply(reason=reason, usage=usage)
+    reason = f"{reason}: {chat_errors.NO_CREDIT}"
+    return LostReply(reason=reason, usage=usage, retryable=False)
 
 
 def _form_after(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from continuations.core import jsontext
 from continuations.models import responses_reply
-from continuations.models.chat_reply import UnusableReply, error_text
+from continuations.models.chat_reply import UnusableReply, error_text, lacks_credit
 from continuations.models.responses_request import RUN_METADATA
 
 if TYPE_CHECKING:
@@ -22,7 +22,15 @@ _LOST_STATUSES = frozenset({"failed", "expired", "cancelling", "cancelled"})
 
 
 class LostBatch(Exception):
-    """A batch will have no output; the text says why, in the provider's words."""
+    """A batch will have no output; the text says why, in the provider's words.
+
+    Attributes:
+        lacks_credit: Whether the account has no credit.
+    """
+
+    def __init__(self, text: str, *, lacks_credit: bool = False) -> None:
+        super().__init__(text)
+        self.lacks_credit = lacks_credit
 
 
 async def submit_batch(client: AsyncOpenAI, body: bytes, run_id: str) -> str:
@@ -52,7 +60,9 @@ async def response_of_batch(
     if batch.error_file_id:
         return _response_of_line(await _read_file(client, batch.error_file_id))
     if batch.status in _LOST_STATUSES:
-        raise LostBatch(_reason(batch))
+        errors = (batch.errors.data if batch.errors else None) or []
+        credit = any(lacks_credit({"code": error.code}) for error in errors)
+        raise LostBatch(_reason(batch), lacks_credit=credit)
     if batch.status == "completed":
         raise LostBatch("the batch is completed, and has no output")
     return None
@@ -75,7 +85,7 @@ def _response_of_line(content: bytes) -> Mapping[str, Any]:
     if line.get("error") or body is None or status != 200:  # noqa: PLR2004 - HTTP
         failed = line if line.get("error") else body or {}
         text = error_text(dict(failed)) or "the request of the batch failed"
-        raise LostBatch(text)
+        raise LostBatch(text, lacks_credit=lacks_credit(dict(failed)))
     return body
 
 

@@ -8,7 +8,7 @@ from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.model_protocol import ModelReply
 from continuations.core.usage import Usage
-from continuations.models.chat_reply import UnusableReply, error_text
+from continuations.models.chat_reply import UnusableReply, error_text, lacks_credit
 from continuations.models.responses_items import (
     ITEMS_FIELD,
     assistant_fields,
@@ -108,7 +108,12 @@ def provider_error(value: Mapping[str, Any], reason: str) -> UnusableReply:
     code = error.get("code")
     status = _STATUS_BY_CODE.get(code, 400) if isinstance(code, str) else None
     text = error_text({"error": dict(error)}) if "message" in error else ""
-    return UnusableReply(reason, provider_text=text, error_status=status)
+    return UnusableReply(
+        reason,
+        provider_text=text,
+        error_status=status,
+        lacks_credit=lacks_credit(dict(error)),
+    )
 
 
 def _status(response: Mapping[str, Any]) -> object:

@@ -216,6 +216,12 @@ def wait_definitions() -> Json:
                 "next": described(
                     TEXT_OR_NULL, "The `after` of the next page, or null."
                 ),
+                "runs_awaiting_models": described(
+                    {"anyOf": [array(TEXT), {"type": "null"}]},
+                    "On the first page: the ids of runs that wait for their models, "
+                    "those with the next attempt first, at most 100. The page of a run "
+                    "says why. On later pages: null.",
+                ),
             },
         ),
         "wait_opened_event": object_form(

@@ -23,6 +23,5 @@ support = Agent(
 
 if __name__ == "__main__":
     outcome = run(support, "How much money does Jane have?")
-    assert isinstance(outcome, Finished)
-    print(outcome.output)
-    print(f"{outcome.usage.requests} model requests")
+    print(outcome.output if isinstance(outcome, Finished) else outcome)
+    print(f"{outcome.continuation.usage.requests} model requests")

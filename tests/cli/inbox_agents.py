@@ -5,7 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from continuations import Agent, ApprovalPolicy, Deny, Runner, ask, tool, wait_for
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Deny,
+    ModelError,
+    Runner,
+    Suspended,
+    ask,
+    tool,
+    wait_for,
+)
+from continuations.models.scripted import ScriptedModel
 from tests.scripts import call, scripted_model
 
 
@@ -48,3 +59,11 @@ def start_all(store: str, *, to: str = "Meridian Freight GmbH") -> Runner:
     for task in script:
         runner.start(task, run_id=task, by="ines")
     return runner
+
+
+def start_limited(store: str, run_id: str) -> None:
+    """Start a run whose model is limited."""
+    limited = ModelError("x.example returned status 429", status=429, retryable=True)
+    agent = Agent("boss", model=ScriptedModel([limited]))
+    runner = Runner(agent, store=store, model_retry_time=0)
+    assert isinstance(runner.start("go", run_id=run_id), Suspended)

@@ -10,7 +10,7 @@ import pytest
 
 from continuations import Approve
 from continuations.wire.fields import readable_time
-from tests.cli.inbox_agents import start_all
+from tests.cli.inbox_agents import start_all, start_limited
 from tests.cli.terminal_process import TerminalProcess
 
 if TYPE_CHECKING:
@@ -99,6 +99,19 @@ def test_empty_inbox_says_so(cli: CommandLine) -> None:
     start_all("file:runs")
     lines = cli("inbox", "--by", "kim", "--filter", "unicorn").lines
     assert ["Nothing waits for kim", "Waits that need no person: 1 event"] == lines
+
+
+def test_inbox_says_how_many_runs_wait_for_their_models(cli: CommandLine) -> None:
+    start_limited("file:runs", "m1")
+    line = "1 run waits for its model. `continuations show m1` shows why."
+
+    assert ["Nothing waits for kim", line] == cli("inbox", "--by", "kim").lines
+    in_json = cli("inbox", "--by", "kim", "--json")
+    assert ([], True) == (json.loads(in_json.out), line in in_json.err)
+    shown = in_terminal(cli, 100).text.splitlines()
+    assert line in shown
+    start_all("file:runs")
+    assert line == cli("inbox", "--by", "kim").lines[-1]
 
 
 @pytest.mark.parametrize("columns", [40, 100])

@@ -20,6 +20,7 @@ from continuations import (
 )
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests.cli.command_line import RUNNERS
+from tests.cli.inbox_agents import start_limited
 from tests.cli.sample_agents import make_boss, pay
 from tests.present.schema_check import assert_matches_schema
 from tests.scripts import call, scripted_model
@@ -379,3 +380,48 @@ def test_wait_for_a_model_is_listed_shown_and_woken(cli: CommandLine) -> None:
 
     assert isinstance(runner.resume("j1"), Finished)
     assert 0 == json.loads(cli("wake", "j1", "--by", "x", "--json").out)["waits"]
+
+
+def test_run_that_waits_for_its_model_names_the_act(cli: CommandLine) -> None:
+    """`resume` never asks early, so the next command is `wake`."""
+    start_limited("file:runs", "j1")
+
+    shown = cli("show", "j1")
+
+    [wait] = Runner([], store="file:runs").look("j1").waits
+    assert wait.deadline
+    due = f"{wait.deadline:%Y-%m-%d %H:%M:%S} UTC"
+    assert (
+        "next: continuations wake j1 (asks the model at once; the next sweep asks it "
+        f"after {due})"
+    ) in shown.lines
+    assert "  Attempt 1 failed: x.example returned status 429." in shown.lines
+    assert "resume" not in shown.out
+    # The act that the line names
+    woken = cli("wake", "j1")
+    assert 0 == woken.exit_code
+
+
+def test_waiting_says_how_many_runs_wait_for_their_models(cli: CommandLine) -> None:
+    start_limited("file:runs", "j1")
+
+    one = cli("waiting")
+    start_limited("file:runs", "j2")
+    two = cli("waiting", "--json")
+
+    assert "No open waits in file:" in one.err
+    line = "1 run waits for its model. `continuations show j1` shows why."
+    assert line in one.err.splitlines()
+    assert [] == json.loads(two.out)
+    assert "2 runs wait for their models. `continuations show j" in two.err
+    assert "2 runs wait for their models." in cli("waiting", "--due").err
+    assert "" == cli("waiting", "--ids").err
+    assert "for their models" not in cli("waiting", "--kind", "model").err
+
+
+def test_line_about_models_has_the_places_of_its_command(cli: CommandLine) -> None:
+    start_limited("file:elsewhere", "j1")
+
+    shown = cli("waiting", "--store", "file:elsewhere")
+
+    assert "`continuations show j1 --store file:elsewhere` shows why." in shown.err

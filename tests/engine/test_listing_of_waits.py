@@ -20,10 +20,13 @@ from continuations import (
     Runner,
     Suspended,
     WaitExpired,
+    sleep,
     tool,
 )
 from continuations.core.ulid import encode_ulid
-from continuations.ledger.objects import pieces
+from continuations.ledger import rows_only_waits
+from continuations.ledger.objects import Objects, pieces
+from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, listing
 from continuations_storage.contract import PAGE_SIZE, Page
@@ -398,3 +401,78 @@ def test_waits_without_objects_are_listed_between_the_others() -> None:
     assert [False, False] == [each.expired for each in runner.waiting(kinds=["model"])]
     shared.clock.seconds += 100
     assert [True, True] == [each.expired for each in runner.waiting(kinds=["model"])]
+
+
+# Runs that wait for their models
+
+
+@tool
+def nap() -> Any:
+    """Wait for an hour."""
+    return sleep(timedelta(hours=1))
+
+
+def start_limited(store: Any, *run_ids: str) -> None:
+    """Start runs whose model is limited."""
+    limited = ModelError("status 429", retryable=True)
+    agent = Agent("hr", model=ScriptedModel([limited]))
+    runner = Runner(agent, store=store, model_retry_time=0)
+    for run_id in run_ids:
+        assert isinstance(runner.start("go", run_id=run_id), Suspended)
+
+
+def start_napping(store: Any, run_id: str) -> None:
+    """Start a run that waits for a time."""
+    model = ScriptedModel([ToolCall("nap"), "done"])
+    runner = Runner(Agent("clerk", tools=[nap], model=model), store=store)
+    assert isinstance(runner.start("go", run_id=run_id), Suspended)
+
+
+def awaiting_models(store: MemoryStore) -> tuple[tuple[str, ...], bool]:
+    found = asyncio.run(find_runs_awaiting_models(Objects(store)))
+    return found.run_ids, found.has_more
+
+
+def test_runs_that_wait_for_their_models_are_found_among_other_waits() -> None:
+    store = MemoryStore()
+    make_runner(store, PAY, NOTE).start("go", run_id="r")
+    start_napping(store, "t")
+    start_limited(store, "m2", "m1")
+
+    found, has_more = awaiting_models(store)
+
+    assert {"m1", "m2"} == {*found}
+    assert not has_more
+
+
+def test_search_for_models_costs_one_listing_without_deadlines() -> None:
+    store = CountingStore()
+    make_runner(store, NOTE).start("go", run_id="r")
+    store.listings.clear()
+    store.reads = 0
+
+    assert ((), False) == awaiting_models(store)
+    assert (["markers/"], 0) == (store.listings, store.reads)
+
+
+def test_search_for_models_loads_no_run_whose_deadlines_are_of_listed_waits() -> None:
+    store = CountingStore()
+    make_runner(store, PAY).start("go", run_id="r")
+    store.listings.clear()
+    store.reads = 0
+
+    assert ((), False) == awaiting_models(store)
+    assert (["markers/", "waits/"], 0) == (store.listings, store.reads)
+
+
+def test_search_for_models_loads_a_bounded_number_of_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Timers and waits for models look alike in the keys; the next deadlines count."""
+    monkeypatch.setattr(rows_only_waits, "MAX_LOADED", 2)
+    store = MemoryStore()
+    for name in ("t1", "t2"):
+        start_napping(store, name)
+    start_limited(store, "m1")
+
+    assert (("m1",), True) == awaiting_models(store)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +20,7 @@ from continuations import (
     Finished,
     Hooks,
     InvalidInput,
+    ModelError,
     NotFinished,
     RunFailed,
     Runner,
@@ -285,6 +288,56 @@ def test_method_of_another_package_names_the_method_here(kind: Any) -> None:
     with pytest.raises(AttributeError, match=r"has no attribute 'run'\. Call start\("):
         _ = runner.run
     assert not hasattr(runner, "nothing_like_this")
+
+
+def test_suspended_of_each_kind_is_printed_in_words() -> None:
+    """The first program of the README prints its outcome."""
+
+    @tool
+    def nap() -> Any:
+        """Sleep."""
+        return sleep(timedelta(hours=1))
+
+    limited = ModelError("x is down\nnow", retryable=True)
+    model = ScriptedModel({"m": [limited], "t": [ToolCall("nap"), "Done."]})
+    agents = [Agent("m", model=model), Agent("t", tools=[nap], model=model)]
+    runner = Runner(agents, store="memory:", model_retry_time=0)
+    time = r"[0-9-]{10} [0-9:]{8} UTC"
+
+    waiting = runner.start("go", run_id="r1", agent="m")
+    assert re.fullmatch(
+        rf"<Suspended r1: waits for its model \(m\) until {time}: "
+        r"Attempt 1 failed: x is down\\nnow>",
+        str(waiting),
+    )
+    with pytest.raises(NotFinished, match=r"down\\nnow\. Wait for its end, then"):
+        waiting.result()
+    sleeping = runner.start("go", run_id="r2", agent="t")
+    assert re.fullmatch(
+        rf"<Suspended r2: waits for a time \(nap\) until {time}>", str(sleeping)
+    )
+    runner.pause("r2", reason="audit", by="kim")
+    paused = runner.resume("r2")
+    expected = ", an operator (t): audit: Paused by kim>"
+    assert str(paused).endswith(expected)
+    stored = runner.start("go", run_id="r3", agent="t", work=False)
+    assert "<Suspended r3: can go on>" == str(stored)
+
+
+def test_suspended_with_many_waits_is_printed_in_one_short_line() -> None:
+    @tool(approval=True)
+    def pay(cents: int) -> str:
+        """Pay."""
+        return f"paid {cents}"
+
+    calls = [ToolCall("pay", {"cents": 4711}) for _ in range(1200)]
+    model = ScriptedModel([calls, "Done."])
+    runner = Runner(Agent("clerk", tools=[pay], model=model), store="memory:")
+
+    shown = str(runner.start("go", run_id="r1"))
+
+    assert shown.endswith("approval (pay), 1,195 more>")
+    assert len(shown) < 150
 
 
 def test_outcomes_share_their_names_and_have_a_short_repr() -> None:

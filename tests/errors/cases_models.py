@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from continuations.engine.model_delays import ReplyLost
 from continuations.errors import InvalidInput, ModelError
 from tests.errors.case import Area, Case
 
@@ -148,6 +149,39 @@ OPENAI = Area(
             setup=f"""{_OPENAI}
     model = OpenAIChat("gpt-5-mini", api_key=API_KEY, base_url="http://127.0.0.1:9", max_retries=0)""",
             names=("127.0.0.1", "OPENAI_BASE_URL"),
+        ),
+        Case(
+            "openai-first-request-is-refused",
+            ModelError,
+            'Runner(Agent("a", model=model), store=store).start(TASK, run_id="jane-1")',
+            """
+                model = scene.provider({"content": "done"})
+                Runner(Agent("a", model=model), store=store).resume("jane-1")
+            """,
+            setup=f"""{_OPENAI}
+    store = Runner([], store="memory:").store
+    model = OpenAIChat("gpt-5-mini", api_key=API_KEY, base_url="http://127.0.0.1:9", max_retries=0)""",
+            names=("127.0.0.1:9", "OPENAI_BASE_URL", "resume"),
+        ),
+        _provider(
+            "openai-no-credit",
+            '{"status": 429, "body": {"error": {"code": "insufficient_quota"}}}',
+            "429",
+            "credit",
+        ),
+        Case(
+            "model-lost-reply",
+            ReplyLost,
+            'runner.resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup="""
+    from continuations.models.interface import LostReply
+    from continuations.models.scripted import LaterReply
+    model = ScriptedModel([LaterReply(LostReply(reason="no credit", retryable=False))])
+    runner = Runner(Agent("a", model=model), store="memory:")
+    runner.start(TASK, run_id="jane-1")
+    runner.wake("jane-1")""",
+            names=("jane-1", "no credit", "resume"),
         ),
         Case(
             "openai-timeout",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,3 +59,8 @@ def adapter_error(
     ):
         call_model(chat_model(server), request)
     return caught.value
+
+
+def without_port(error: ModelError) -> str:
+    """Return the text of an error with PORT in place of a server's port."""
+    return re.sub(r"(127\.0\.0\.1):\d+", r"\1:PORT", str(error))

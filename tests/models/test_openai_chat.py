@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from tests.models.model_calls import (
     adapter_error,
     call_model,
     chat_model,
+    without_port,
 )
 
 if TYPE_CHECKING:
@@ -62,10 +64,10 @@ def test_status_error_says_the_cause_and_the_remedy() -> None:
     )
 
     assert (
-        "run jane-1, model gpt-5-mini: 127.0.0.1 returned status 429 (quota: You have"
-        " no quota). Check the limits and the credit of the account, then resume the"
-        " run. The request id is 'req_1'."
-    ) == str(error)
+        "run jane-1, model gpt-5-mini: 127.0.0.1:PORT returned status 429 (quota: You"
+        " have no quota). Check the limits and the credit of the account. The request"
+        " id is 'req_1'."
+    ) == without_port(error)
     assert "jane-1" == error.run_id
 
 
@@ -110,6 +112,30 @@ def test_error_that_the_client_retries_is_not_raised() -> None:
     assert 2 == len(server.requests)
 
 
+NO_CREDIT = {
+    "message": "You exceeded your current quota.",
+    "type": "insufficient_quota",
+    "code": "insufficient_quota",
+}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"status": 429, "body": {"error": NO_CREDIT}, "headers": {"retry-after": "9"}},
+        {"raw": json.dumps({"error": NO_CREDIT})},
+        {"raw": f"data: {json.dumps({'error': NO_CREDIT})}\n\n"},
+    ],
+    ids=["status", "body", "stream"],
+)
+def test_account_without_credit_is_not_retryable(reply: Mapping[str, Any]) -> None:
+    error = adapter_error({"": [reply]})
+
+    assert (429, False, None) == (error.status, error.retryable, error.retry_after)
+    assert "insufficient_quota: You exceeded your current quota" in str(error)
+    assert "Add credit or raise the limit at the provider, then resume" in str(error)
+
+
 def test_refused_connection_is_retryable() -> None:
     model = OpenAIChat(
         "m", base_url="http://127.0.0.1:9/v1", api_key=KEY, max_retries=0
@@ -118,11 +144,38 @@ def test_refused_connection_is_retryable() -> None:
     with pytest.raises(ModelError, match="no connection to 127") as caught:
         call_model(model)
 
-    assert (None, True) == (caught.value.status, caught.value.retryable)
+    error = caught.value
+    assert (None, True, True) == (error.status, error.retryable, error.unreachable)
+    assert "no connection to 127.0.0.1:9 (the connection was refused)" in str(error)
+
+
+def test_unknown_host_is_named_without_password_and_query() -> None:
+    url = "https://kim:geheim@nowhere.invalid/v1?token=versteckt"
+    model = OpenAIChat("m", base_url=url, api_key=KEY, max_retries=0)
+
+    with pytest.raises(ModelError) as caught:
+        call_model(model)
+
+    assert caught.value.unreachable
+    text = str(caught.value)
+    assert "no connection to nowhere.invalid (its name is not known)" in text
+    assert not [each for each in ("kim", "geheim", "versteckt") if each in text]
+
+
+def test_server_without_tls_is_not_reached() -> None:
+    with ModelServer({"": [{"content": "ok"}]}) as server:
+        url = server.url.replace("http:", "https:")
+        model = OpenAIChat("m", base_url=url, api_key=KEY, max_retries=0)
+        with pytest.raises(ModelError, match="no TLS connection") as caught:
+            call_model(model)
+
+    assert caught.value.unreachable
 
 
 def test_broken_connection_is_retryable() -> None:
-    assert adapter_error({"": [{"hang_up": True}]}).retryable
+    error = adapter_error({"": [{"hang_up": True}]})
+
+    assert (True, False) == (error.retryable, error.unreachable)
 
 
 def test_timeout_is_retryable() -> None:

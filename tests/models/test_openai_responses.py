@@ -364,6 +364,38 @@ def test_status_decides_whether_an_error_is_retryable(
     assert "sk-test" not in str(error)
 
 
+_NO_CREDIT = {"code": "insufficient_quota", "message": "You exceeded your quota."}
+
+
+def test_account_without_credit_is_not_retryable() -> None:
+    error = error_of({"status_code": 429, "body": {"error": _NO_CREDIT}})
+
+    assert (429, False) == (error.status, error.retryable)
+    assert "Add credit or raise the limit at the provider" in str(error)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [{"type": "error", **_NO_CREDIT}],
+        [{"type": "error", "error": _NO_CREDIT}],
+        events_of(response(status="failed", error=_NO_CREDIT)),
+    ],
+    ids=["fields", "error", "failed"],
+)
+def test_stream_of_an_account_without_credit_is_not_retryable(
+    events: list[Any],
+) -> None:
+    with (
+        ResponsesServer([{"events": events}]) as server,
+        pytest.raises(ModelError) as caught,
+    ):
+        asyncio.run(_streamed(server))
+
+    assert (429, False) == (caught.value.status, caught.value.retryable)
+    assert "Add credit or raise the limit at the provider" in str(caught.value)
+
+
 def test_error_does_not_contain_stored_reasoning() -> None:
     secret = "the patient's diagnosis is secret"
     item = reasoning(summary=[{"type": "summary_text", "text": secret}])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Finished, Runner, Suspended
+from continuations import Agent, Finished, ModelError, Runner, Suspended
 from continuations.core.messages import user_message
 from continuations.models.interface import (
     LostReply,
@@ -128,6 +128,33 @@ def test_response_that_will_never_be_ready_is_lost(
 
     assert isinstance(lost, LostReply)
     assert reason == lost.reason
+
+
+def test_response_that_fails_for_want_of_credit_is_not_asked_again_by_itself() -> None:
+    error = {"code": "insufficient_quota", "message": "You exceeded your quota."}
+    with ResponsesServer([_QUEUED, _READY]) as server:
+        model = responses_model(server, background=True)
+        clock = ManualClock()
+        store = MemoryStore(clock.now)
+        runner = Runner(Agent("a", model=model), store=store, clock=clock)
+        _suspended(runner)
+        server.stored["resp_1"] |= response(status="failed", error=error)
+        runner.wake("r1")
+
+        with pytest.raises(ModelError, match="no credit") as caught:
+            runner.resume("r1")
+
+        assert not caught.value.retryable
+        assert "insufficient_quota: You exceeded your quota" in str(caught.value)
+        assert ["POST /responses", "GET /responses/resp_1"] == server.paths
+        # After an operator has added credit, the turn is asked anew
+        server.stored["resp_1"] = _READY
+        runner.resume("r1")
+        runner.wake("r1")
+        ended = runner.resume("r1")
+
+    assert isinstance(ended, Finished)
+    assert 2 == len(server.requests)
 
 
 def test_lost_response_is_asked_again_later_and_its_tokens_count() -> None:
@@ -251,6 +278,37 @@ def test_batch_without_a_reply_is_lost(
 
     assert isinstance(lost, LostReply)
     assert reason in lost.reason
+
+
+def _out_of_credit(server: ResponsesServer) -> dict[str, Any]:
+    error = {"code": "billing_hard_limit_reached", "message": "Limit reached."}
+    return {**_failed(server), "errors": {"object": "list", "data": [error]}}
+
+
+def _out_of_credit_in_its_line(server: ResponsesServer) -> dict[str, Any]:
+    body = {"error": {"code": "insufficient_quota", "message": "No quota."}}
+    line = _line(response={"status_code": 429, "body": body})
+    batch = finished_batch(server, line)
+    return {**batch, "output_file_id": None, "error_file_id": "file-out"}
+
+
+@pytest.mark.parametrize(
+    ("end", "retryable"),
+    [(_out_of_credit, False), (_out_of_credit_in_its_line, False), (_expired, True)],
+)
+def test_batch_without_credit_is_not_asked_again_by_itself(
+    end: Callable[[ResponsesServer], Any], *, retryable: bool
+) -> None:
+    with ResponsesServer([]) as server:
+        model = responses_model(server, batch=True)
+        pending = asyncio.run(model.reply(HELLO))
+        assert isinstance(pending, PendingReply)
+        server.stored["batch_1"] = end(server)
+        lost = poll(model, pending.id)
+
+    assert isinstance(lost, LostReply)
+    assert retryable == lost.retryable
+    assert retryable != ("the account has no credit" in lost.reason)
 
 
 def test_batch_without_a_run_has_no_metadata() -> None:

@@ -1,8 +1,9 @@
 """The inbox: what waits for this person, and for everybody.
 
 A page costs one listing of the keys of waits and one page of markers, and a read for
-each row. A filter that leaves most waits out reads a few pages at most, and then offers
-to go on. The number of waits never changes the memory of a page.
+each row. The counts of the other waits cost a listing each. A filter that leaves most
+waits out reads a few pages at most, and then offers to go on. The number of waits never
+changes the memory of a page.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from urllib.parse import urlencode
 
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
+from continuations.ledger.objects import Objects
+from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.waits import PEOPLES_KINDS
+from continuations.present.awaiting_models import awaiting_models_words
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
@@ -68,6 +72,7 @@ class Tab:
 class _Rest:
     icon: str
     words: str
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,7 @@ async def _is_new(page: Page) -> bool:
 
 
 async def _count_others(page: Page) -> list[_Rest]:
-    """Return how many waits need no person, from keys; timers have no key of theirs."""
+    """Return how many waits need no person, from keys; timers are not counted."""
     rest: list[_Rest] = []
     for kind, words in _LISTED_KINDS.items():
         count = 0
@@ -250,6 +255,12 @@ async def _count_others(page: Page) -> list[_Rest]:
             shown = f"{count}+" if count == _MAX_COUNTED else str(count)
             noun = words[:-1] if count == 1 else words
             rest.append(_Rest(KIND_WORDS[kind].icon, f"{shown} {noun}"))
+    found = await find_runs_awaiting_models(Objects(page.runner.store))
+    run_ids = tuple([each for each in found.run_ids if await page.can("view", each)])
+    words = awaiting_models_words(replace(found, run_ids=run_ids))
+    if words:
+        path = f"/runs/{run_ids[0]}" if len(run_ids) == 1 else "/inbox/others"
+        rest.append(_Rest(KIND_WORDS["model"].icon, words, path))
     return rest
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from continuations.core.decisions import Decision
 from continuations.errors import ContinuationsError, WaitNotFound
 from continuations.ledger import layout
+from continuations.ledger.objects import Objects
 from continuations.present import json_forms
 from continuations.serve.http import (
     approval_routes,
@@ -80,7 +81,7 @@ async def list_waits(context: RequestContext) -> Response:
         seal=cursors.seal,
     )
     rows = [json_forms.wait_summary_json(each) for each in page.rows]
-    return json_response({"waits": rows, "next": page.next})
+    return await _page_of_waits(context, rows, page.next)
 
 
 async def _list_due_first(context: RequestContext, limit: int) -> Response:
@@ -91,7 +92,20 @@ async def _list_due_first(context: RequestContext, limit: int) -> Response:
     last_shown = shown[-1].wait.id if shown else None
     following = cursors.following(page.next, last_shown)
     rows = [json_forms.listed_wait_json(row) for row in shown]
-    return json_response({"waits": rows, "next": following})
+    return await _page_of_waits(context, rows, following)
+
+
+async def _page_of_waits(
+    context: RequestContext, rows: list[dict[str, Any]], following: str | None
+) -> Response:
+    runs: list[str] | None = None
+    if not context.request.query.get("after"):
+        from continuations.ledger.rows_only_waits import find_runs_awaiting_models  # noqa: PLC0415 - not to decide
+
+        found = await find_runs_awaiting_models(Objects(context.runner.store))
+        runs = [each for each in found.run_ids if await context.may("view", each)]
+    page = {"waits": rows, "next": following, "runs_awaiting_models": runs}
+    return json_response(page)
 
 
 async def show_wait(context: RequestContext) -> Response:

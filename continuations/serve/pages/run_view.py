@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.serve.pages.working_time import WorkingTime
 
 _TITLE_CHARS = 120
+_WAKE_HINT = "The next attempt comes by itself; More… has “Ask the model now”."
 MAX_BANNER_WAITS = 20
 
 
@@ -247,7 +248,10 @@ def _banner_wait(
         words += f" until {until}"
         if left.total_seconds() > 0:
             words += f" (in {length_text(left)})"
-    return BannerWait(words=words, title=wait_title(wait), wait_id=wait_id)
+    title = wait_title(wait)
+    if wait.rules.may_wake:
+        title = f"{wait.note or ''} {_WAKE_HINT}".lstrip()
+    return BannerWait(words=words, title=title, wait_id=wait_id)
 
 
 def wait_title(wait: Wait) -> str:

@@ -94,7 +94,7 @@ def test_handler_without_agents_only_decides(deciding_handler: Handler) -> None:
             deciding_handler(event, Context())
     path = {"rawPath": "/waits", "requestContext": {"http": {"method": "GET"}}}
     response = deciding_handler({"version": "2.0", **path}, Context())
-    assert (200, {"waits": [], "next": None}) == (
+    assert (200, {"waits": [], "next": None, "runs_awaiting_models": []}) == (
         response["statusCode"],
         json.loads(response["body"]),
     )

@@ -52,7 +52,7 @@ def test_path_is_a_page_for_a_browser_and_json_for_a_program() -> None:
         page = await client.get("/inbox", accept="text/html,*/*;q=0.8")
         assert "text/html; charset=utf-8" == page.headers["content-type"]
         listed = await client.get("/waits", accept="application/json")
-        assert {"waits": [], "next": None} == listed.json()
+        assert {"waits": [], "next": None, "runs_awaiting_models": []} == listed.json()
 
     asyncio.run(check())
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Approve, AsyncRunner, Deny, Runner
+from continuations import Agent, Approve, AsyncRunner, Deny, ModelError, Runner
 from continuations.core.wait_rules import WAIT_KINDS
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
+from continuations.models.scripted import ScriptedModel
 from continuations.serve.console.inbox_page import PAGE_ROWS
 from continuations.serve.pages.times import left_text
 from continuations.serve.pages.wait_words import KIND_WORDS
@@ -160,6 +161,31 @@ def test_empty_inbox_says_what_to_do() -> None:
     assert "Nothing waits for you" in html
     assert "Some waits need no person" in html
     assert "Start a first run" not in html
+
+
+def test_inbox_links_to_the_runs_that_wait_for_their_models() -> None:
+    scenes = LinkScenes("http://agents.example")
+    limited = ModelError("status 429", retryable=True)
+    agent = Agent("boss", model=ScriptedModel([limited]))
+    runner = Runner(agent, store=scenes.store, clock=scenes.clock, model_retry_time=0)
+    runner.start("go", run_id="m1")
+
+    html = page_of(client_of(scenes))
+    assert "Nothing waits for you" in html
+    assert "Some waits need no person" in html
+    assert re.search(r'href="[^"]*/runs/m1">.*1 run waits for its model', html)
+
+    runner.start("go", run_id="m2")
+    html = page_of(client_of(scenes))
+    assert re.search(r'href="[^"]*/inbox/others">.*2 runs wait for their models', html)
+    others = page_of(client_of(scenes), "/inbox/others")
+    assert "m2 waits for its model" in others
+
+    def can(_: object, act: str, run: str | None) -> bool:
+        return act == "view" and run == "m2"
+
+    html = page_of(client_of(scenes, can=can))
+    assert re.search(r'href="[^"]*/runs/m2">.*1 run waits for its model', html)
 
 
 def test_waits_that_need_no_person_are_listed_on_demand() -> None:

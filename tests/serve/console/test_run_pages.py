@@ -475,6 +475,21 @@ def test_forged_form_changes_nothing(
     assert before == run.runner.look(RUN)
 
 
+def test_page_of_a_run_that_waits_for_its_model_says_why_and_what_to_do() -> None:
+    limited = ModelError("x.example returned status 429.", retryable=True)
+    agent = Agent("planner", model=ScriptedModel([limited]))
+    runner = AsyncRunner(agent, store="memory:", model_retry_time=0)
+    asyncio.run(runner.start("go", run_id="r"))
+    client = ConsoleClient(runner)
+
+    page = unescape(asyncio.run(client.get("/runs/r")).text)
+
+    assert "Waits for its model until" in page
+    assert "Attempt 1 failed: x.example returned status 429." in page
+    assert "The next attempt comes by itself; More… has “Ask the model now”." in page
+    assert "Ask the model now" in asyncio.run(client.get("/runs/r/actions")).text
+
+
 def test_page_of_a_run_says_why_its_model_gave_no_usable_reply() -> None:
     deep: Any = []
     for _ in range(900):
