@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.engine.async_waker import AsyncWaker
 
@@ -29,6 +29,7 @@ class AsyncThreads(AsyncWaker):
         title: str | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] | None = None,
+        instructions: Literal["present", "frozen"] = "present",
     ) -> AsyncThread[Any]:
         """Return a conversation with an agent; nothing is stored before `send`.
 
@@ -40,6 +41,9 @@ class AsyncThreads(AsyncWaker):
             title: As for `labels`.
             budget: Limits of the model usage of each reply, as for `labels`.
             settings: Model settings of every turn, as for `start` and for `labels`.
+            instructions: `present`: each message is answered with the instructions that
+                the agent has then. `frozen`: with those of the first message, as for
+                `labels`.
 
         Returns:
             The thread.
@@ -62,7 +66,7 @@ class AsyncThreads(AsyncWaker):
             listening=self._listening,
         )
         description = self._run_description(
-            labels=labels, title=title, settings=settings
+            labels=labels, title=title, settings=settings, instructions=instructions
         )
         root = factory.root_agent(agent)
         limit = check_budget(budget, self._options.prices, root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.engine.sync_waker import Waker
 
@@ -25,6 +25,7 @@ class Threads(Waker):
         title: str | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] | None = None,
+        instructions: Literal["present", "frozen"] = "present",
     ) -> Thread[Any]:
         """Return a conversation with an agent; nothing is stored before `send`.
 
@@ -36,6 +37,9 @@ class Threads(Waker):
             title: As for `labels`.
             budget: Limits of the model usage of each reply, as for `labels`.
             settings: Model settings of every turn, as for `start` and for `labels`.
+            instructions: `present`: each message is answered with the instructions that
+                the agent has then. `frozen`: with those of the first message, as for
+                `labels`.
 
         Returns:
             The thread.
@@ -53,5 +57,6 @@ class Threads(Waker):
                 title=title,
                 budget=budget,
                 settings=settings,
+                instructions=instructions,
             )
         )

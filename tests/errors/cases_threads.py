@@ -17,6 +17,14 @@ _HELD = (
     "late = thread.post('And?')\n"
 )
 
+_NAMED = """
+from continuations import Agent
+from continuations.models.scripted import ScriptedModel
+named = Agent("clerk", instructions=lambda text, context: context["name"],
+    model=ScriptedModel(["Yes."] * 9))
+runner = Runner(named, store=store, clock=clock)
+runner.thread(key="k").send("Hello", context={"name": "ann"})
+"""
 _RUN_ID = thread_run_id("clerk", "k", 1)
 # An earlier release started runs with such ids.
 _TAKEN = f"""
@@ -34,6 +42,21 @@ THREADS = Area(
             'runner.thread(key="")',
             'runner.thread(key="customer 42")',
             names=("key",),
+        ),
+        Case(
+            "thread-instructions-as-a-prompt",
+            InvalidInput,
+            'runner.thread(key="k", instructions="Be kind.")',
+            'runner.thread(key="k", instructions="frozen")',
+            names=("instructions", "Be kind.", "frozen", "Agent(instructions=...)"),
+        ),
+        Case(
+            "thread-instructions-function",
+            InvalidInput,
+            "runner.thread(key='k').send('And?', id='m2')",
+            "runner.thread(key='k').send('And?', id='m2', context={'name': 'kim'})",
+            setup=_NAMED,
+            names=("clerk", "instructions", "TypeError", "message 2", "context="),
         ),
         Case(
             "thread-id-of-another-run",
