@@ -47,16 +47,17 @@ class AsyncThread(Generic[Output]):
     def __init__(
         self,
         parts: ThreadParts,
-        agent: Agent[Output],
+        name: str,
+        agent: Agent[Output] | None,
         key: str,
         description: RunDescription,
         budget: Budget | None,
     ) -> None:
-        self.agent = agent.name
+        self.agent = name
         self.key = check_key(key)
         self._agent = agent
         self._parts = parts
-        self._posts = ThreadPosts(parts, agent, self.key, description, budget)
+        self._posts = ThreadPosts(parts, name, agent, self.key, description, budget)
 
     def __repr__(self) -> str:
         """Return the agent and the key."""
@@ -100,16 +101,30 @@ class AsyncThread(Generic[Output]):
             else.
 
         Raises:
-            InvalidInput: An argument is invalid, or `id` names another message.
+            InvalidInput: An argument is invalid, or `id` names another message. Or the
+                runner has no agents, and then nothing is posted.
             RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 The message is posted. A repeat with the same `id` returns its reply.
         """
+        self._check_can_work("send")
         ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
         return await ticket.reply(
             context=context, should_pause=should_pause, on_event=on_event
         )
+
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `send` and `reply` work."""
+        return self._agent is not None
+
+    def _check_can_work(self, method: str) -> None:
+        if not self.can_work:
+            from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415 - rarely needed
+
+            what = f"{method}() to thread {self.key!r:.60} of {self.agent!r:.60}"
+            raise agent_is_missing(what, "Call post(...) to leave it to a worker")
 
     def stream(
         self,
@@ -142,8 +157,9 @@ class AsyncThread(Generic[Output]):
             `send`. The iteration raises the errors of `send`.
 
         Raises:
-            InvalidInput: `after` is not a cursor.
+            InvalidInput: `after` is not a cursor, or the runner has no agents.
         """
+        self._check_can_work("stream")
         from continuations.engine.event_reading import Cursor  # noqa: PLC0415 - only for streams
         from continuations.engine.run_streams import AsyncRunStream  # noqa: PLC0415
 
@@ -168,7 +184,8 @@ class AsyncThread(Generic[Output]):
     ) -> AsyncTicket[Output]:
         """Post a message and return; a sweep or `ticket.reply()` works on it.
 
-        The first message makes the thread.
+        The first message makes the thread. No agents are needed: a worker that has the
+        agent replies.
 
         Args:
             text: The text of the message, or a list of texts and attachments.
@@ -280,14 +297,18 @@ class AsyncThread(Generic[Output]):
         ended. Before the first message, it has the defaults.
 
         Raises:
-            InvalidInput: The agent has no state.
+            InvalidInput: The agent has no state, or the runner has no agents.
             AgentChanged: The stored state does not fit the type of the agent's state.
             RunErased: The thread was erased.
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
+        from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415
         from continuations.engine.state_checks import typed_state  # noqa: PLC0415 - few agents have a state
 
+        if self._agent is None:
+            what = f"the state of thread {self.key!r:.60}"
+            raise agent_is_missing(what, "Read look().root of the thread")
         newest = await self.look()
         if newest is None:
             return typed_state(self._agent, "")
@@ -350,7 +371,8 @@ class AsyncThread(Generic[Output]):
 
         Messages that were posted before get their replies. A later message raises
         `ThreadClosed`, or opens the thread again with an empty conversation. A thread
-        that does not exist or is closed does not change.
+        that does not exist or is closed does not change. Without agents, the request to
+        close is posted, and the next worker closes the thread.
 
         Args:
             by: The person or program that closes it.
@@ -368,4 +390,5 @@ class AsyncThread(Generic[Output]):
             return
         closing = replace(message, closes=True)
         ticket = await self._posts.post(header, closing)
-        await ticket.work(context=context)
+        if ticket.can_work:
+            await ticket.work(context=context)

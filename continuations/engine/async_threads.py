@@ -34,7 +34,8 @@ class AsyncThreads(AsyncWaker):
         """Return a conversation with an agent; nothing is stored before `send`.
 
         Args:
-            agent: Name of the root agent; required if the runner has several.
+            agent: Name of the root agent; required if the runner has several. A runner
+                without agents takes any name: its threads post and read messages.
             key: Names the conversation, for example the id of a customer. The same
                 agent and key are the same thread, in every process.
             labels: As for `start`, for a thread that does not exist yet.
@@ -55,7 +56,7 @@ class AsyncThreads(AsyncWaker):
         from continuations.engine.async_ticket import ThreadParts
         from continuations.engine.new_run import check_budget
 
-        factory = self._worker_factory
+        factory = self._worker_factory if self._has_agents else None
         parts = ThreadParts(
             objects=self._objects,
             ports=self._ports,
@@ -68,6 +69,13 @@ class AsyncThreads(AsyncWaker):
         description = self._run_description(
             labels=labels, title=title, settings=settings, instructions=instructions
         )
+        if factory is None:
+            from continuations.engine import agentless_threads
+
+            name = agentless_threads.check_agent_name(agent)
+            agentless_threads.check_not_frozen(description)
+            limit = agentless_threads.check_budget_of(name, budget, self._options)
+            return AsyncThread(parts, name, None, key, description, limit)
         root = factory.root_agent(agent)
         limit = check_budget(budget, self._options.prices, root)
-        return AsyncThread(parts, root, key, description, limit)
+        return AsyncThread(parts, root.name, root, key, description, limit)

@@ -72,6 +72,10 @@ class RunnerParts:
             # Invalid agents raise here, not at the first resume.
             _ = self._worker_factory
 
+    @property
+    def _has_agents(self) -> bool:
+        return self._agents != []
+
     @cached_property
     def _worker_factory(self) -> WorkerFactory:
         return self._make_worker_factory()

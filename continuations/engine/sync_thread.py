@@ -42,6 +42,11 @@ class Thread(Generic[Output]):
         """Return the agent and the key."""
         return f"<Thread {self.key!r} of {self.agent}>"
 
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `send` and `reply` work."""
+        return self.async_thread.can_work
+
     def send(
         self,
         text: UserText,
@@ -80,7 +85,8 @@ class Thread(Generic[Output]):
             else.
 
         Raises:
-            InvalidInput: An argument is invalid, or `id` names another message.
+            InvalidInput: An argument is invalid, or `id` names another message. Or the
+                runner has no agents, and then nothing is posted.
             RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
@@ -129,7 +135,7 @@ class Thread(Generic[Output]):
             `send`. The iteration raises the errors of `send`.
 
         Raises:
-            InvalidInput: `after` is not a cursor.
+            InvalidInput: `after` is not a cursor, or the runner has no agents.
         """
         from continuations.engine.run_streams import RunStream  # noqa: PLC0415 - only for streams
 
@@ -157,7 +163,8 @@ class Thread(Generic[Output]):
     ) -> Ticket[Output]:
         """Post a message and return; a sweep or `ticket.reply()` works on it.
 
-        The first message makes the thread.
+        The first message makes the thread. No agents are needed: a worker that has the
+        agent replies.
 
         Args:
             text: The text of the message, or a list of texts and attachments.
@@ -226,7 +233,7 @@ class Thread(Generic[Output]):
         ended. Before the first message, it has the defaults.
 
         Raises:
-            InvalidInput: The agent has no state.
+            InvalidInput: The agent has no state, or the runner has no agents.
             AgentChanged: The stored state does not fit the type of the agent's state.
             RunErased: The thread was erased.
             Corrupt: A stored object is damaged.
@@ -278,7 +285,8 @@ class Thread(Generic[Output]):
 
         Messages that were posted before get their replies. A later message raises
         `ThreadClosed`, or opens the thread again with an empty conversation. A thread
-        that does not exist or is closed does not change.
+        that does not exist or is closed does not change. Without agents, the request to
+        close is posted, and the next worker closes the thread.
 
         Args:
             by: The person or program that closes it.
@@ -309,6 +317,11 @@ class Ticket(Generic[Output]):
         """Return the run and the number of the message."""
         return f"<Ticket {self.number} of {self.run_id}>"
 
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `reply` works on the thread."""
+        return self._async_ticket.can_work
+
     def reply(
         self,
         *,
@@ -328,6 +341,7 @@ class Ticket(Generic[Output]):
 
         Raises:
             ThreadClosed: The thread was closed before this message.
+            InvalidInput: The reply is missing, and the runner has no agents.
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
                 Call again.
         """

@@ -30,7 +30,8 @@ class Threads(Waker):
         """Return a conversation with an agent; nothing is stored before `send`.
 
         Args:
-            agent: Name of the root agent; required if the runner has several.
+            agent: Name of the root agent; required if the runner has several. A runner
+                without agents takes any name: its threads post and read messages.
             key: Names the conversation, for example the id of a customer. The same
                 agent and key are the same thread, in every process.
             labels: As for `start`, for a thread that does not exist yet.

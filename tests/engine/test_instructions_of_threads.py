@@ -1,4 +1,4 @@
-"""Each message of a thread is answered with the instructions that the agent has then."""
+"""Each message of a thread is answered with the present instructions of its agent."""
 
 from __future__ import annotations
 

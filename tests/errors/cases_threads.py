@@ -17,6 +17,7 @@ _HELD = (
     "late = thread.post('And?')\n"
 )
 
+_ABSENT = "Runner([], store=store, clock=clock)"
 _NAMED = """
 from continuations import Agent
 from continuations.models.scripted import ScriptedModel
@@ -57,6 +58,27 @@ THREADS = Area(
             "runner.thread(key='k').send('And?', id='m2', context={'name': 'kim'})",
             setup=_NAMED,
             names=("clerk", "instructions", "TypeError", "message 2", "context="),
+        ),
+        Case(
+            "thread-without-the-agent-unnamed",
+            InvalidInput,
+            'Runner([], store=store, clock=clock).thread(key="k")',
+            'Runner([], store=store, clock=clock).thread("clerk", key="k").post("x")',
+            names=("agent", "None", "no agents"),
+        ),
+        Case(
+            "thread-without-the-agent-frozen",
+            InvalidInput,
+            f'{_ABSENT}.thread("clerk", key="k", instructions="frozen")',
+            f'{_ABSENT}.thread("clerk", key="k").post("x")',
+            names=("instructions", "frozen", "no agents"),
+        ),
+        Case(
+            "thread-without-the-agent",
+            InvalidInput,
+            f'{_ABSENT}.thread("clerk", key="k").send("x")',
+            f'{_ABSENT}.thread("clerk", key="k").post("x")',
+            names=("send()", "clerk", "no agents", "post(...)"),
         ),
         Case(
             "thread-id-of-another-run",

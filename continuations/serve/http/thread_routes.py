@@ -45,13 +45,16 @@ async def post_message(context: RequestContext) -> Response:
     own: Any = {"when_busy": decision_bodies.optional_text(fields, "when_busy")}
     options = {name: value for name, value in own.items() if value is not None}
     place = ("", "")
+    thread = _thread(context)
+    # Without agents, this process only posts.
+    wait = wait and thread.can_work
     streams = wait and context.request.wants_live_events
     if streams:
         from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
 
         params = context.path_params
         place = event_stream.last_place(context.request, params["agent"], params["key"])
-    ticket = await _thread(context).post(
+    ticket = await thread.post(
         decision_bodies.text_with_files(fields, text),
         by=context.identity,
         id=decision_bodies.optional_text(fields, "id"),
@@ -152,6 +155,7 @@ async def _changed(context: RequestContext, thread: AsyncThread[Any]) -> Respons
     run = await thread.look()
     if run is None:
         raise problems.no_such_message()
-    if run.status == "suspended":
+    # Without agents, this process has not closed a thread that rests.
+    if run.status == "suspended" or not thread.can_work:
         await context.wake(run.run_id)
     return json_response({"run_id": run.run_id, "status": run.status})
