@@ -59,7 +59,7 @@ def send(
     _write_recorded(run, "message", number, json=json)
 
 
-def post(
+def post(  # noqa: PLR0913 - one parameter for each option
     agent: Annotated[
         str, typer.Argument(metavar="AGENT", help="The agent of the conversation.")
     ],

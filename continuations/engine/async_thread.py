@@ -20,8 +20,10 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.core.identity import Identity
+    from continuations.core.live_events import RunEvent
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
+    from continuations.engine.batches import Flattened
     from continuations.engine.event_listeners import EventBuffer
     from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.run_streams import AsyncRunStream
+    from continuations.ledger.thread_keys import Generation
 
 _CLOSING_TEXT = "The thread is closed."
 
@@ -57,6 +60,7 @@ class AsyncThread(Generic[Output]):
         self.key = check_key(key)
         self._agent = agent
         self._parts = parts
+        self._run_id = thread_ids.thread_run_id(name, self.key, 1)
         self._posts = ThreadPosts(parts, name, agent, self.key, description, budget)
 
     def __repr__(self) -> str:
@@ -113,6 +117,15 @@ class AsyncThread(Generic[Output]):
         return await ticket.reply(
             context=context, should_pause=should_pause, on_event=on_event
         )
+
+    @property
+    def run_id(self) -> str:
+        """The id of the thread's run, also before its first message.
+
+        A thread that was closed has one more run with its next message. This object
+        knows the id of that run after it has read the thread or posted to it.
+        """
+        return self._run_id
 
     @property
     def can_work(self) -> bool:
@@ -236,7 +249,7 @@ class AsyncThread(Generic[Output]):
             msg = f"number must be an integer, at least 1, got {number!r:.60}."
             raise InvalidInput(msg)
         if run_id is None:
-            newest = await self._posts.newest()
+            newest = await self._newest()
             if not newest.version:
                 return None
             run_id = newest.run_id
@@ -247,6 +260,12 @@ class AsyncThread(Generic[Output]):
             )
             raise InvalidInput(msg)
         return AsyncTicket(self._parts, self._agent, run_id, number)
+
+    async def _newest(self) -> Generation:
+        newest = await self._posts.newest()
+        if newest.version:
+            self._run_id = newest.run_id
+        return newest
 
     async def _ticket(
         self,
@@ -268,12 +287,52 @@ class AsyncThread(Generic[Output]):
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
         header = await self._posts.open(text, context)
+        self._run_id = header.run_id
         ticket = await self._posts.post(header, message, text)
         if when_busy == "interrupt":
             await self._posts.end_turn(
                 "interrupt", ticket.run_id, ticket.number, message.by, door
             )
         return ticket
+
+    def follow(
+        self, *, after: str = "", words: bool = False
+    ) -> Flattened[RunEvent]:
+        """Iterate over the events of the thread, without an end.
+
+        Stored events come from all processes, over the rests between messages and from
+        one run of the thread to the next. If the thread does not exist yet, the
+        iteration waits for its first message. Each call has events of its own, so a
+        thread has any number of followers, and a slow one changes no run.
+
+        Args:
+            after: The place of the last event that you handled,
+                `f"{event.run_id}/{event.cursor}"`. A cursor alone is one of the newest
+                run. Default: all events of the newest run.
+            words: Also yield live events: the parts of replies, and the progress of
+                tools, of the work that this runner does. They come from the first such
+                call on. Give the events to a `LiveTranscript`.
+
+        Returns:
+            The iterator. Leave it when you need no more events.
+
+        Raises:
+            InvalidInput: `after` is invalid, or the run has no such event.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. Continue after the last event.
+        """
+        from continuations.engine.batches import Flattened  # noqa: PLC0415 - for followers
+        from continuations.engine.thread_following import ThreadFollowing, ThreadPlace  # noqa: PLC0415
+
+        place = ThreadPlace.parse(after, self.agent, self.key)
+        following = ThreadFollowing(
+            objects=self._parts.objects,
+            sleep=self._parts.ports.sleep,
+            agent=self.agent,
+            key=self.key,
+            hub=self._parts.word_hub() if words else None,
+        )
+        return Flattened(following.batches(place))
 
     async def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
@@ -326,7 +385,7 @@ class AsyncThread(Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
-        newest = await self._posts.newest()
+        newest = await self._newest()
         if not newest.version:
             return None
         loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
@@ -358,7 +417,7 @@ class AsyncThread(Generic[Output]):
         """
         reason = optional_text("reason", reason)
         name = self._posts.new_message(_CLOSING_TEXT, by, None).by
-        header = await self._posts.header(await self._posts.newest())
+        header = await self._posts.header(await self._newest())
         if header is not None and header.answered < header.inbox:
             await self._posts.end_turn(
                 "stop", header.run_id, header.inbox, name, door, reason
@@ -384,8 +443,7 @@ class AsyncThread(Generic[Output]):
             StoreError: The store failed. Call again.
         """
         message = self._posts.new_message(_CLOSING_TEXT, by, None)
-        newest = await self._posts.newest()
-        header = await self._posts.header(newest)
+        header = await self._posts.header(await self._newest())
         if header is None or header.status in ENDED_STATUSES:
             return
         closing = replace(message, closes=True)

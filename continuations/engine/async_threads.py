@@ -65,6 +65,7 @@ class AsyncThreads(AsyncWaker):
             probe=self._probe_once,
             run_options=self._run_options,
             listening=self._listening,
+            word_hub=lambda: self._word_hub,
         )
         description = self._run_description(
             labels=labels, title=title, settings=settings, instructions=instructions

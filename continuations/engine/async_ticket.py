@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import OnEvent, Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.word_hub import WordHub
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -46,6 +47,7 @@ class ThreadParts:
     listening: Callable[
         [RunOptions, OnEvent | None], AbstractAsyncContextManager[RunOptions]
     ]
+    word_hub: Callable[[], WordHub]
 
 
 class AsyncTicket(Generic[Output]):

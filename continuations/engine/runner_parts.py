@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_requests import RunRequests
     from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.sweeping import Sweeper
+    from continuations.engine.word_hub import WordHub
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -104,6 +105,15 @@ class RunnerParts:
         from continuations.engine.sweep_memory import SweepMemory
 
         return SweepMemory(self._ports.clock)
+
+    @cached_property
+    def _word_hub(self) -> WordHub:
+        """The words that this runner's workers write; made for the first follower."""
+        from continuations.engine.word_hub import WordHub
+
+        hub = WordHub()
+        self.observers.append(hub)
+        return hub
 
     def _run_options(
         self, context: Any, should_pause: ShouldPause | None

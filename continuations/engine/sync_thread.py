@@ -9,7 +9,10 @@ from continuations.core.output_type import Output
 from continuations.engine import portal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from continuations.core.identity import Identity
+    from continuations.core.live_events import RunEvent
     from continuations.core.run import WhenBusy
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
@@ -41,6 +44,15 @@ class Thread(Generic[Output]):
     def __repr__(self) -> str:
         """Return the agent and the key."""
         return f"<Thread {self.key!r} of {self.agent}>"
+
+    @property
+    def run_id(self) -> str:
+        """The id of the thread's run, also before its first message.
+
+        A thread that was closed has one more run with its next message. This object
+        knows the id of that run after it has read the thread or posted to it.
+        """
+        return self.async_thread.run_id
 
     @property
     def can_work(self) -> bool:
@@ -211,6 +223,32 @@ class Thread(Generic[Output]):
             self.async_thread.ticket(number, run_id=run_id)
         )
         return None if found is None else Ticket(found)
+
+    def follow(self, *, after: str = "", words: bool = False) -> Iterator[RunEvent]:
+        """Iterate over the events of the thread, without an end.
+
+        Stored events come from all processes, over the rests between messages and from
+        one run of the thread to the next. If the thread does not exist yet, the
+        iteration waits for its first message. Each call has events of its own, so a
+        thread has any number of followers, and a slow one changes no run.
+
+        Args:
+            after: The place of the last event that you handled,
+                `f"{event.run_id}/{event.cursor}"`. A cursor alone is one of the newest
+                run. Default: all events of the newest run.
+            words: Also yield live events: the parts of replies, and the progress of
+                tools, of the work that this runner does. They come from the first such
+                call on. Give the events to a `LiveTranscript`.
+
+        Returns:
+            The iterator. Leave it when you need no more events.
+
+        Raises:
+            InvalidInput: `after` is invalid, or the run has no such event.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. Continue after the last event.
+        """
+        return portal.iterate(self.async_thread.follow(after=after, words=words))
 
     def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.

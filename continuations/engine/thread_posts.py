@@ -103,7 +103,6 @@ class ThreadPosts(Generic[Output]):
 
     async def open(self, text: UserText, context: Any) -> VersionHeader:
         """Return the header of the newest version; make the thread if it is missing."""
-        parts = self.parts
         while True:
             newest = await self.newest()
             header = await self.header(newest)

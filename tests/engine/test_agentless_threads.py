@@ -102,9 +102,7 @@ def test_repeated_post_posts_once(thread: Thread[Any]) -> None:
     assert (1, 1) == (first.number, again.number)
 
 
-def test_posting_process_takes_in_no_message(
-    store: MemoryStore, thread: Thread[Any]
-) -> None:
+def test_posting_process_takes_in_no_message(thread: Thread[Any]) -> None:
     """It has no model; a message that is there when it makes the thread stays."""
     thread.post("one")
     thread.post("two")

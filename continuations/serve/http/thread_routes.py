@@ -124,10 +124,19 @@ async def show(context: RequestContext) -> Response:
 
 
 async def stream_events(context: RequestContext) -> Response:
-    """Return the next events of a thread, as server-sent events."""
-    from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
+    """Return the next events of a thread, as server-sent events.
+
+    With `words=true`, also its words while they are written, if the framework can send
+    a response in parts.
+    """
+    from continuations.serve.http import event_stream, word_stream  # noqa: PLC0415 - rarely used
 
     params = context.path_params
+    words = context.request.query.get("words", "false")
+    if words not in ("true", "false"):
+        raise problems.malformed('"words" must be true or false.')
+    if words == "true" and context.request.can_stream:
+        return await word_stream.of_thread(context, params["agent"], params["key"])
     return await event_stream.of_thread(context, params["agent"], params["key"])
 
 
