@@ -296,7 +296,7 @@ class AsyncThread(Generic[Output]):
         return ticket
 
     def follow(
-        self, *, after: str = "", words: bool = False
+        self, *, after: str | Continuation = "", words: bool = False
     ) -> Flattened[RunEvent]:
         """Iterate over the events of the thread, without an end.
 
@@ -308,7 +308,8 @@ class AsyncThread(Generic[Output]):
         Args:
             after: The place of the last event that you handled,
                 `f"{event.run_id}/{event.cursor}"`. A cursor alone is one of the newest
-                run. Default: all events of the newest run.
+                run. A `Continuation` of `look()` is the place of that state. Default:
+                all events of the newest run.
             words: Also yield live events: the parts of replies, and the progress of
                 tools, of the work that this runner does. They come from the first such
                 call on. Give the events to a `LiveTranscript`.

@@ -32,6 +32,8 @@ LONGEST_PAUSE = 5.0
 PAUSE_GROWTH = 1.5
 # After so many looks the versions are listed: an erasure may have removed the next one.
 _LOOKS_PER_LISTING = 60
+# No event of a version has so high an ordinal.
+MAX_ORDINAL = 9_999_999_999
 _CURSOR = re.compile(r"([1-9][0-9]{0,9})\.([1-9][0-9]{0,9})\Z", re.ASCII)
 
 

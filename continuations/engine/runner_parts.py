@@ -6,7 +6,9 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from continuations.engine.event_sinks import EventSinks
 from continuations.engine.ports import check_on_event
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,8 +195,9 @@ def with_listeners(
         check_on_event(function)
         if function is not None:
             listeners.append(function)
-    if not (listeners or observers):
-        return nullcontext(run_options)
+    if not listeners:
+        # An observer may come while the work goes on.
+        return nullcontext(replace(run_options, events=EventSinks(observers)))
     from continuations.engine.event_listeners import listening
 
     return listening(run_options, listeners, observers)

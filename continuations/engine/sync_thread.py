@@ -224,7 +224,9 @@ class Thread(Generic[Output]):
         )
         return None if found is None else Ticket(found)
 
-    def follow(self, *, after: str = "", words: bool = False) -> Iterator[RunEvent]:
+    def follow(
+        self, *, after: str | Continuation = "", words: bool = False
+    ) -> Iterator[RunEvent]:
         """Iterate over the events of the thread, without an end.
 
         Stored events come from all processes, over the rests between messages and from
@@ -235,7 +237,8 @@ class Thread(Generic[Output]):
         Args:
             after: The place of the last event that you handled,
                 `f"{event.run_id}/{event.cursor}"`. A cursor alone is one of the newest
-                run. Default: all events of the newest run.
+                run. A `Continuation` of `look()` is the place of that state. Default:
+                all events of the newest run.
             words: Also yield live events: the parts of replies, and the progress of
                 tools, of the work that this runner does. They come from the first such
                 call on. Give the events to a `LiveTranscript`.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.engine.event_reading import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
+    MAX_ORDINAL,
     PAUSE_GROWTH,
     Cursor,
     walk_events,
@@ -15,6 +16,7 @@ from continuations.engine.word_hub import WordFollower
 from continuations.errors import InvalidInput, RunErased
 from continuations.ledger import thread_ids, thread_keys
 from continuations.value_class import dataclass
+from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +36,14 @@ class ThreadPlace(NamedTuple):
 
     @classmethod
     def parse(cls, text: object, agent: str, key: str) -> ThreadPlace:
-        """Return the place that a text names; raises `InvalidInput`."""
+        """Return the place after a state, or that a text names.
+
+        Raises `InvalidInput`.
+        """
+        if isinstance(text, Continuation):
+            # Greater than the ordinal of every event of a version.
+            end = Cursor(text.version, MAX_ORDINAL)
+            text = f"{text.run_id}/{end.version}.{end.ordinal}"
         if not isinstance(text, str) or "/" not in text:
             return cls("", Cursor.parse(text))
         run_id, _, cursor = text.rpartition("/")

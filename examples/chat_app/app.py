@@ -13,8 +13,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,7 +35,14 @@ from continuations import (
     Deny,
     tool,
 )
-from continuations.events import LiveTranscript, ReplyGiven, RunEvent, TextDelta
+from continuations.events import (
+    LiveTranscript,
+    MessageAdded,
+    ReplyGiven,
+    TextDelta,
+    WaitDecided,
+    WaitOpened,
+)
 from continuations.models.interface import (
     ModelDelta,
     ModelReply,
@@ -50,8 +56,6 @@ PAGE = Path(__file__).with_name("chat.html")
 REFUNDS = Path("refunds.txt")  # takes the place of a bank
 WORD_SECONDS = float(os.environ.get("WORD_SECONDS", "0.06"))
 STAFF_PASSWORD = os.environ.get("STAFF_PASSWORD") or secrets.token_urlsafe(16)
-# Other processes may work on a conversation too: a page looks so often, in seconds.
-LOOK_SECONDS = 1.0
 
 # The agent -------------------------------------------------------------------------
 
@@ -197,13 +201,12 @@ async def events(key: Key) -> AsyncGenerator[ServerSentEvent]:
     thread = runner.thread("support", key=key)
     state = await thread.look()
     yield ServerSentEvent(data=conversation(state), retry=500)
-    place = "" if state is None else f"{state.run_id}/{state.version}.{LAST}"
     writing = LiveTranscript()
-    async for event in thread.follow(after=place, words=True):
+    async for event in thread.follow(after=state or "", words=True):
         writing.add(event)
         if isinstance(event, TextDelta):  # a word costs no look at the store
             yield ServerSentEvent(data={"writing": being_written(writing)})
-        elif isinstance(event, ReplyGiven | MessageAdded | WaitOpened | WaitDecided):
+        elif isinstance(event, MessageAdded | ReplyGiven | WaitOpened | WaitDecided):
             shown = conversation(await thread.look())
             yield ServerSentEvent(data={**shown, "writing": being_written(writing)})
 
@@ -230,7 +233,7 @@ def conversation(state: Continuation | None) -> dict[str, Any]:
             for wait in state.waits
             if wait.rules.asks_person
         ],
-        "writing": live.text(state.run_id),
+        "writing": "",
         "status": state.status,
         "failure": None if failure is None else failure.code,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +16,10 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 
 if TYPE_CHECKING:
-    from continuations.core.live_events import RunEvent
+    from collections.abc import AsyncIterator, Callable
+
     from continuations import ToolContext
+    from continuations.core.live_events import RunEvent
 
 KEY = "customer 42"
 REPLY = "It arrives tomorrow at nine."
@@ -130,6 +131,20 @@ def test_follower_goes_on_over_rests_and_runs() -> None:
     asyncio.run(scenario())
 
 
+def test_follower_after_a_state_gets_what_came_since() -> None:
+    async def scenario() -> None:
+        thread = make_runner(MemoryStore()).thread(key=KEY)
+        await thread.send("one")
+        state = await thread.look()
+        assert state is not None
+        await thread.send("two")
+        found = await until(thread.follow(after=state).__aiter__(), is_reply)
+        texts = [each.message["content"] for each in found if hasattr(each, "message")]
+        assert ["two", REPLY] == texts
+
+    asyncio.run(scenario())
+
+
 def test_late_follower_gets_the_words_from_their_beginning() -> None:
     async def scenario() -> None:
         store, gate = MemoryStore(), asyncio.Event()
@@ -203,6 +218,26 @@ def test_slow_follower_changes_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
         found = await until(follow.__aiter__(), is_reply)
         assert len(words_of(found)) < len(REPLY)
         assert any(is_reply(each) for each in found)
+
+    asyncio.run(scenario())
+
+
+def test_follower_gets_the_words_of_a_worker_loop_that_runs_already() -> None:
+    """A server sweeps from its start; its first page opens later."""
+
+    async def scenario() -> None:
+        runner = make_runner(MemoryStore())
+        async with asyncio.timeout(20):
+            loop = asyncio.create_task(runner.serve_forever(interval=0.1))
+            await asyncio.sleep(0.3)
+            thread = runner.thread(key=KEY)
+            follow = thread.follow(words=True).__aiter__()
+            reading = asyncio.create_task(until(follow, is_reply))
+            await asyncio.sleep(0.05)
+            await thread.post("Hello")
+            assert REPLY == words_of(await reading)
+            loop.cancel()
+            await asyncio.wait({loop})
 
     asyncio.run(scenario())
 

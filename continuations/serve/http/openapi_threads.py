@@ -46,7 +46,7 @@ _WORDS: Json = {
     **query_parameter(
         "words",
         "Also send the words of this process while they are written, as events without "
-        "an id. The response then goes on for some time, also before the first message.",
+        "an id. The response then goes on for a while, also before the first message.",
     ),
     "schema": {"type": "boolean", "default": False},
 }
