@@ -184,7 +184,7 @@ class RunnerParts:
 def with_listeners(
     run_options: RunOptions,
     *functions: OnEvent | None,
-    observers: Sequence[EventSink] = (),
+    observers: Sequence[EventSink] | None = None,
 ) -> AbstractAsyncContextManager[RunOptions]:
     """Return the options of work with its listeners and observers, if there are any.
 
@@ -195,9 +195,11 @@ def with_listeners(
         check_on_event(function)
         if function is not None:
             listeners.append(function)
-    if not listeners:
+    if not listeners and observers is None:
+        return nullcontext(run_options)
+    if not listeners and observers is not None:
         # An observer may come while the work goes on.
         return nullcontext(replace(run_options, events=EventSinks(observers)))
     from continuations.engine.event_listeners import listening
 
-    return listening(run_options, listeners, observers)
+    return listening(run_options, listeners, observers or ())

@@ -81,6 +81,22 @@ THREADS = Area(
             names=("send()", "clerk", "no agents", "post(...)"),
         ),
         Case(
+            "thread-follow-place",
+            InvalidInput,
+            'thread.follow(after="r1/1.1")',
+            "next(thread.follow(after=f'{event.run_id}/{event.cursor}'))",
+            setup=_TALKS + "thread.send('x')\nevent = next(thread.follow())\n",
+            names=("after", "r1/1.1", "event.run_id"),
+        ),
+        Case(
+            "thread-event-words",
+            "problem 400 malformed",
+            f'http("GET", "{_PATH}/events?words=yes")',
+            f'http("GET", "{_PATH}/events?words=false")',
+            setup=_HELD,
+            names=("words", "true or false"),
+        ),
+        Case(
             "thread-id-of-another-run",
             InvalidId,
             f'runner.start(TASK, run_id="{_RUN_ID}")',
