@@ -70,7 +70,8 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
         **options: The options below, each as a keyword argument.
         instructions: The system message at the start of each conversation. Or a plain
             or async function of (input, context) that returns it. The function is
-            called once, when a conversation starts, and its text is stored. A `start`
+            called once, when a conversation starts, and its text is stored; in a thread
+            it is called with each message. A `start`
             that is repeated with the same run id calls it again, and drops the text.
             `input` is the text of the task, or the list of chat messages that `start`
             was called with; `context` is the application's object. Default: no system

@@ -29,6 +29,11 @@ class AgentData(Protocol):
         ...
 
     @property
+    def instructions(self) -> Any:
+        """The instructions, or the function that makes them."""
+        ...
+
+    @property
     def instructions_digest(self) -> str:
         """The digest of the instructions; of the name if they are a function."""
         ...

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _RENAMED = "renamed"  # the key of the name that a row under an old name has now
+_UNKNOWN = "unknown"  # sorted last
 _DIGEST_LENGTH = 12  # 48 bits; an attacker gains nothing from a collision
 
 ChangeKind = Literal["compatible", "incompatible", "missing"]
@@ -76,6 +77,21 @@ def make_manifest(
         ]
     data = {"format": FORMAT, "sdk": sdk_version, "agents": rows}
     return jsontext.canonical(data)
+
+
+def unknown_manifest(root: AgentProtocol, *, sdk_version: str) -> str:
+    """Return the manifest of a run that no code has worked on yet.
+
+    It has a row of the agent's name, because earlier releases need one.
+    """
+    rows = [_agent_row(root, {id(root): 0}, None)]
+    data = {"format": FORMAT, "sdk": sdk_version, "agents": rows, _UNKNOWN: True}
+    return jsontext.canonical(data)
+
+
+def is_unknown(stored: str) -> bool:
+    """Return whether no code has worked on a run yet, so that none has changed."""
+    return stored.endswith(f'"{_UNKNOWN}":true}}')
 
 
 def _agent_row(
@@ -158,7 +174,7 @@ def compare_manifests(stored: str, current: str) -> tuple[ManifestChange, ...]:
         Corrupt: A text is not a manifest.
         FormatError: A manifest has a newer format.
     """
-    if stored == current:
+    if stored == current or is_unknown(stored):
         return ()
     old, new = _parse_manifest(stored), _parse_manifest(current)
     return tuple(_changes(old, new))

@@ -10,6 +10,7 @@ from continuations.cli.options import given_options
 from continuations.cli.wait_status import recorded_decisions
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import portal
+from continuations.engine.event_reading import MAX_ORDINAL
 from continuations.errors import RunErased
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
-
-# Greater than the ordinal of every event of a version.
-_LAST_ORDINAL = 9_999_999_999
 
 
 class ChatSession:
@@ -60,7 +58,7 @@ class ChatSession:
             return None
         self.run_id = state.run_id
         self.next_number = state.run_state.run.answered + 1
-        self._cursor = f"{state.version}.{_LAST_ORDINAL}"
+        self._cursor = f"{state.version}.{MAX_ORDINAL}"
         return state
 
     def look(self) -> Continuation | None:

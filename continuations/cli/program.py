@@ -23,6 +23,7 @@ from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
     pause,
+    post,
     send,
     signal,
     unpause,
@@ -119,6 +120,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     revoke,
     resume,
     send,
+    post,
     signal,
     publish,
     heartbeat,

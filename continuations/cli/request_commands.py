@@ -25,19 +25,22 @@ from continuations.present.escaping import escape_invisible
 # ruff: noqa: TC001
 
 
+MessageId = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="ID",
+        help="Your id of the message: a repeated command sends one message.",
+    ),
+]
+
+
 def send(
     run: RunId,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
     *,
     file: Files = None,
-    message_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            help="Your id of the message: a repeated command sends one message.",
-        ),
-    ] = None,
+    message_id: MessageId = None,
     by: By = None,
     json: Json = False,
     app: App = None,
@@ -54,6 +57,34 @@ def send(
     number = runner.send(run, message, by=actor.name, id=message_id)
     write_actor_note(actor)
     _write_recorded(run, "message", number, json=json)
+
+
+def post(  # noqa: PLR0913 - one parameter for each option
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="The agent of the conversation.")
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
+    *,
+    key: Annotated[
+        str, typer.Option(metavar="KEY", help="Names the conversation, as for `chat`.")
+    ],
+    file: Files = None,
+    message_id: MessageId = None,
+    by: By = None,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Post a message to a conversation, and do not wait. Needs no agent code.
+
+    The first message begins the conversation. A worker that has the agent replies.
+    """
+    actor = resolve_actor(by)
+    message = input_with_files(text, file or [])
+    thread = runner_without_agents(app, store).thread(agent, key=key)
+    ticket = thread.post(message, by=actor.name, id=message_id, door=actor.door)
+    write_actor_note(actor)
+    _write_recorded(ticket.run_id, "message", ticket.number, json=json)
 
 
 def signal(

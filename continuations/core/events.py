@@ -214,12 +214,27 @@ class ReplyConfirmed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBeginning:
+    """What a thread takes from the code that begins a turn.
+
+    `instructions` is the message of other instructions, or `None` for the same ones.
+    """
+
+    max_turns: int | None
+    instructions: Message | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessageAdded:
-    """Inbox message `number` is added to the root frame."""
+    """Inbox message `number` is added to the root frame.
+
+    `beginning` counts if a thread begins a turn with the message.
+    """
 
     number: int
     message: Message
     by: str | None = None
+    beginning: TurnBeginning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from continuations.core.frames import HistoryRecord
 from continuations.core.messages import user_message
 from continuations.core.output_retries import is_empty_reply, is_retry_request
 from continuations.core.transitions import illegal_transition
+from continuations.core.turn_instructions import is_instructions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -117,20 +118,29 @@ def _indexes_to_keep(
 ) -> tuple[int, ...]:
     """Return where the older messages have the last words of a user.
 
-    The requests to reply again stay too: they are counted.
+    The requests to reply again stay too: they are counted. So do the instructions of a
+    thread's turn, unless later ones have replaced them.
     """
     requests: list[int] = []
+    found = (
+        i for i in range(len(messages) - 1, -1, -1) if is_instructions(messages[i])
+    )
+    instructions = next(found, -1)
     for index in range(len(messages) - 1, head - 1, -1):
         is_summary = index + 1 == summary_number
         message = messages[index]
         if message.role == "user" and (message.metadata or {}).get("from") == "hook":
             continue  # else it would take the place of the request of the user
+        if is_instructions(message):
+            continue
         if message.role != "user" or is_summary:
             if requests and not is_retry_request(messages[requests[-1]]):
                 break
             continue
         requests.append(index)
-    return tuple(index for index in reversed(requests) if index < recent)
+    if instructions >= head:
+        requests.append(instructions)
+    return tuple(index for index in sorted(requests) if index < recent)
 
 
 # The reducer ----------------------------------------------------------------

@@ -62,6 +62,10 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
         raise illegal_transition(f"an inbox message has the role {role}", event)
     if run.rests:
         run, root = _begun(run, root, event.by)
+        if event.beginning is not None:
+            root = replace(root, max_turns=event.beginning.max_turns)
+            if event.beginning.instructions is not None:
+                draft.append(ROOT_FRAME_ID, event.beginning.instructions)
     elif run.thread_key is None and not _is_requester(run, event.by):
         # The calls that follow were asked for by this person too.
         names = {*run.requesters, event.by or ""}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.turn_instructions import is_instructions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class TranscriptCheck:
         violation: The first violation as a text, or `None`.
         call_ids: Ids of all tool calls.
         has_attachments: Whether a message refers to an attachment.
+        instructions: Number of the last message that has the instructions of a turn of
+            a thread, from 1; 0 for none. See `turn_instructions`.
     """
 
     count: int = 0
@@ -36,16 +39,19 @@ class TranscriptCheck:
     violation: str | None = None
     call_ids: frozenset[str] = frozenset()
     has_attachments: bool = False
+    instructions: int = 0
 
     def extended(self, messages: Sequence[Message]) -> TranscriptCheck:
         """Return the check of the same messages and of those that follow them."""
         expected, received = self.expected, self.received
         violation = self.violation
         new_ids: set[str] = set()
-        attached = self.has_attachments
+        attached, instructions = self.has_attachments, self.instructions
         for index, message in enumerate(messages, self.count):
             role, tool_call_ids, answered_call_id, attaches = message.read()
             attached = attached or attaches
+            if message.metadata_json is not None and is_instructions(message):
+                instructions = index + 1
             new_ids.update(tool_call_ids)
             if violation is not None:
                 continue
@@ -71,6 +77,7 @@ class TranscriptCheck:
             violation=violation,
             call_ids=self.call_ids | new_ids if new_ids else self.call_ids,
             has_attachments=attached,
+            instructions=instructions,
         )
 
     def violation_at_end(self) -> str | None:

@@ -20,8 +20,10 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.core.identity import Identity
+    from continuations.core.live_events import RunEvent
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
+    from continuations.engine.batches import Flattened
     from continuations.engine.event_listeners import EventBuffer
     from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import ShouldPause
     from continuations.engine.run_streams import AsyncRunStream
+    from continuations.ledger.thread_keys import Generation
 
 _CLOSING_TEXT = "The thread is closed."
 
@@ -47,16 +50,18 @@ class AsyncThread(Generic[Output]):
     def __init__(
         self,
         parts: ThreadParts,
-        agent: Agent[Output],
+        name: str,
+        agent: Agent[Output] | None,
         key: str,
         description: RunDescription,
         budget: Budget | None,
     ) -> None:
-        self.agent = agent.name
+        self.agent = name
         self.key = check_key(key)
         self._agent = agent
         self._parts = parts
-        self._posts = ThreadPosts(parts, agent, self.key, description, budget)
+        self._run_id = thread_ids.thread_run_id(name, self.key, 1)
+        self._posts = ThreadPosts(parts, name, agent, self.key, description, budget)
 
     def __repr__(self) -> str:
         """Return the agent and the key."""
@@ -100,16 +105,39 @@ class AsyncThread(Generic[Output]):
             else.
 
         Raises:
-            InvalidInput: An argument is invalid, or `id` names another message.
+            InvalidInput: An argument is invalid, or `id` names another message. Or the
+                runner has no agents, and then nothing is posted.
             RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 The message is posted. A repeat with the same `id` returns its reply.
         """
+        self._check_can_work("send")
         ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
         return await ticket.reply(
             context=context, should_pause=should_pause, on_event=on_event
         )
+
+    @property
+    def run_id(self) -> str:
+        """The id of the thread's run, also before its first message.
+
+        A thread that was closed has one more run with its next message. This object
+        knows the id of that run after it has read the thread or posted to it.
+        """
+        return self._run_id
+
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `send` and `reply` work."""
+        return self._agent is not None
+
+    def _check_can_work(self, method: str) -> None:
+        if not self.can_work:
+            from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415 - rarely needed
+
+            what = f"{method}() to thread {self.key!r:.60} of {self.agent!r:.60}"
+            raise agent_is_missing(what, "Call post(...) to leave it to a worker")
 
     def stream(
         self,
@@ -142,8 +170,9 @@ class AsyncThread(Generic[Output]):
             `send`. The iteration raises the errors of `send`.
 
         Raises:
-            InvalidInput: `after` is not a cursor.
+            InvalidInput: `after` is not a cursor, or the runner has no agents.
         """
+        self._check_can_work("stream")
         from continuations.engine.event_reading import Cursor  # noqa: PLC0415 - only for streams
         from continuations.engine.run_streams import AsyncRunStream  # noqa: PLC0415
 
@@ -168,7 +197,8 @@ class AsyncThread(Generic[Output]):
     ) -> AsyncTicket[Output]:
         """Post a message and return; a sweep or `ticket.reply()` works on it.
 
-        The first message makes the thread.
+        The first message makes the thread. No agents are needed: a worker that has the
+        agent replies.
 
         Args:
             text: The text of the message, or a list of texts and attachments.
@@ -219,7 +249,7 @@ class AsyncThread(Generic[Output]):
             msg = f"number must be an integer, at least 1, got {number!r:.60}."
             raise InvalidInput(msg)
         if run_id is None:
-            newest = await self._posts.newest()
+            newest = await self._newest()
             if not newest.version:
                 return None
             run_id = newest.run_id
@@ -230,6 +260,12 @@ class AsyncThread(Generic[Output]):
             )
             raise InvalidInput(msg)
         return AsyncTicket(self._parts, self._agent, run_id, number)
+
+    async def _newest(self) -> Generation:
+        newest = await self._posts.newest()
+        if newest.version:
+            self._run_id = newest.run_id
+        return newest
 
     async def _ticket(
         self,
@@ -251,12 +287,53 @@ class AsyncThread(Generic[Output]):
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
         header = await self._posts.open(text, context)
+        self._run_id = header.run_id
         ticket = await self._posts.post(header, message, text)
         if when_busy == "interrupt":
             await self._posts.end_turn(
                 "interrupt", ticket.run_id, ticket.number, message.by, door
             )
         return ticket
+
+    def follow(
+        self, *, after: str | Continuation = "", words: bool = False
+    ) -> Flattened[RunEvent]:
+        """Iterate over the events of the thread, without an end.
+
+        Stored events come from all processes, over the rests between messages and from
+        one run of the thread to the next. If the thread does not exist yet, the
+        iteration waits for its first message. Each call has events of its own, so a
+        thread has any number of followers, and a slow one changes no run.
+
+        Args:
+            after: The place of the last event that you handled,
+                `f"{event.run_id}/{event.cursor}"`. A cursor alone is one of the newest
+                run. A `Continuation` of `look()` is the place of that state. Default:
+                all events of the newest run.
+            words: Also yield live events: the parts of replies, and the progress of
+                tools, of the work that this runner does. They come from the first such
+                call on. Give the events to a `LiveTranscript`.
+
+        Returns:
+            The iterator. Leave it when you need no more events.
+
+        Raises:
+            InvalidInput: `after` is invalid, or the run has no such event.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. Continue after the last event.
+        """
+        from continuations.engine.batches import Flattened  # noqa: PLC0415 - for followers
+        from continuations.engine.thread_following import ThreadFollowing, ThreadPlace  # noqa: PLC0415
+
+        place = ThreadPlace.parse(after, self.agent, self.key)
+        following = ThreadFollowing(
+            objects=self._parts.objects,
+            sleep=self._parts.ports.sleep,
+            agent=self.agent,
+            key=self.key,
+            hub=self._parts.word_hub() if words else None,
+        )
+        return Flattened(following.batches(place))
 
     async def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
@@ -280,14 +357,18 @@ class AsyncThread(Generic[Output]):
         ended. Before the first message, it has the defaults.
 
         Raises:
-            InvalidInput: The agent has no state.
+            InvalidInput: The agent has no state, or the runner has no agents.
             AgentChanged: The stored state does not fit the type of the agent's state.
             RunErased: The thread was erased.
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
+        from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415
         from continuations.engine.state_checks import typed_state  # noqa: PLC0415 - few agents have a state
 
+        if self._agent is None:
+            what = f"the state of thread {self.key!r:.60}"
+            raise agent_is_missing(what, "Read look().root of the thread")
         newest = await self.look()
         if newest is None:
             return typed_state(self._agent, "")
@@ -305,7 +386,7 @@ class AsyncThread(Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
-        newest = await self._posts.newest()
+        newest = await self._newest()
         if not newest.version:
             return None
         loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
@@ -337,7 +418,7 @@ class AsyncThread(Generic[Output]):
         """
         reason = optional_text("reason", reason)
         name = self._posts.new_message(_CLOSING_TEXT, by, None).by
-        header = await self._posts.header(await self._posts.newest())
+        header = await self._posts.header(await self._newest())
         if header is not None and header.answered < header.inbox:
             await self._posts.end_turn(
                 "stop", header.run_id, header.inbox, name, door, reason
@@ -350,7 +431,8 @@ class AsyncThread(Generic[Output]):
 
         Messages that were posted before get their replies. A later message raises
         `ThreadClosed`, or opens the thread again with an empty conversation. A thread
-        that does not exist or is closed does not change.
+        that does not exist or is closed does not change. Without agents, the request to
+        close is posted, and the next worker closes the thread.
 
         Args:
             by: The person or program that closes it.
@@ -362,10 +444,10 @@ class AsyncThread(Generic[Output]):
             StoreError: The store failed. Call again.
         """
         message = self._posts.new_message(_CLOSING_TEXT, by, None)
-        newest = await self._posts.newest()
-        header = await self._posts.header(newest)
+        header = await self._posts.header(await self._newest())
         if header is None or header.status in ENDED_STATUSES:
             return
         closing = replace(message, closes=True)
         ticket = await self._posts.post(header, closing)
-        await ticket.work(context=context)
+        if ticket.can_work:
+            await ticket.work(context=context)

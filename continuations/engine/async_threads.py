@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.engine.async_waker import AsyncWaker
 
@@ -29,17 +29,22 @@ class AsyncThreads(AsyncWaker):
         title: str | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] | None = None,
+        instructions: Literal["present", "frozen"] = "present",
     ) -> AsyncThread[Any]:
         """Return a conversation with an agent; nothing is stored before `send`.
 
         Args:
-            agent: Name of the root agent; required if the runner has several.
+            agent: Name of the root agent; required if the runner has several. A runner
+                without agents takes any name: its threads post and read messages.
             key: Names the conversation, for example the id of a customer. The same
                 agent and key are the same thread, in every process.
             labels: As for `start`, for a thread that does not exist yet.
             title: As for `labels`.
             budget: Limits of the model usage of each reply, as for `labels`.
             settings: Model settings of every turn, as for `start` and for `labels`.
+            instructions: `present`: each message is answered with the instructions that
+                the agent has then. `frozen`: with those of the first message, as for
+                `labels`.
 
         Returns:
             The thread.
@@ -51,7 +56,7 @@ class AsyncThreads(AsyncWaker):
         from continuations.engine.async_ticket import ThreadParts
         from continuations.engine.new_run import check_budget
 
-        factory = self._worker_factory
+        factory = self._worker_factory if self._has_agents else None
         parts = ThreadParts(
             objects=self._objects,
             ports=self._ports,
@@ -60,10 +65,18 @@ class AsyncThreads(AsyncWaker):
             probe=self._probe_once,
             run_options=self._run_options,
             listening=self._listening,
+            word_hub=lambda: self._word_hub,
         )
         description = self._run_description(
-            labels=labels, title=title, settings=settings
+            labels=labels, title=title, settings=settings, instructions=instructions
         )
+        if factory is None:
+            from continuations.engine import agentless_threads
+
+            name = agentless_threads.check_agent_name(agent)
+            agentless_threads.check_not_frozen(description)
+            limit = agentless_threads.check_budget_of(name, budget, self._options)
+            return AsyncThread(parts, name, None, key, description, limit)
         root = factory.root_agent(agent)
         limit = check_budget(budget, self._options.prices, root)
-        return AsyncThread(parts, root, key, description, limit)
+        return AsyncThread(parts, root.name, root, key, description, limit)

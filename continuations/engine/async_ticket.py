@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import OnEvent, Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.word_hub import WordHub
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -35,17 +36,18 @@ _FIRST_DELAY, _LAST_DELAY = 0.02, 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadParts:
-    """The parts of a runner that its threads use."""
+    """The parts of a runner that its threads use; without agents, no factory."""
 
     objects: Objects
     ports: Ports
     options: WorkerOptions
-    factory: WorkerFactory
+    factory: WorkerFactory | None
     probe: Callable[[], Awaitable[None]]
     run_options: Callable[[Any, ShouldPause | None], RunOptions]
     listening: Callable[
         [RunOptions, OnEvent | None], AbstractAsyncContextManager[RunOptions]
     ]
+    word_hub: Callable[[], WordHub]
 
 
 class AsyncTicket(Generic[Output]):
@@ -61,7 +63,7 @@ class AsyncTicket(Generic[Output]):
     def __init__(
         self,
         parts: ThreadParts,
-        agent: Agent[Output],
+        agent: Agent[Output] | None,
         run_id: str,
         number: int,
         newest: VersionHeader | None = None,
@@ -76,6 +78,11 @@ class AsyncTicket(Generic[Output]):
     def __repr__(self) -> str:
         """Return the run and the number of the message."""
         return f"<AsyncTicket {self.number} of {self.run_id}>"
+
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `reply` works on the thread."""
+        return self._parts.factory is not None
 
     async def reply(
         self,
@@ -96,9 +103,12 @@ class AsyncTicket(Generic[Output]):
 
         Raises:
             ThreadClosed: The thread was closed before this message.
+            InvalidInput: The reply is missing, and the runner has no agents.
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 Call again.
         """
+        if not self.can_work:
+            return await self._reply_of_others()
         newest = self._newest
         if newest and self.number <= newest.answered and on_event is None:
             return await self._read_reply(newest)
@@ -106,6 +116,17 @@ class AsyncTicket(Generic[Output]):
             context=context, should_pause=should_pause, on_event=on_event
         )
         return await self._result(outcome)
+
+    async def _reply_of_others(self) -> SendResult[Output]:
+        """Return a reply that a worker with the agent has made."""
+        from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415 - rarely needed
+
+        result = await self.look()
+        if result is None or isinstance(result, Queued | Suspended):
+            what = f"the reply to message {self.number} of thread {self.run_id}"
+            remedy = "Let a worker that has the agent reply, and call ticket.look()"
+            raise agent_is_missing(what, remedy)
+        return result
 
     async def look(self) -> SendResult[Output] | None:
         """Return the reply to this message if it exists; never work on the thread.
@@ -175,6 +196,7 @@ class AsyncTicket(Generic[Output]):
 
     async def _work(self, options: RunOptions) -> Outcome[Output]:
         delay = _FIRST_DELAY
+        assert self._parts.factory is not None  # noqa: S101 - the callers have asked
         worker = self._parts.factory.make_worker(self.run_id, options)
         while True:
             try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring.manifest import (
     compare_manifests,
     find_version,
+    is_unknown,
     make_manifest,
 )
 from continuations.core import jsontext
@@ -61,7 +62,8 @@ def with_current_manifest(
 ) -> RunState:
     """Return the run with this process's manifest, if the code has changed."""
     agent = agent_registry.find_root_agent(state.run.agent)
-    if not code_changes or agent is None:
+    is_same = not code_changes and not is_unknown(state.manifest)
+    if is_same or agent is None:
         return state
     for change in code_changes:
         _log.info("run %s continues with changed code: %s", state.run.id, change)

@@ -11,6 +11,10 @@ from continuations.core.history import HistorySplit, split_history
 from continuations.core.run import Failure
 from continuations.core.shortened_text import shorten_message
 from continuations.core.token_estimate import estimate_tokens
+from continuations.core.turn_instructions import (
+    is_instructions,
+    without_older_instructions,
+)
 from continuations.core.usage import Usage
 from continuations.engine.error_reports import describe_error
 from continuations.engine.model_delays import ModelDelays, ModelGaveUp
@@ -93,7 +97,8 @@ class Compactor:
     ) -> HistoryCompacted:
         summarizer = Summarizer(self.model_registry, self.run_options)
         run = attempt.state.run
-        text, usage = await summarizer.summarize(agent, split.replaced, run)
+        told = tuple(each for each in split.replaced if not is_instructions(each))
+        text, usage = await summarizer.summarize(agent, told, run)
         event = attempt.compacted(
             split.with_summary(text),
             summary_number=split.summary_number,
@@ -154,6 +159,7 @@ class _Attempt:
     def count(self, messages: Sequence[Message]) -> int:
         """Return the tokens of messages, as the application counts or estimated."""
         function = self.compaction.count_tokens
+        messages = without_older_instructions(messages)
         if function is None or not messages:
             return estimate_tokens(messages)
         counted: object = None

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.live_events import LIVE_EVENT_TYPES
+from continuations.engine.event_sinks import EventSinks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from continuations.core.live_events import RunEvent
     from continuations.engine.event_reading import Cursor
@@ -136,27 +137,11 @@ class _FunctionListener:
             self._task.cancel()
 
 
-class _Sinks:
-    """Hands each event to several sinks."""
-
-    def __init__(self, sinks: Iterable[EventSink]) -> None:
-        self._sinks = tuple(sinks)
-
-    def put(self, event: RunEvent) -> None:
-        """Hand an event on."""
-        for sink in self._sinks:
-            sink.put(event)
-
-    def listens(self, run_id: str) -> bool:
-        """Return whether one of the sinks takes the events of a run."""
-        return any(sink.listens(run_id) for sink in self._sinks)
-
-
 @asynccontextmanager
 async def listening(
     run_options: RunOptions,
     listeners: Iterable[OnEvent],
-    observers: Iterable[EventSink] = (),
+    observers: Sequence[EventSink] = (),
 ) -> AsyncGenerator[RunOptions]:
     """Return the options of work whose events the listeners and observers get.
 
@@ -173,7 +158,7 @@ async def listening(
     try:
         yield replace(
             run_options,
-            events=_Sinks([*buffers, *functions, *observers]),
+            events=EventSinks(observers, [*buffers, *functions]),
             events_after=buffers[0].after if buffers else None,
         )
     except asyncio.CancelledError:

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 # Seconds between two looks for the next version, while nothing happens.
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-_PAUSE_GROWTH = 1.5
+PAUSE_GROWTH = 1.5
 # After so many looks the versions are listed: an erasure may have removed the next one.
 _LOOKS_PER_LISTING = 60
+# No event of a version has so high an ordinal.
+MAX_ORDINAL = 9_999_999_999
 _CURSOR = re.compile(r"([1-9][0-9]{0,9})\.([1-9][0-9]{0,9})\Z", re.ASCII)
 
 
@@ -74,6 +76,28 @@ async def read_events(
         Corrupt, FormatError: A version or a decision cannot be read.
         StoreError: The store failed.
     """
+    pause = FIRST_PAUSE
+    async for events in walk_events(objects, run_id, after, follow=follow):
+        if events:
+            yield events
+            pause = FIRST_PAUSE
+        else:
+            await sleep(pause)
+            pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
+
+
+async def walk_events(
+    objects: Objects,
+    run_id: str,
+    after: Cursor,
+    *,
+    follow: bool = True,
+    over_rest: bool = False,
+) -> AsyncIterator[list[StreamEvent]]:
+    """Iterate as `read_events`, and yield `[]` where that waits for a new version.
+
+    The caller waits. With `over_rest`, the run of a thread is followed until it ends.
+    """
     versions, walk = Versions(objects, run_id), VersionWalk(objects, run_id)
     newest = await versions.newest_number()
     if newest == 0:
@@ -86,21 +110,21 @@ async def read_events(
         raise InvalidInput(msg)
     # Events that follow in the version of the cursor need the version before it too.
     await walk.go_to(max(after.version - 1, 0))
-    pause, looks = FIRST_PAUSE, 0
+    looks = 0
     while True:
         exists = walk.number < newest
         if not exists and (not follow or _has_ended(walk.state)):
             return
         step = await walk.next_step(exists=exists)
         if step is None:
-            if _rests(walk.state):
+            if _rests(walk.state) and not over_rest:
                 return
-            await sleep(pause)
-            pause, looks = min(pause * _PAUSE_GROWTH, LONGEST_PAUSE), looks + 1
+            yield []
+            looks += 1
             if looks % _LOOKS_PER_LISTING == 0:
                 newest = await versions.newest_number()
             continue
-        pause, looks = FIRST_PAUSE, 0
+        looks = 0
         found = events_between(step.before, step.after, version=step.number, at=step.at)
         later = [event for event in found if _position(event) > after]
         if later:

@@ -21,6 +21,7 @@ from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, input
 from continuations.core.messages import Message, user_message
 from continuations.core.state import frame_path
 from continuations.core.tool_messages import is_incomplete
+from continuations.core.turn_instructions import is_instructions, sent_messages
 from continuations.core.usage import Usage
 from continuations.engine.guardrail_agents import GuardrailAgents
 from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
@@ -162,7 +163,7 @@ class GuardedTurn:
         return replace(event, usage=event.usage + self.usage, added=self.added)
 
     def _turn_info(self, text: str) -> TurnInfo:
-        messages = self._state.logs[self._frame.id].messages
+        log = self._state.logs[self._frame.id]
         return TurnInfo(
             run_id=self._state.run.id,
             agent=self._agent.name,
@@ -171,7 +172,7 @@ class GuardedTurn:
             usage=self._state.run.usage,
             text=text,
             context=self._run_options.context,
-            make_messages=lambda: [message.data for message in messages],
+            make_messages=lambda: [message.data for message in sent_messages(log)],
             make_state=self._typed_state,
         )
 
@@ -356,7 +357,7 @@ def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
         return None
     texts: list[str] = []
     for message in reversed(messages):
-        if message.metadata_json == OF_HOOK:
+        if message.metadata_json == OF_HOOK or is_instructions(message):
             continue
         if message.role != "user":
             break

@@ -11,19 +11,23 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 
 if TYPE_CHECKING:
+    from continuations.core.events import TurnBeginning
     from continuations.core.state import RunState
     from continuations.wire.arrival_records import InboxMessage
 
 
 def with_inbox_messages(
-    state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    state: RunState,
+    inbox_messages: tuple[InboxMessage, ...],
+    beginning: TurnBeginning | None = None,
 ) -> RunState:
     """Return the run with the messages that may be added now.
 
     Messages are added in the order of their numbers, and only while the root frame has
     no open call and no pending reply. A provider rejects a user message between a call
     and its result, and a pending reply answers the messages that were sent. A thread
-    that is busy takes only messages that may be merged.
+    that is busy takes only messages that may be merged. `beginning` is for the message
+    that begins a turn of a thread.
     """
     for message in inbox_messages:
         if message.number <= state.run.last_inbox_number:
@@ -33,13 +37,33 @@ def with_inbox_messages(
         number = message.number
         if message.closes:
             return advance(state, ThreadClosed(number=number))
-        event = UserMessageAdded(number=number, message=message.message, by=message.by)
+        event = UserMessageAdded(
+            number=number,
+            message=message.message,
+            by=message.by,
+            beginning=beginning,
+        )
         state = advance(state, event)
     return state
 
 
+def find_beginning_message(
+    state: RunState, inbox_messages: tuple[InboxMessage, ...]
+) -> InboxMessage | None:
+    """Return the message with which a thread that rests begins a turn, or `None`."""
+    run = state.run
+    if not run.rests or run.status in ENDED_STATUSES:
+        return None
+    following = run.last_inbox_number + 1
+    found = (each for each in inbox_messages if each.number == following)
+    return next((each for each in found if not each.closes), None)
+
+
 def with_next_messages(
-    stored: RunState, state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    stored: RunState,
+    state: RunState,
+    inbox_messages: tuple[InboxMessage, ...],
+    beginning: TurnBeginning | None = None,
 ) -> RunState:
     """Return the run with the messages that may be added since a stored version.
 
@@ -47,7 +71,7 @@ def with_next_messages(
     """
     if state.run.answered != stored.run.answered:
         return state
-    return with_inbox_messages(state, inbox_messages)
+    return with_inbox_messages(state, inbox_messages, beginning)
 
 
 def _takes(state: RunState, message: InboxMessage) -> bool:

@@ -17,6 +17,7 @@ from continuations.core.model_protocol import (
     ToolSpec,
 )
 from continuations.core.model_settings import merged_settings
+from continuations.core.turn_instructions import sent_messages
 from continuations.engine.error_reports import describe_error
 from continuations.engine.model_delays import ModelDelays, may_be_first
 from continuations.errors import ModelError, TranscriptInvalid
@@ -112,7 +113,7 @@ class ModelTurn:
         has_attachments = _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context, state, frame)
         request = ModelRequest(
-            messages=log.messages,
+            messages=sent_messages(log),
             tools=tuple(_spec(tool) for tool in tools),
             output_schema=agent.output_schema,
             settings=_settings(agent, frame, tools, state.run.settings_json),

@@ -27,6 +27,7 @@ from continuations.ledger.early_answers import answered_calls
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from continuations.core.events import TurnBeginning
     from continuations.core.state import RunState
     from continuations.engine.arrival_reducer import ArrivalReducer
     from continuations.engine.run_options import RunOptions
@@ -74,8 +75,11 @@ def take_in(
     reducer: ArrivalReducer,
     *,
     reopens: bool = False,
+    beginning: TurnBeginning | None = None,
 ) -> TakenIn:
     """Return a run with everything that arrived; raises `AgentChanged`.
+
+    `beginning` is what a thread takes from this code if it begins a turn.
 
     With `reopens`, an approved call whose tool is missing waits again. Without it, the
     run is left to a process that has the tool.
@@ -91,7 +95,7 @@ def take_in(
     after = with_signals(operated, arrived.signals)
     after = reducer.with_decisions(after, arrived.decisions)
     after = with_revocations(after, arrived.revocations)
-    after = with_next_messages(state, after, arrived.inbox_messages)
+    after = with_next_messages(state, after, arrived.inbox_messages, beginning)
     return TakenIn(interrupted, operated, with_confirmed_reply(after))
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 from continuations.core.identity import MAX_NAME_BYTES, Identity, checked_person
 from continuations.core.model_settings import check_settings
 from continuations.core.run import is_label
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.turn_instructions import frozen_log
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass, replace
 
@@ -27,6 +29,7 @@ class RunDescription:
     title: str | None
     requester: str | None
     settings_json: str | None = None
+    is_frozen: bool = False
 
     @classmethod
     def from_arguments(
@@ -36,6 +39,7 @@ class RunDescription:
         title: object = None,
         by: object = None,
         settings: object = None,
+        instructions: object = "present",
     ) -> RunDescription:
         """Check the arguments of a start; raises `InvalidInput`."""
         return cls(
@@ -43,6 +47,7 @@ class RunDescription:
             title=_check_line("title", title, MAX_TITLE_CHARS),
             requester=check_requester(by),
             settings_json=check_settings(settings),
+            is_frozen=_check_instructions(instructions) == "frozen",
         )
 
     def describe(self, state: RunState) -> RunState:
@@ -54,7 +59,21 @@ class RunDescription:
             requester=self.requester,
             settings_json=self.settings_json,
         )
-        return replace(state, run=run)
+        state = replace(state, run=run)
+        if not self.is_frozen:
+            return state
+        log = frozen_log(state.logs[ROOT_FRAME_ID])
+        return replace(state, logs={ROOT_FRAME_ID: log})
+
+
+def _check_instructions(instructions: object) -> str:
+    if instructions in ("present", "frozen"):
+        return str(instructions)
+    msg = (
+        f'instructions must be "present" or "frozen", got {instructions!r:.60}. Pass '
+        "the text of the instructions to Agent(instructions=...)."
+    )
+    raise InvalidInput(msg)
 
 
 def check_requester(by: object) -> str | None:

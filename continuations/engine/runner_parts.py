@@ -6,7 +6,9 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from continuations.engine.event_sinks import EventSinks
 from continuations.engine.ports import check_on_event
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_requests import RunRequests
     from continuations.engine.sweep_memory import SweepMemory
     from continuations.engine.sweeping import Sweeper
+    from continuations.engine.word_hub import WordHub
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -72,6 +75,10 @@ class RunnerParts:
             # Invalid agents raise here, not at the first resume.
             _ = self._worker_factory
 
+    @property
+    def _has_agents(self) -> bool:
+        return self._agents != []
+
     @cached_property
     def _worker_factory(self) -> WorkerFactory:
         return self._make_worker_factory()
@@ -100,6 +107,15 @@ class RunnerParts:
         from continuations.engine.sweep_memory import SweepMemory
 
         return SweepMemory(self._ports.clock)
+
+    @cached_property
+    def _word_hub(self) -> WordHub:
+        """The words that this runner's workers write; made for the first follower."""
+        from continuations.engine.word_hub import WordHub
+
+        hub = WordHub()
+        self.observers.append(hub)
+        return hub
 
     def _run_options(
         self, context: Any, should_pause: ShouldPause | None
@@ -168,7 +184,7 @@ class RunnerParts:
 def with_listeners(
     run_options: RunOptions,
     *functions: OnEvent | None,
-    observers: Sequence[EventSink] = (),
+    observers: Sequence[EventSink] | None = None,
 ) -> AbstractAsyncContextManager[RunOptions]:
     """Return the options of work with its listeners and observers, if there are any.
 
@@ -179,8 +195,11 @@ def with_listeners(
         check_on_event(function)
         if function is not None:
             listeners.append(function)
-    if not (listeners or observers):
+    if not listeners and observers is None:
         return nullcontext(run_options)
+    if not listeners and observers is not None:
+        # An observer may come while the work goes on.
+        return nullcontext(replace(run_options, events=EventSinks(observers)))
     from continuations.engine.event_listeners import listening
 
-    return listening(run_options, listeners, observers)
+    return listening(run_options, listeners, observers or ())

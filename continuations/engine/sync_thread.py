@@ -9,7 +9,10 @@ from continuations.core.output_type import Output
 from continuations.engine import portal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from continuations.core.identity import Identity
+    from continuations.core.live_events import RunEvent
     from continuations.core.run import WhenBusy
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
@@ -41,6 +44,20 @@ class Thread(Generic[Output]):
     def __repr__(self) -> str:
         """Return the agent and the key."""
         return f"<Thread {self.key!r} of {self.agent}>"
+
+    @property
+    def run_id(self) -> str:
+        """The id of the thread's run, also before its first message.
+
+        A thread that was closed has one more run with its next message. This object
+        knows the id of that run after it has read the thread or posted to it.
+        """
+        return self.async_thread.run_id
+
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `send` and `reply` work."""
+        return self.async_thread.can_work
 
     def send(
         self,
@@ -80,7 +97,8 @@ class Thread(Generic[Output]):
             else.
 
         Raises:
-            InvalidInput: An argument is invalid, or `id` names another message.
+            InvalidInput: An argument is invalid, or `id` names another message. Or the
+                runner has no agents, and then nothing is posted.
             RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
@@ -129,7 +147,7 @@ class Thread(Generic[Output]):
             `send`. The iteration raises the errors of `send`.
 
         Raises:
-            InvalidInput: `after` is not a cursor.
+            InvalidInput: `after` is not a cursor, or the runner has no agents.
         """
         from continuations.engine.run_streams import RunStream  # noqa: PLC0415 - only for streams
 
@@ -157,7 +175,8 @@ class Thread(Generic[Output]):
     ) -> Ticket[Output]:
         """Post a message and return; a sweep or `ticket.reply()` works on it.
 
-        The first message makes the thread.
+        The first message makes the thread. No agents are needed: a worker that has the
+        agent replies.
 
         Args:
             text: The text of the message, or a list of texts and attachments.
@@ -205,6 +224,35 @@ class Thread(Generic[Output]):
         )
         return None if found is None else Ticket(found)
 
+    def follow(
+        self, *, after: str | Continuation = "", words: bool = False
+    ) -> Iterator[RunEvent]:
+        """Iterate over the events of the thread, without an end.
+
+        Stored events come from all processes, over the rests between messages and from
+        one run of the thread to the next. If the thread does not exist yet, the
+        iteration waits for its first message. Each call has events of its own, so a
+        thread has any number of followers, and a slow one changes no run.
+
+        Args:
+            after: The place of the last event that you handled,
+                `f"{event.run_id}/{event.cursor}"`. A cursor alone is one of the newest
+                run. A `Continuation` of `look()` is the place of that state. Default:
+                all events of the newest run.
+            words: Also yield live events: the parts of replies, and the progress of
+                tools, of the work that this runner does. They come from the first such
+                call on. Give the events to a `LiveTranscript`.
+
+        Returns:
+            The iterator. Leave it when you need no more events.
+
+        Raises:
+            InvalidInput: `after` is invalid, or the run has no such event.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. Continue after the last event.
+        """
+        return portal.iterate(self.async_thread.follow(after=after, words=words))
+
     def messages(self) -> list[dict[str, Any]]:
         """Return the conversation in the chat completions format, as new dicts.
 
@@ -226,7 +274,7 @@ class Thread(Generic[Output]):
         ended. Before the first message, it has the defaults.
 
         Raises:
-            InvalidInput: The agent has no state.
+            InvalidInput: The agent has no state, or the runner has no agents.
             AgentChanged: The stored state does not fit the type of the agent's state.
             RunErased: The thread was erased.
             Corrupt: A stored object is damaged.
@@ -278,7 +326,8 @@ class Thread(Generic[Output]):
 
         Messages that were posted before get their replies. A later message raises
         `ThreadClosed`, or opens the thread again with an empty conversation. A thread
-        that does not exist or is closed does not change.
+        that does not exist or is closed does not change. Without agents, the request to
+        close is posted, and the next worker closes the thread.
 
         Args:
             by: The person or program that closes it.
@@ -309,6 +358,11 @@ class Ticket(Generic[Output]):
         """Return the run and the number of the message."""
         return f"<Ticket {self.number} of {self.run_id}>"
 
+    @property
+    def can_work(self) -> bool:
+        """Whether this process has the agent, so that `reply` works on the thread."""
+        return self._async_ticket.can_work
+
     def reply(
         self,
         *,
@@ -328,6 +382,7 @@ class Ticket(Generic[Output]):
 
         Raises:
             ThreadClosed: The thread was closed before this message.
+            InvalidInput: The reply is missing, and the runner has no agents.
             ModelError, AgentChanged, ClockOff, StoreError: As for `Runner.resume`.
                 Call again.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.engine.sync_waker import Waker
 
@@ -25,17 +25,22 @@ class Threads(Waker):
         title: str | None = None,
         budget: Budget | None = None,
         settings: Mapping[str, Any] | None = None,
+        instructions: Literal["present", "frozen"] = "present",
     ) -> Thread[Any]:
         """Return a conversation with an agent; nothing is stored before `send`.
 
         Args:
-            agent: Name of the root agent; required if the runner has several.
+            agent: Name of the root agent; required if the runner has several. A runner
+                without agents takes any name: its threads post and read messages.
             key: Names the conversation, for example the id of a customer. The same
                 agent and key are the same thread, in every process.
             labels: As for `start`, for a thread that does not exist yet.
             title: As for `labels`.
             budget: Limits of the model usage of each reply, as for `labels`.
             settings: Model settings of every turn, as for `start` and for `labels`.
+            instructions: `present`: each message is answered with the instructions that
+                the agent has then. `frozen`: with those of the first message, as for
+                `labels`.
 
         Returns:
             The thread.
@@ -53,5 +58,6 @@ class Threads(Waker):
                 title=title,
                 budget=budget,
                 settings=settings,
+                instructions=instructions,
             )
         )

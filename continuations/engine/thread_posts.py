@@ -38,7 +38,8 @@ class ThreadPosts(Generic[Output]):
     """Opens one thread, and posts its messages."""
 
     parts: ThreadParts
-    agent: Agent[Output]
+    name: str
+    agent: Agent[Output] | None
     key: str
     description: RunDescription
     budget: Budget | None
@@ -79,7 +80,7 @@ class ThreadPosts(Generic[Output]):
     async def newest(self) -> Generation:
         """Return the newest run of the thread."""
         return await thread_keys.newest_generation(
-            self.parts.objects, self.agent.name, self.key
+            self.parts.objects, self.name, self.key
         )
 
     async def header(self, generation: Generation) -> VersionHeader | None:
@@ -102,29 +103,43 @@ class ThreadPosts(Generic[Output]):
 
     async def open(self, text: UserText, context: Any) -> VersionHeader:
         """Return the header of the newest version; make the thread if it is missing."""
-        parts = self.parts
         while True:
             newest = await self.newest()
             header = await self.header(newest)
             if header is not None and header.status not in ENDED_STATUSES:
                 return header
-            run_id = thread_ids.thread_run_id(
-                self.agent.name, self.key, newest.number + 1
-            )
-            state = await parts.factory.thread_state(
-                self.agent,
+            run_id = thread_ids.thread_run_id(self.name, self.key, newest.number + 1)
+            # Another sender may make it at the same time.
+            with suppress(StaleRun):
+                await self._create(run_id, text, context)
+
+    async def _create(self, run_id: str, text: UserText, context: Any) -> None:
+        """Store the first version of the thread; raises `StaleRun` if it exists."""
+        factory = self.parts.factory
+        if self.agent is None or factory is None:
+            from continuations.engine.agentless_threads import create_thread  # noqa: PLC0415 - rarely needed
+
+            await self.parts.probe()
+            await create_thread(
+                self.parts,
+                self.name,
                 self.key,
                 run_id=run_id,
-                text=text,
                 budget=self.budget,
-                context=context,
                 description=self.description,
             )
-            await parts.probe()
-            try:
-                await parts.factory.make_worker(run_id).start(state)
-            except StaleRun:
-                continue  # another sender made it at the same time
+            return
+        state = await factory.thread_state(
+            self.agent,
+            self.key,
+            run_id=run_id,
+            text=text,
+            budget=self.budget,
+            context=context,
+            description=self.description,
+        )
+        await self.parts.probe()
+        await factory.make_worker(run_id).start(state)
 
     async def post(
         self, header: VersionHeader, message: InboxMessage, text: object = ""

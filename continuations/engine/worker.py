@@ -24,6 +24,7 @@ from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack_binding import StackBinding
+from continuations.engine.turn_beginning import turn_beginning
 from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
     ClockOff,
@@ -259,7 +260,13 @@ class Worker:
                 await journal.commit(state, progressed=False)
                 return await ender.end_after_attempts(state, attempt - 1)
         taken_in = readiness.take_in(
-            state, arrived, reducer, reopens=self.run_options.reopens
+            state,
+            arrived,
+            reducer,
+            reopens=self.run_options.reopens,
+            beginning=await turn_beginning(
+                state, arrived, stack_binding, self.run_options.context
+            ),
         )
         before, after = taken_in.interrupted, taken_in.state
         cancels = before.waits.keys() - taken_in.operated.waits.keys()

@@ -13,8 +13,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,7 +35,14 @@ from continuations import (
     Deny,
     tool,
 )
-from continuations.events import LiveTranscript, ReplyGiven, RunEvent, TextDelta
+from continuations.events import (
+    LiveTranscript,
+    MessageAdded,
+    ReplyGiven,
+    TextDelta,
+    WaitDecided,
+    WaitOpened,
+)
 from continuations.models.interface import (
     ModelDelta,
     ModelReply,
@@ -50,8 +56,6 @@ PAGE = Path(__file__).with_name("chat.html")
 REFUNDS = Path("refunds.txt")  # takes the place of a bank
 WORD_SECONDS = float(os.environ.get("WORD_SECONDS", "0.06"))
 STAFF_PASSWORD = os.environ.get("STAFF_PASSWORD") or secrets.token_urlsafe(16)
-# Other processes may work on a conversation too: a page looks so often, in seconds.
-LOOK_SECONDS = 1.0
 
 # The agent -------------------------------------------------------------------------
 
@@ -107,47 +111,10 @@ support = Agent(
     model="gpt-5-mini" if "OPENAI_API_KEY" in os.environ else SlowModel(scripted_reply),
 )
 
-# What is being written now ---------------------------------------------------------
-
-
-class LiveReplies:
-    """The replies that this process writes now, and the open pages that show them."""
-
-    def __init__(self) -> None:
-        self._transcripts: dict[str, LiveTranscript] = {}
-        self._pages: set[asyncio.Queue[RunEvent]] = set()
-
-    def add(self, event: RunEvent) -> None:
-        """Take an event of the runner, and hand it to the open pages."""
-        self._transcripts.setdefault(event.run_id, LiveTranscript()).add(event)
-        if isinstance(event, ReplyGiven):
-            del self._transcripts[event.run_id]
-        for page in self._pages:
-            page.put_nowait(event)
-
-    def text(self, run_id: str) -> str:
-        """Return the beginning of the reply that is being written, or ""."""
-        transcript = self._transcripts.get(run_id, LiveTranscript())
-        texts = [each for each in transcript.texts if not each.is_complete]
-        return texts[0].text if texts else ""
-
-    @contextmanager
-    def page(self) -> Generator[asyncio.Queue[RunEvent]]:
-        """Open a page: a queue that gets the events from now on."""
-        events: asyncio.Queue[RunEvent] = asyncio.Queue()
-        self._pages.add(events)
-        try:
-            yield events
-        finally:
-            self._pages.remove(events)
-
-
-live = LiveReplies()
 runner = AsyncRunner(
     support,
     store=os.environ.get("STORE", "file:.chats"),
     lease=5,  # a restarted server takes over after so many seconds
-    on_event=live.add,
 )
 
 # The application -------------------------------------------------------------------
@@ -232,26 +199,22 @@ async def decide(verdict: Verdict, person: Staff) -> dict[str, str]:
 async def events(key: Key) -> AsyncGenerator[ServerSentEvent]:
     """Stream a conversation: first as a whole, then each change."""
     thread = runner.thread("support", key=key)
-    shown: dict[str, Any] = {}
-    with live.page() as changes:
-        while True:
-            state = await thread.look()
-            update = conversation(state)
-            if update != shown:
-                shown = update
-                yield ServerSentEvent(data=update, retry=500)
-            # A word costs no look at the store.
-            while isinstance(event := await next_event(changes), TextDelta):
-                if state is not None and event.run_id == state.run_id:
-                    shown = {}
-                    yield ServerSentEvent(data={"writing": live.text(state.run_id)})
+    state = await thread.look()
+    yield ServerSentEvent(data=conversation(state), retry=500)
+    writing = LiveTranscript()
+    async for event in thread.follow(after=state or "", words=True):
+        writing.add(event)
+        if isinstance(event, TextDelta):  # a word costs no look at the store
+            yield ServerSentEvent(data={"writing": being_written(writing)})
+        elif isinstance(event, MessageAdded | ReplyGiven | WaitOpened | WaitDecided):
+            shown = conversation(await thread.look())
+            yield ServerSentEvent(data={**shown, "writing": being_written(writing)})
 
 
-async def next_event(changes: asyncio.Queue[RunEvent]) -> RunEvent | None:
-    """Return the next event, or `None` after some time: another process may work."""
-    with suppress(TimeoutError):
-        return await asyncio.wait_for(changes.get(), LOOK_SECONDS)
-    return None
+def being_written(transcript: LiveTranscript) -> str:
+    """Return the beginning of the reply that is being written, or ""."""
+    texts = [each.text for each in transcript.texts if not each.is_complete]
+    return texts[0] if texts else ""
 
 
 def conversation(state: Continuation | None) -> dict[str, Any]:
@@ -270,7 +233,7 @@ def conversation(state: Continuation | None) -> dict[str, Any]:
             for wait in state.waits
             if wait.rules.asks_person
         ],
-        "writing": live.text(state.run_id),
+        "writing": "",
         "status": state.status,
         "failure": None if failure is None else failure.code,
     }

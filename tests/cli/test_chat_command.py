@@ -25,6 +25,23 @@ def say(cli: CommandLine, text: str, *arguments: str) -> CommandResult:
     return cli(*WORDS, "--message", text, *arguments)
 
 
+def test_post_needs_no_agent_code_and_begins_the_conversation(cli: CommandLine) -> None:
+    """`chat` with the agent answers what was posted, and posts once for one id."""
+    posted = cli("post", "support", "one", "--key", "customer 42", "--id", "m1")
+    again = cli(
+        "post", "support", "one", "--key", "customer 42", "--id", "m1", "--json"
+    )
+
+    assert 0 == posted.exit_code, posted.err
+    value = json.loads(again.out)
+    assert 1 == value["number"]
+    assert posted.lines == [
+        f"{value['run_id']}: message 1 is recorded",
+        f"next: continuations resume {value['run_id']}",
+    ]
+    assert ["support: You said: one"] == say(cli, "one", "--id", "m1").lines
+
+
 def test_each_line_of_a_pipe_is_one_message(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

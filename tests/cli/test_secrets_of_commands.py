@@ -58,6 +58,7 @@ COMMANDS: dict[str, list[list[str]] | None] = {
     "revoke": [["revoke", RUN, "01kbn5v3p0c8e2rgd0mwq1t4ay"]],
     "resume": [["resume", RUN, *APP], ["resume", RUN, "--stream", *APP]],
     "send": [["send", RUN, "hello"]],
+    "post": [["post", "support", "hello", "--key", "42"]],
     "signal": [["signal", RUN, "paid"]],
     "publish": [["publish", "paid"]],
     "heartbeat": [["heartbeat", "{wait}", "--extend", "60"]],

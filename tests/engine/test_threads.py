@@ -541,7 +541,7 @@ def test_a_stopping_process_leaves_the_reply_to_a_sweep(
     assert ["note it"] == environment.effect_names()
 
 
-def test_instructions_are_made_once_with_the_first_message() -> None:
+def test_instructions_are_made_with_each_message() -> None:
     """A function gets the text and the context."""
 
     def greet(text: str, context: str) -> str:
@@ -553,7 +553,7 @@ def test_instructions_are_made_once_with_the_first_message() -> None:
     thread.send("More", context="DE")
 
     systems = [m["content"] for m in thread.messages() if m["role"] == "system"]
-    assert ["EN: Hello"] == systems
+    assert ["EN: Hello", "DE: More"] == systems
 
 
 def test_usage_of_a_reply_is_that_of_its_message(thread: Thread[Any]) -> None:

@@ -17,6 +17,15 @@ _HELD = (
     "late = thread.post('And?')\n"
 )
 
+_ABSENT = "Runner([], store=store, clock=clock)"
+_NAMED = """
+from continuations import Agent
+from continuations.models.scripted import ScriptedModel
+named = Agent("clerk", instructions=lambda text, context: context["name"],
+    model=ScriptedModel(["Yes."] * 9))
+runner = Runner(named, store=store, clock=clock)
+runner.thread(key="k").send("Hello", context={"name": "ann"})
+"""
 _RUN_ID = thread_run_id("clerk", "k", 1)
 # An earlier release started runs with such ids.
 _TAKEN = f"""
@@ -34,6 +43,58 @@ THREADS = Area(
             'runner.thread(key="")',
             'runner.thread(key="customer 42")',
             names=("key",),
+        ),
+        Case(
+            "thread-instructions-as-a-prompt",
+            InvalidInput,
+            'runner.thread(key="k", instructions="Be kind.")',
+            'runner.thread(key="k", instructions="frozen")',
+            names=("instructions", "Be kind.", "frozen", "Agent(instructions=...)"),
+        ),
+        Case(
+            "thread-instructions-function",
+            InvalidInput,
+            "runner.thread(key='k').send('And?', id='m2')",
+            "runner.thread(key='k').send('And?', id='m2', context={'name': 'kim'})",
+            setup=_NAMED,
+            names=("clerk", "instructions", "TypeError", "message 2", "context="),
+        ),
+        Case(
+            "thread-without-the-agent-unnamed",
+            InvalidInput,
+            'Runner([], store=store, clock=clock).thread(key="k")',
+            'Runner([], store=store, clock=clock).thread("clerk", key="k").post("x")',
+            names=("agent", "None", "no agents"),
+        ),
+        Case(
+            "thread-without-the-agent-frozen",
+            InvalidInput,
+            f'{_ABSENT}.thread("clerk", key="k", instructions="frozen")',
+            f'{_ABSENT}.thread("clerk", key="k").post("x")',
+            names=("instructions", "frozen", "no agents"),
+        ),
+        Case(
+            "thread-without-the-agent",
+            InvalidInput,
+            f'{_ABSENT}.thread("clerk", key="k").send("x")',
+            f'{_ABSENT}.thread("clerk", key="k").post("x")',
+            names=("send()", "clerk", "no agents", "post(...)"),
+        ),
+        Case(
+            "thread-follow-place",
+            InvalidInput,
+            'thread.follow(after="r1/1.1")',
+            "next(thread.follow(after=f'{event.run_id}/{event.cursor}'))",
+            setup=_TALKS + "thread.send('x')\nevent = next(thread.follow())\n",
+            names=("after", "r1/1.1", "event.run_id"),
+        ),
+        Case(
+            "thread-event-words",
+            "problem 400 malformed",
+            f'http("GET", "{_PATH}/events?words=yes")',
+            f'http("GET", "{_PATH}/events?words=false")',
+            setup=_HELD,
+            names=("words", "true or false"),
         ),
         Case(
             "thread-id-of-another-run",

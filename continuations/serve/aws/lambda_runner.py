@@ -147,6 +147,10 @@ class LambdaRunner(AsyncRunner):
         """Import the application's code; raise `InvalidInput` if that fails."""
         _ = self._worker_factory
 
+    @property
+    def _has_agents(self) -> bool:
+        return self._agents_source is not None
+
     @cached_property
     def _worker_factory(self) -> WorkerFactory:
         if self._agents_source is None:

@@ -42,13 +42,23 @@ _RUN_ID = query_parameter(
 )
 
 
+_WORDS: Json = {
+    **query_parameter(
+        "words",
+        "Also send the words of this process while they are written, as events without "
+        "an id. The response then goes on for a while, also before the first message.",
+    ),
+    "schema": {"type": "boolean", "default": False},
+}
+
+
 def _events() -> Json:
     return operation(
         "streamThreadEvents",
         "Return the next events of a thread, as server-sent events",
         {"200": {"description": "The events.", "content": EVENT_STREAM}},
         *(400, 404, 410, 503),
-        parameters=(*_THREAD, LIMIT_PARAMETER, EVENTS_WAIT_PARAMETER),
+        parameters=(*_THREAD, LIMIT_PARAMETER, EVENTS_WAIT_PARAMETER, _WORDS),
     )
 
 

@@ -45,13 +45,16 @@ async def post_message(context: RequestContext) -> Response:
     own: Any = {"when_busy": decision_bodies.optional_text(fields, "when_busy")}
     options = {name: value for name, value in own.items() if value is not None}
     place = ("", "")
+    thread = _thread(context)
+    # Without agents, this process only posts.
+    wait = wait and thread.can_work
     streams = wait and context.request.wants_live_events
     if streams:
         from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
 
         params = context.path_params
         place = event_stream.last_place(context.request, params["agent"], params["key"])
-    ticket = await _thread(context).post(
+    ticket = await thread.post(
         decision_bodies.text_with_files(fields, text),
         by=context.identity,
         id=decision_bodies.optional_text(fields, "id"),
@@ -121,10 +124,19 @@ async def show(context: RequestContext) -> Response:
 
 
 async def stream_events(context: RequestContext) -> Response:
-    """Return the next events of a thread, as server-sent events."""
-    from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
+    """Return the next events of a thread, as server-sent events.
+
+    With `words=true`, also its words while they are written, if the framework can send
+    a response in parts.
+    """
+    from continuations.serve.http import event_stream, word_stream  # noqa: PLC0415 - rarely used
 
     params = context.path_params
+    words = context.request.query.get("words", "false")
+    if words not in ("true", "false"):
+        raise problems.malformed('"words" must be true or false.')
+    if words == "true" and context.request.can_stream:
+        return await word_stream.of_thread(context, params["agent"], params["key"])
     return await event_stream.of_thread(context, params["agent"], params["key"])
 
 
@@ -152,6 +164,7 @@ async def _changed(context: RequestContext, thread: AsyncThread[Any]) -> Respons
     run = await thread.look()
     if run is None:
         raise problems.no_such_message()
-    if run.status == "suspended":
+    # Without agents, this process has not closed a thread that rests.
+    if run.status == "suspended" or not thread.can_work:
         await context.wake(run.run_id)
     return json_response({"run_id": run.run_id, "status": run.status})

@@ -82,6 +82,26 @@ def test_invalid_import_name_is_rejected(name: str) -> None:
         load_or_call(name)
 
 
+def test_function_without_agents_posts_to_a_thread(deciding_handler: Handler) -> None:
+    event = {
+        "version": "2.0",
+        "rawPath": "/threads/support/42/messages",
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", "host": "f.example"},
+        "requestContext": {"http": {"method": "POST"}, "domainName": "f.example"},
+        "body": json.dumps({"text": "Hello", "id": "m1"}),
+        "isBase64Encoded": False,
+    }
+
+    responses: list[Any] = [deciding_handler(event, Context()) for _ in range(2)]
+
+    for response in responses:
+        assert 202 == response["statusCode"], response["body"]
+        assert ("queued", 1) == tuple(
+            json.loads(response["body"])[name] for name in ("status", "number")
+        )
+
+
 def test_named_callable_is_called() -> None:
     assert "/" == load_or_call("posixpath:sep")
     assert {} == load_or_call(dict)

@@ -16,6 +16,7 @@ from continuations import Approve, AsyncRunner
 from continuations.serve.aws.lambda_events import HttpEvent, parse_event
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
+from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.run_environment import RunEnvironment
@@ -58,8 +59,8 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnvironme
 class Client:
     """Sends requests to an API, as the person of a bearer token."""
 
-    def __init__(self, **options: Any) -> None:
-        self.runner = AsyncRunner(support(), store="memory:")
+    def __init__(self, runner: AsyncRunner | None = None, **options: Any) -> None:
+        self.runner = runner or AsyncRunner(support(), store="memory:")
         self.api = HttpApi(self.runner, verify=verify_bearer, **options)
 
     async def send(
@@ -160,6 +161,39 @@ def test_posted_message_is_answered_by_the_dispatcher() -> None:
         assert 404 == (await client.send("GET", f"{MESSAGES}/2"))[0]
         for wrong in ("0", "x", "-1", "9" * 30, "%C2%B2"):
             assert 400 == (await client.send("GET", f"{MESSAGES}/{wrong}"))[0]
+
+    asyncio.run(scenario())
+
+
+def test_api_without_agents_posts_reads_and_closes() -> None:
+    """Also a request that waits posts only; the dispatcher gets the thread."""
+
+    async def scenario() -> None:
+        store, woken = MemoryStore(), RecordingDispatcher()
+        client = Client(AsyncRunner([], store=store), dispatcher=woken)
+        for number, extra in enumerate(({}, {"wait": False}), 1):
+            body = {"text": "Hello", "id": f"m{number}", **extra}
+            status, posted = await client.send("POST", MESSAGES, body)
+            assert (202, "queued", number) == (
+                status,
+                posted["status"],
+                posted["number"],
+            )
+            assert posted["woken"]
+        run_id = posted["run_id"]
+        assert [run_id, run_id] == woken.runs
+        status, missing = await client.send("GET", f"{MESSAGES}/1")
+        assert (202, "queued") == (status, missing["status"])
+
+        worker = AsyncRunner(support(), store=store)
+        await worker.sweep()
+        status, reply = await client.send("GET", f"{MESSAGES}/1")
+        assert (200, "1: Hello") == (status, reply["output"])
+
+        assert 200 == (await client.send("POST", f"{THREAD}/close", {}))[0]
+        assert [run_id] * 3 == woken.runs
+        await worker.sweep()
+        assert "finished" == (await worker.look(run_id)).status
 
     asyncio.run(scenario())
 

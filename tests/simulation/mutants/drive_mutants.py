@@ -14,7 +14,7 @@ from continuations.core import threads, tool_messages
 from continuations.core.actions import AskModel, RunTool
 from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
 from continuations.core.calls import Started
-from continuations.core.events import ModelReplied, UserMessageAdded
+from continuations.core.events import ModelReplied, TurnBeginning, UserMessageAdded
 from continuations.core.plan import plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
@@ -283,8 +283,11 @@ def message_is_between_a_call_and_its_result() -> Patches:
         draft.append(ROOT_FRAME_ID, event.message)
 
     def with_inbox_messages(
-        state: RunState, inbox_messages: tuple[InboxMessage, ...]
+        state: RunState,
+        inbox_messages: tuple[InboxMessage, ...],
+        beginning: TurnBeginning | None = None,
     ) -> RunState:
+        del beginning
         for each in inbox_messages:
             if (
                 state.run.status in ENDED_STATUSES
@@ -305,9 +308,11 @@ def message_is_added_twice() -> Patches:
     original = inbox_reader.with_inbox_messages
 
     def with_inbox_messages(
-        state: RunState, inbox_messages: tuple[InboxMessage, ...]
+        state: RunState,
+        inbox_messages: tuple[InboxMessage, ...],
+        beginning: TurnBeginning | None = None,
     ) -> RunState:
-        after = original(state, inbox_messages)
+        after = original(state, inbox_messages, beginning)
         added = after.run.last_inbox_number - state.run.last_inbox_number
         for each in inbox_messages[:added]:
             if after.run.status not in ENDED_STATUSES:

@@ -37,6 +37,7 @@ from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from continuations.core.events import TurnBeginning
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.ledger.layout import Marker
@@ -136,10 +137,13 @@ def a_queued_message_is_merged() -> Patches:
 )
 def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
     def with_next_read(
-        stored: RunState, state: RunState, inbox_messages: tuple[InboxMessage, ...]
+        stored: RunState,
+        state: RunState,
+        inbox_messages: tuple[InboxMessage, ...],
+        beginning: TurnBeginning | None = None,
     ) -> RunState:
         del stored
-        return with_inbox_messages(state, inbox_messages)
+        return with_inbox_messages(state, inbox_messages, beginning)
 
     yield patch(with_next_messages, with_next_read)
 

@@ -1,0 +1,306 @@
+"""Followers of a thread get its stored events, and the words of their process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import Agent, AsyncRunner, InvalidInput, Runner, tool
+from continuations.core.run_stream import ReplyGiven
+from continuations.engine import word_hub
+from continuations.engine.word_hub import WordHub
+from continuations.events import CallProgress, LiveTranscript, TextDelta
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from continuations import ToolContext
+    from continuations.core.live_events import RunEvent
+
+KEY = "customer 42"
+REPLY = "It arrives tomorrow at nine."
+
+
+def make_runner(store: MemoryStore, *replies: Any) -> AsyncRunner:
+    """Return a runner whose agent gives the replies."""
+    model = ScriptedModel([*(replies or [REPLY] * 9)])
+    return AsyncRunner(Agent("support", model=model), store=store)
+
+
+async def until(
+    events: AsyncIterator[RunEvent], is_last: Callable[[RunEvent], bool]
+) -> list[RunEvent]:
+    """Return the events up to one, within some seconds."""
+    found: list[RunEvent] = []
+    async with asyncio.timeout(20):
+        async for event in events:
+            found.append(event)
+            if is_last(event):
+                break
+    return found
+
+
+def is_reply(event: RunEvent) -> bool:
+    """Return whether an event is a reply of the thread."""
+    return isinstance(event, ReplyGiven)
+
+
+def words_of(events: list[RunEvent]) -> str:
+    """Return the words of the live events."""
+    return "".join(each.text for each in events if isinstance(each, TextDelta))
+
+
+def test_id_of_the_run_is_known_before_the_first_message() -> None:
+    store = MemoryStore()
+    thread = make_runner(store).thread(key=KEY)
+    other = Runner([], store=store).thread("support", key=KEY)
+
+    async def send() -> str:
+        return (await thread.send("Hello")).run_id
+
+    known = thread.run_id
+    assert known == other.run_id
+    assert known == asyncio.run(send()) == thread.run_id
+
+
+def test_run_id_after_a_close_is_that_of_the_next_run() -> None:
+    async def scenario() -> None:
+        thread = make_runner(MemoryStore()).thread(key=KEY)
+        first = thread.run_id
+        await thread.send("Hello")
+        await thread.close()
+        again = await thread.send("Back")
+        assert first != again.run_id == thread.run_id
+
+    asyncio.run(scenario())
+
+
+def test_two_followers_get_all_words_and_stored_events_from_before_the_thread() -> None:
+    async def scenario() -> None:
+        runner = make_runner(MemoryStore())
+        thread = runner.thread(key=KEY)
+        followers = [
+            asyncio.create_task(
+                until(runner.thread(key=KEY).follow(words=True).__aiter__(), is_reply)
+            )
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0.05)
+        await thread.send("Hello")
+        for events in await asyncio.gather(*followers):
+            assert REPLY == words_of(events)
+            transcript = LiveTranscript()
+            for event in events:
+                transcript.add(event)
+            assert ["Hello", REPLY] == [each.text for each in transcript.texts]
+            stored = [each.cursor for each in events if hasattr(each, "cursor")]
+            assert len(stored) == len(set(stored))
+
+    asyncio.run(scenario())
+
+
+def test_follower_goes_on_over_rests_and_runs() -> None:
+    async def scenario() -> None:
+        runner = make_runner(MemoryStore())
+        thread = runner.thread(key=KEY)
+        follow = thread.follow().__aiter__()
+        sent = [await thread.send("one")]
+        found = await until(follow, is_reply)
+        sent.append(await thread.send("two"))
+        found += await until(follow, is_reply)
+        await thread.close()
+        sent.append(await thread.send("three"))
+        found += await until(follow, is_reply)
+
+        replies = [each.run_id for each in found if is_reply(each)]
+        assert [each.run_id for each in sent] == replies
+        assert "" == words_of(found)
+
+        # And from any place, in another process, the rest comes.
+        last = next(each for each in found if is_reply(each))
+        assert isinstance(last, ReplyGiven)
+        after = f"{last.run_id}/{last.cursor}"
+        rest = thread.follow(after=after).__aiter__()
+        again = await until(rest, is_reply) + await until(rest, is_reply)
+        assert found[found.index(last) + 1 :] == again
+
+    asyncio.run(scenario())
+
+
+def test_follower_after_a_state_gets_what_came_since() -> None:
+    async def scenario() -> None:
+        thread = make_runner(MemoryStore()).thread(key=KEY)
+        await thread.send("one")
+        state = await thread.look()
+        assert state is not None
+        await thread.send("two")
+        found = await until(thread.follow(after=state).__aiter__(), is_reply)
+        texts = [each.message["content"] for each in found if hasattr(each, "message")]
+        assert ["two", REPLY] == texts
+
+    asyncio.run(scenario())
+
+
+def test_late_follower_gets_the_words_from_their_beginning() -> None:
+    async def scenario() -> None:
+        store, gate = MemoryStore(), asyncio.Event()
+
+        class Held(ScriptedModel):
+            async def reply(self, request: Any) -> Any:
+                from dataclasses import replace  # noqa: PLC0415
+
+                hand_on, count = request.on_delta, 0
+
+                async def hold(delta: Any) -> None:
+                    nonlocal count
+                    await hand_on(delta)
+                    count += 1
+                    if count == 3:
+                        await gate.wait()
+
+                return await super().reply(replace(request, on_delta=hold))
+
+        agent = Agent("support", model=Held([REPLY]))
+        runner = AsyncRunner(agent, store=store)
+        early = runner.thread(key=KEY).follow(words=True).__aiter__()
+        sending = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
+        first = await until(early, lambda each: isinstance(each, TextDelta))
+        late = runner.thread(key=KEY).follow(words=True).__aiter__()
+        seen = await until(late, lambda each: isinstance(each, TextDelta))
+        gate.set()
+        seen += await until(late, is_reply)
+        await sending
+
+        assert REPLY.startswith(words_of(first))
+        assert REPLY == words_of(seen)
+
+    asyncio.run(scenario())
+
+
+def test_progress_of_tools_is_followed() -> None:
+    @tool
+    async def count(ctx: ToolContext[Any]) -> str:
+        """Count."""
+        ctx.progress({"done": 1})
+        return "counted"
+
+    async def scenario() -> None:
+        model = ScriptedModel([ToolCall("count"), REPLY])
+        agent = Agent("support", tools=[count], model=model)
+        runner = AsyncRunner(agent, store="memory:")
+        thread = runner.thread(key=KEY)
+        follow = thread.follow(words=True).__aiter__()
+        reading = asyncio.create_task(until(follow, is_reply))
+        await asyncio.sleep(0.05)
+        await thread.send("Hello")
+        found = await reading
+        assert 1 == sum(isinstance(each, CallProgress) for each in found)
+
+    asyncio.run(scenario())
+
+
+def test_slow_follower_changes_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It misses words, and no stored event."""
+    monkeypatch.setattr(word_hub, "MAX_UNREAD", 2)
+
+    async def scenario() -> None:
+        runner = make_runner(MemoryStore())
+        thread = runner.thread(key=KEY)
+        follow = thread.follow(words=True)
+        waiting = asyncio.create_task(anext(follow.__aiter__()))
+        await asyncio.sleep(0.05)
+        await thread.send("Hello")
+        await waiting
+        found = await until(follow.__aiter__(), is_reply)
+        assert len(words_of(found)) < len(REPLY)
+        assert any(is_reply(each) for each in found)
+
+    asyncio.run(scenario())
+
+
+def test_follower_gets_the_words_of_a_worker_loop_that_runs_already() -> None:
+    """A server sweeps from its start; its first page opens later."""
+
+    async def scenario() -> None:
+        runner = make_runner(MemoryStore())
+        async with asyncio.timeout(20):
+            loop = asyncio.create_task(runner.serve_forever(interval=0.1))
+            await asyncio.sleep(0.3)
+            thread = runner.thread(key=KEY)
+            follow = thread.follow(words=True).__aiter__()
+            reading = asyncio.create_task(until(follow, is_reply))
+            await asyncio.sleep(0.05)
+            await thread.post("Hello")
+            assert REPLY == words_of(await reading)
+            loop.cancel()
+            await asyncio.wait({loop})
+
+    asyncio.run(scenario())
+
+
+def test_hub_forgets_followers_and_words_that_are_stored() -> None:
+    async def scenario() -> None:
+        runner = make_runner(MemoryStore())
+        thread = runner.thread(key=KEY)
+        follow = thread.follow(words=True)
+        reading = asyncio.create_task(until(follow.__aiter__(), is_reply))
+        await asyncio.sleep(0.05)
+        await thread.send("Hello")
+        await reading
+        [hub] = runner.observers
+        assert isinstance(hub, WordHub)
+        await follow.batches.aclose()  # type: ignore[attr-defined]
+        assert not hub._present
+        assert not hub._followers
+
+    asyncio.run(scenario())
+
+
+def test_runner_without_followers_observes_nothing() -> None:
+    runner = Runner(Agent("support", model=ScriptedModel([REPLY])), store="memory:")
+    thread = runner.thread(key=KEY)
+    thread.send("Hello")
+
+    assert [] == runner.async_runner.observers
+    next(thread.follow())
+    assert [] == runner.async_runner.observers
+
+
+def test_synchronous_follower_reads_in_another_thread() -> None:
+    runner = Runner(Agent("support", model=ScriptedModel([REPLY])), store="memory:")
+    thread = runner.thread(key=KEY)
+    found: list[RunEvent] = []
+    events = thread.follow(words=True)
+    thread.post("Hello")
+    found.append(next(events))
+
+    thread.ticket(1).reply()  # type: ignore[union-attr]
+    for event in events:
+        found.append(event)
+        if is_reply(event):
+            break
+
+    assert REPLY == words_of(found)
+
+
+@pytest.mark.parametrize("after", ["x", "r1/1.1", "t-support/1.1", 3])
+def test_place_of_another_thread_is_refused(after: Any) -> None:
+    thread = make_runner(MemoryStore()).thread(key=KEY)
+
+    with pytest.raises(InvalidInput, match="after"):
+        thread.follow(after=after)
+
+
+def test_follower_without_agents_gets_the_events() -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        thread = AsyncRunner([], store=store).thread("support", key=KEY)
+        await thread.post("Hello")
+        await make_runner(store).sweep()
+        assert is_reply((await until(thread.follow().__aiter__(), is_reply))[-1])
+
+    asyncio.run(scenario())
