@@ -188,7 +188,7 @@ def test_each_class_of_outcomes_has_a_repr_of_one_line_without_arguments() -> No
         assert "s3cret" not in text
 
     long = "Done.\n" * 100
-    script = [ToolCall("pay", {"secret": "s3cret"}), long, "And more.", long]
+    script: list[Any] = [ToolCall("pay", {"secret": "s3cret"}), long, "And more.", long]
     agent = Agent("clerk", tools=[pay], model=ScriptedModel(script))
     runner = Runner(agent, store="memory:")
     thread = runner.thread("clerk", key="k")

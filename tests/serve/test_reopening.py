@@ -54,7 +54,7 @@ class Office:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        script = [ToolCall("pay", {"cents": 5}), "Done."]
+        script: list[Any] = [ToolCall("pay", {"cents": 5}), "Done."]
         model = ScriptedModel(script)
         complete = Agent("clerk", tools=[make_pay_tool()], model=model)
         self.reduced = Agent("clerk", model=ScriptedModel(script))
