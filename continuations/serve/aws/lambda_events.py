@@ -223,7 +223,7 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
             fields = _check_fields(verb, value, _THREAD_FIELDS)
             return ThreadEvent(**_with_files(fields, verb, "message"))
         case "resume" if isinstance(value, dict):
-            fields = _check_fields(verb, value, _RESUME_FIELDS)
+            fields = _check_fields(verb, cast("object", value), _RESUME_FIELDS)
             layout.check_run_id(fields["run_id"])
             return ResumeEvent(**fields)
         case "resume":
