@@ -154,7 +154,8 @@ class NamedOnly:
             if unnamed:
                 name = cls.__name__
                 msg = (
-                    f"{name}() takes arguments by name only, got {len(unnamed)} more. "
+                    f"{name}() takes arguments by name only, got {len(unnamed)} "
+                    "without a name. "
                     f'Write {name}(by="kim", reason="...").'
                 )
                 raise TypeError(msg)

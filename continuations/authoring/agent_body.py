@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring.agent_options import FOREIGN_OPTIONS
 from continuations.authoring.callables import OfClass
 from continuations.authoring.tool_protocol import is_tool
 from continuations.errors import InvalidInput
@@ -76,6 +77,10 @@ class BodyChecks:
         if name.startswith("_") or isinstance(value, OfClass) or is_nested:
             return
         similarity = _SIMILAR_FUNCTION if inspect.isroutine(value) else _SIMILAR_VALUE
+        foreign = FOREIGN_OPTIONS.get(name)
+        if foreign is not None and not inspect.isroutine(value):
+            msg = f"{self._label}: there is no option {name!r}. {foreign}"
+            raise InvalidInput(msg)
         close = difflib.get_close_matches(
             name, (*self.options, "name"), n=1, cutoff=similarity
         )

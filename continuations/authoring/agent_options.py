@@ -25,7 +25,7 @@ _CHOICES = ("auto", "required", "none")
 _RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
 
 # Options of agents of other packages, with the way to the same end here.
-_FOREIGN_OPTIONS = {
+FOREIGN_OPTIONS = {
     "handoffs": "Pass the other agents as tools=[...]: a sub-agent returns its result. "
     "The page docs/how-to/from-openai-agents.md compares both.",
     "mcp_servers": "Make a tool of each function of the server with Tool.from_schema, "
@@ -51,7 +51,7 @@ def check_option_names(
 
             close = difflib.get_close_matches(option, known, n=1)
             advice = f"Write {close[0]}." if close else "Leave it out."
-            advice = _FOREIGN_OPTIONS.get(option, advice)
+            advice = FOREIGN_OPTIONS.get(option, advice)
             msg = f"{label}: there is no option {option!r}. {advice}"
             raise InvalidInput(msg)
 

@@ -17,7 +17,11 @@ from continuations.authoring.tool_digests import (
     compute_contract_digest,
     compute_model_text_digest,
 )
-from continuations.authoring.tool_waits import is_tool_wait
+from continuations.authoring.tool_waits import (
+    check_returned,
+    is_tool_wait,
+    record_waits,
+)
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
@@ -368,7 +372,9 @@ class BaseTool(ABC):
         """
         if self.verify is None:
             return None
+        made = record_waits()
         verdict = await self._call_verify(self.verify, arguments_json, ctx)
+        check_returned(made, verdict)
         if isinstance(verdict, Approve | Deny | Answer) or is_tool_wait(verdict):
             return verdict
         return None

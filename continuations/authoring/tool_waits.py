@@ -6,6 +6,8 @@ tool's `on_answer` function. No code of the tool that ran before the wait runs a
 
 from __future__ import annotations
 
+import logging
+import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import (
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.periods import Duration
 
+_log = logging.getLogger("continuations")
 T = TypeVar("T")
 ToolWaitKind: TypeAlias = Literal["question", "event", "timer", "external"]
 DeadlineAction: TypeAlias = Answer | Deny | Fail
@@ -67,7 +70,7 @@ class ToolWait(Generic[T]):
 
         def __await__(self) -> NoReturn:
             """Name the remedy; type checkers see the mistake by themselves."""
-            name = _FUNCTIONS[self.kind]
+            name = _function_name(self)
             msg = f"{name}(...) was awaited in a tool. Write: return {name}(...)."
             raise WaitNotReturned(msg)
 
@@ -79,6 +82,12 @@ _FUNCTIONS: Mapping[ToolWaitKind, str] = {
     "timer": "sleep",
     "external": "external",
 }
+
+
+def _function_name(wait: ToolWait[Any]) -> str:
+    return "sleep_until" if wait.until is not None else _FUNCTIONS[wait.kind]
+
+
 # The waits that the present call of a tool has made.
 _made: ContextVar[list[ToolWait[Any]] | None] = ContextVar("made_waits", default=None)
 
@@ -88,6 +97,17 @@ def _recorded(**fields: Any) -> ToolWait[Any]:
     made = _made.get()
     if made is not None:
         made.append(wait)
+    elif threading.current_thread() is not threading.main_thread():
+        # Tests and declarations make waits in the main thread, and tools in threads
+        # that know their call. A thread of a tool's own does not know it.
+        name = _function_name(wait)
+        _log.warning(
+            "%s(...) was called in a thread that no call of a tool is known for, so "
+            "nobody is told if the wait is not returned. Write: return %s(...), in the "
+            "tool itself.",
+            name,
+            name,
+        )
     return wait
 
 
@@ -99,10 +119,25 @@ def record_waits() -> list[ToolWait[Any]]:
 
 
 def check_returned(made: Sequence[ToolWait[Any]], result: object) -> None:
-    """Raise `WaitNotReturned` if a tool has made a wait and returned something else."""
-    if made and not is_tool_wait(result):
-        name = _FUNCTIONS[made[0].kind]
-        msg = f"{name}(...) was called, and not returned. Write: return {name}(...)."
+    """Raise `WaitNotReturned` if a tool has made a wait that it does not return.
+
+    The result may be a changed copy of the only wait that was made.
+    """
+    if not made:
+        return
+    names = [_function_name(wait) for wait in made]
+    if not is_tool_wait(result):
+        msg = (
+            f"{names[0]}(...) was called, and not returned. "
+            f"Write: return {names[0]}(...)."
+        )
+        raise WaitNotReturned(msg)
+    if len(made) > 1:
+        calls = ", ".join(f"{name}(...)" for name in names)
+        msg = (
+            f"the tool made {len(made)} waits ({calls}) and returned one, so the "
+            "others would be lost. Make only the wait that the tool returns."
+        )
         raise WaitNotReturned(msg)
 
 

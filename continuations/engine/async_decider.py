@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
         Collection,
+        Mapping,
         Sequence,
     )
     from typing import Never
@@ -42,6 +43,20 @@ _TOO_MANY = (
 )
 
 
+def _check_call(
+    verdict: object, unexpected: Collection[object], unknown: Mapping[str, object]
+) -> None:
+    """Raise `InvalidInput` for arguments that belong elsewhere."""
+    if unexpected or (isinstance(verdict, str) and "@" in verdict):
+        raise InvalidInput(_TOO_MANY)
+    for name in unknown:
+        in_verdict = name in ("by", "reason", "arguments", "form", "remember")
+        why = " beside the verdict" if in_verdict else ""
+        example = f"Approve({name}=...)" if in_verdict else "Approve(by=...)"
+        msg = f"decide has no option {name!r}{why}. Write decide(wait_id, {example})."
+        raise InvalidInput(msg)
+
+
 class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
     """Decides the waits of a store, looks at its runs, sends to them and cancels them.
 
@@ -56,6 +71,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
+        **_unknown: Never,
     ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
@@ -88,8 +104,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
-        if _unexpected:
-            raise InvalidInput(_TOO_MANY)
+        _check_call(verdict, _unexpected, _unknown)
         now = self._ports.clock.now()
         decide = partial(
             decisions.decide,

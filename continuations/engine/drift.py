@@ -25,7 +25,7 @@ from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes
 from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.drift_rows import DRIFT_VERDICTS, DriftReason, DriftRow
-from continuations.engine.parked_calls import ParkedCalls
+from continuations.engine.parked_calls import answered_tool
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
     AgentChanged,
@@ -213,7 +213,7 @@ class _Prediction:
         if isinstance(call.state, Parked):
             try:
                 if wait.continues:
-                    ParkedCalls(binding, ports).answered_tool(state, call)
+                    answered_tool(binding, state, call)
             except AgentChanged as error:
                 yield _refusal(error, wait.id)
             return
@@ -223,7 +223,7 @@ class _Prediction:
         approval = Decision(
             id="drift", wait_id=wait.id, kind="approve", at=now, digest=wait.digest
         )
-        missing = binding.find_call_without_tool(state, {wait.id: approval})
+        missing = readiness.find_call_without_tool(binding, state, {wait.id: approval})
         if missing is not None:
             yield _refusal(missing, wait.id)
             return
@@ -266,7 +266,7 @@ def _refusal(error: ContinuationsError, wait_id: str | None = None) -> DriftReas
         change=change,
         agent=agent,
         path=path,
-        wait_id=wait_id,
+        wait_id=wait_id or error.wait_id,
         text=str(error),
     )
 

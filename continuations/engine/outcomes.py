@@ -97,6 +97,7 @@ class Suspended:
             or only stored (`work=False`). The next sweep resumes it.
         reasons: Why an operator holds the run until `unpause`: the reason of a pause,
             and the names of the conditions (`suspend_when`) that were met.
+        has_store: False if the caller keeps the continuation: the run has no store.
     """
 
     run_id: str
@@ -105,6 +106,7 @@ class Suspended:
     code_changes: tuple[ManifestChange, ...] = ()
     paused: bool = False
     reasons: tuple[str, ...] = ()
+    has_store: bool = True
 
     @property
     def status(self) -> str:
@@ -123,18 +125,39 @@ class Suspended:
             Nothing; it always raises.
 
         Raises:
-            NotFinished: Always; its text says what the run waits for.
+            NotFinished: Always; its text says what the run waits for, and what to do.
         """
-        advice = "Decide or answer it" if self._asks_people else "Wait for its end"
-        why = f"it {self._state}. {advice}, then call resume({self.run_id!r})."
-        if not self.waits:
-            why = f"it was stored, and no worker runs. Call resume({self.run_id!r})."
-        msg = f"run {self.run_id} has no output yet: {why}"
+        why = self._state if self.waits else "was stored, and no worker runs"
+        advice = self._advice if self.has_store else self._advice_without_store
+        msg = f"run {self.run_id} has no output yet: it {why}. {advice}."
         raise NotFinished(msg, run_id=self.run_id, outcome=self)
 
     @property
-    def _asks_people(self) -> bool:
-        return any(wait.rules.asks_person for wait in self.waits)
+    def _advice(self) -> str:
+        run = repr(self.run_id)
+        rules = [wait.rules for wait in self.waits]
+        if not rules:
+            return f"Call resume({run})"
+        if any(each.ended_by_unpause for each in rules):
+            return f"Call unpause({run}), then resume({run})"
+        if any(each.asks_person for each in rules):
+            return f"Decide or answer it, then call resume({run})"
+        if any(each.may_wake for each in rules):
+            return (
+                "A later sweep() asks the model again. To ask it now, call "
+                f"wake({run}), then resume({run})"
+            )
+        return f"Wait for its end, then call resume({run})"
+
+    @property
+    def _advice_without_store(self) -> str:
+        rules = [wait.rules for wait in self.waits]
+        call = "call resume(outcome.continuation, agent"
+        if any(each.ended_by_unpause for each in rules):
+            return f"To end the pause, {call}, unpause=True)"
+        if any(each.has_object for each in rules):
+            return f"To end a wait, {call}, answers={{wait.id: verdict}})"
+        return f"Wait for its end, then {call})"
 
     @property
     def _state(self) -> str:
@@ -162,6 +185,9 @@ class Replied(Finished[Output]):
         code_changes: Differences between this process's code and the code that worked
             on the thread before.
     """
+
+    # The decorator would make one that shows every field.
+    __repr__ = Finished.__repr__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +295,10 @@ class Queued:
         )
         raise NotFinished(msg, run_id=self.run_id, outcome=self)
 
+    def __repr__(self) -> str:
+        """Show the run and the number of the message, in one line."""
+        return f"<Queued {self.run_id}: message {self.number} waits for its turn>"
+
 
 Outcome: TypeAlias = Finished[Output] | Suspended | Failed
 Reply: TypeAlias = Replied[Output] | Failed
@@ -320,6 +350,7 @@ def outcome_of(
     code_changes: tuple[ManifestChange, ...] = (),
     *,
     paused: bool = False,
+    has_store: bool = True,
 ) -> Outcome:
     """Return the outcome of a state that no worker holds.
 
@@ -356,4 +387,5 @@ def outcome_of(
         code_changes=code_changes,
         paused=paused,
         reasons=operator_reasons(continuation.waits),
+        has_store=has_store,
     )

@@ -16,6 +16,7 @@ from continuations.core.call_events import (
     Expired,
     Reopened,
 )
+from continuations.core.calls import open_wait_id
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.state import frame_path
 from continuations.core.waits import next_known_wait_ulid
@@ -125,7 +126,7 @@ class ParkedCalls:
             value = jsontext.parse(answer_json)
             text = value if isinstance(value, str) else answer_json
             return Answered(call_id=call.id, content=text)
-        tool = self.answered_tool(state, call)
+        tool = answered_tool(self.stack_binding, state, call)
         try:
             tool.check_answer(answer_json)
         except ArgumentsInvalid as error:
@@ -133,19 +134,6 @@ class ParkedCalls:
             renewed = self._renewed(state, call, wait, note, keeps_times=was_sent)
             return Reopened(call_id=call.id, wait=renewed)
         return AnswerReceived(call_id=call.id, answer=answer_json)
-
-    def answered_tool(self, state: RunState, call: CallRow) -> ToolProtocol:
-        """Return the tool whose function gets an answer; raises `AgentChanged`."""
-        tool = self.stack_binding.unchanged_tool(state, call)
-        if tool.continues:
-            return tool
-        msg = (
-            f"run {state.run.id}: call {call.id} has its answer, and tool "
-            f"{call.tool!r} has no on_answer function any more. Nothing ran. "
-            "Resume with the code that the call was made for, or cancel the run."
-        )
-        path = (*frame_path(state, call.frame_id), call.tool)
-        raise AgentChanged(msg, run_id=state.run.id, path=path)
 
     def _renewed(
         self,
@@ -170,6 +158,32 @@ class ParkedCalls:
         if wait.event is not None:
             renewed = replace(renewed, events_taken=state.run.events_taken)
         return with_parked_digest(state, call, renewed)
+
+
+def answered_tool(
+    stack_binding: StackBinding, state: RunState, call: CallRow
+) -> ToolProtocol:
+    """Return the tool whose function gets an answer; raises `AgentChanged`."""
+    if stack_binding.tool(state, call) is None:
+        raise stack_binding.missing_tool_error(state, call, open_wait_id(call.state))
+    tool = stack_binding.unchanged_tool(state, call)
+    if tool.continues:
+        return tool
+    msg = (
+        f"run {state.run.id}: call {call.id} has its answer, and tool "
+        f"{call.tool!r} has no on_answer function any more. Nothing ran. "
+        "Resume with the code that the call was made for, or cancel the run."
+    )
+    path = (*frame_path(state, call.frame_id), call.tool)
+    raise AgentChanged(msg, run_id=state.run.id, path=path)
+
+
+def gets_answer(state: RunState, wait_id: str, decision: Decision) -> bool:
+    """Return whether a decision of a parked call is for its `on_answer` function."""
+    wait = state.waits[wait_id]
+    if not wait.continues or _problem_with_sent_data(state, wait, decision) is not None:
+        return False
+    return isinstance(consequences.consequence(wait, decision), Answer)
 
 
 def _sender_of(decision: Decision) -> str | None:

@@ -41,13 +41,7 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     tool or in a notebook: nothing else would run meanwhile on that loop. On the loop of
     this module, waiting would be a deadlock.
     """
-    if threading.current_thread() is _thread or _is_in_a_task():
-        coroutine.close()
-        msg = (
-            "A synchronous call was made inside a running event loop: it would block "
-            "the loop. Use AsyncRunner, run_async or resume_async, and await the call."
-        )
-        raise ContinuationsError(msg)
+    check_no_loop_runs(coroutine)
     done = threading.Event()
     future = asyncio.run_coroutine_threadsafe(
         _capture_result(coroutine, done), _running_loop()
@@ -63,11 +57,22 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     return cast("T", result)
 
 
-def _is_in_a_task() -> bool:
+def check_no_loop_runs(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Close the coroutine, and raise `ContinuationsError`, if this thread has a loop.
+
+    That is so in tasks, in callbacks of a loop, and at the prompt of `python -m
+    asyncio`.
+    """
     try:
-        return asyncio.current_task() is not None
+        asyncio.get_running_loop()
     except RuntimeError:  # no event loop is running in this thread
-        return False
+        return
+    coroutine.close()
+    msg = (
+        "A synchronous call was made inside a running event loop: it would block the "
+        "loop. Use AsyncRunner, run_async or resume_async, and await the call."
+    )
+    raise ContinuationsError(msg)
 
 
 def _wait_for_result(future: Future[T]) -> T:

@@ -7,28 +7,37 @@ differ from the resume.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from continuations.core.calls import Started
+from continuations.core.calls import Parked, Ready, Started, open_wait_id
+from continuations.core.decisions import Decision
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.signal_matching import awaited_signals
+from continuations.core.signal_matching import awaited_signals, waits_for
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.context_check import check_context, check_run_prices
+from continuations.engine.deadlines import late_waits
 from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
     with_confirmed_reply,
     with_inbox_messages,
     with_next_messages,
 )
+from continuations.engine.parked_calls import answered_tool, gets_answer
 from continuations.engine.signal_delivery import with_signals
+from continuations.errors import AgentChanged
 from continuations.ledger.early_answers import answered_calls
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from continuations.core.calls import CallRow
     from continuations.core.events import TurnBeginning
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.arrival_reducer import ArrivalReducer
     from continuations.engine.run_options import RunOptions
     from continuations.engine.stack_binding import StackBinding
@@ -86,17 +95,103 @@ def take_in(
     """
     interrupted = reducer.with_interrupted_calls(state, arrived.decisions)
     operated = with_operator_requests(interrupted, arrived.operator_requests)
-    if not reopens:
-        error = reducer.stack_binding.find_call_without_tool(
-            operated, arrived.decisions
-        )
-        if error is not None:
-            raise error
     after = with_signals(operated, arrived.signals)
+    check_tools(after, arrived.decisions, reducer.stack_binding, reopens=reopens)
     after = reducer.with_decisions(after, arrived.decisions)
     after = with_revocations(after, arrived.revocations)
     after = with_next_messages(state, after, arrived.inbox_messages, beginning)
     return TakenIn(interrupted, operated, with_confirmed_reply(after))
+
+
+def check_tools(
+    state: RunState,
+    decisions: Mapping[str, Decision],
+    stack_binding: StackBinding,
+    *,
+    reopens: bool = False,
+) -> None:
+    """Raise `AgentChanged` if a call may go on, but its tool is missing here."""
+    error = find_call_without_tool(stack_binding, state, decisions, reopens=reopens)
+    if error is not None:
+        raise error
+
+
+def find_call_without_tool(
+    stack_binding: StackBinding,
+    state: RunState,
+    decisions: Mapping[str, Decision],
+    *,
+    reopens: bool = False,
+) -> AgentChanged | None:
+    """Return an error for a call that may go on, but whose tool is missing here.
+
+    That is a ready call, an approved one, or a parked one whose `on_answer` function
+    gets its answer. In a frame without its agent, a ready call counts only if it was
+    approved: the others end with the frame.
+
+    Args:
+        stack_binding: The agents of this process.
+        state: The run.
+        decisions: The decisions of its open waits, also those that are due.
+        reopens: Whether calls that were approved wait again, and do not count.
+    """
+    for call in state.calls.values():
+        wait_id = open_wait_id(call.state) or ""
+        decision = decisions.get(wait_id)
+        if isinstance(call.state, Parked):
+            if decision is None or not gets_answer(state, wait_id, decision):
+                continue
+            try:
+                answered_tool(stack_binding, state, call)
+            except AgentChanged as error:
+                return error
+        elif reopens or not _may_begin(stack_binding, state, call, decision):
+            continue
+        elif stack_binding.tool(state, call) is None:
+            return stack_binding.missing_tool_error(state, call, wait_id or None)
+    return None
+
+
+def due_decisions(
+    state: RunState, waits: Iterable[Wait], now: datetime
+) -> dict[str, Decision]:
+    """Return what the clock and the kept signals are about to decide, by wait id.
+
+    The decisions are not recorded, and the data of a signal is not read.
+
+    Args:
+        state: The run, with all its signals taken in.
+        waits: Its open waits, each as its slots left it.
+        now: The present time.
+    """
+
+    def decision(wait: Wait, kind: Literal["answer", "expire"]) -> Decision:
+        return Decision(
+            id="due", wait_id=wait.id, kind=kind, at=now, digest=wait.digest
+        )
+
+    due = {wait.id: decision(wait, "expire") for wait in late_waits(waits, now)}
+    counts: dict[str, int] = {}
+    for signal in awaited_signals(state):
+        counts[signal.name] = counts.get(signal.name, 0) + 1
+    for name, count in counts.items():
+        taking = [wait for wait in waits_for(state, name) if wait.id not in due]
+        due |= {wait.id: decision(wait, "answer") for wait in taking[:count]}
+    return due
+
+
+def _may_begin(
+    stack_binding: StackBinding,
+    state: RunState,
+    call: CallRow,
+    decision: Decision | None,
+) -> bool:
+    if decision is not None and decision.kind == "approve":
+        return True
+    if not isinstance(call.state, Ready):
+        return False
+    has_agent = stack_binding.find_agent(state, call.frame_id) is not None
+    return has_agent or call.approved_digest is not None
 
 
 def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:

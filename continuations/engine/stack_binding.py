@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import missing_tool_text
-from continuations.core.calls import Ready, open_wait_id
+from continuations.core.calls import Parked
 from continuations.core.state import frame_path
 from continuations.core.waits import Wait
 from continuations.engine.code_changes import find_code_changes
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 class StackBinding:
     """Finds a frame's agent and a call's tool by their names, from the root down."""
 
-    def __init__(self, agent_registry: AgentRegistry) -> None:
+    def __init__(
+        self, agent_registry: AgentRegistry, *, has_store: bool = True
+    ) -> None:
         self._agent_registry = agent_registry
+        self._has_store = has_store
         self._agents_by_frame: dict[str, AgentProtocol] = {}
 
     def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
@@ -92,40 +95,34 @@ class StackBinding:
             "tool and approve the call, or deny it, or answer it."
         )
 
-    def find_call_without_tool(
-        self, state: RunState, decisions: Mapping[str, Decision]
-    ) -> AgentChanged | None:
-        """Return an error for a call that may begin, but whose tool is missing here.
-
-        That is a ready call, or one whose wait was approved. Another process may have
-        the tool. In a frame without its agent, a ready call counts only if it was
-        approved: the others end with the frame.
-        """
-        for call in state.calls.values():
-            wait_id = open_wait_id(call.state) or ""
-            decision = decisions.get(wait_id)
-            approved = decision is not None and decision.kind == "approve"
-            if not approved:
-                has_agent = self.find_agent(state, call.frame_id) is not None
-                kept = call.approved_digest is not None or has_agent
-                approved = isinstance(call.state, Ready) and kept
-            if approved and self.tool(state, call) is None:
-                return self._missing_tool_error(state, call, wait_id or None)
-        return None
-
-    def _missing_tool_error(
+    def missing_tool_error(
         self, state: RunState, call: CallRow, wait_id: str | None
     ) -> AgentChanged:
+        """Return the error for a call that may go on, but whose tool is missing here.
+
+        Args:
+            state: The run.
+            call: The call.
+            wait_id: The wait that was decided or is due, if it is still open.
+        """
         run_id = state.run.id
-        is_approved = wait_id is not None or call.approved_digest is not None
         of_wait = "" if wait_id is None else f" of wait {wait_id}"
+        is_approved = wait_id is not None or call.approved_digest is not None
+        # The approval of a parked call has been used: it waits for its answer.
+        is_approved = is_approved and not isinstance(call.state, Parked)
         kept = ", and the approval is kept" if is_approved else ""
         again = ", ask again with resume(reopen=True)" if is_approved else ""
+        by_hand = f"cancel({run_id!r}, call={call.id!r})"
+        way_out = f"{again}, or end the call: {by_hand}"
+        nothing = "Nothing was written"
+        if not self._has_store:
+            nothing = "Nothing ran"
+            may_deny = wait_id is not None and state.waits[wait_id].rules.asks_person
+            way_out = ", or pass Deny() for its wait in answers" if may_deny else ""
         msg = (
             f"run {run_id} was not resumed: {self._missing_text(state, call)}, which "
-            f"call {call.id}{of_wait} needs. Nothing was written{kept}. Resume with "
-            f"code that has the tool{again}, or end the call: cancel({run_id!r}, "
-            f"call={call.id!r})."
+            f"call {call.id}{of_wait} needs. {nothing}{kept}. Resume with code that "
+            f"has the tool{way_out}."
         )
         path = (*frame_path(state, call.frame_id), call.tool)
         return AgentChanged(msg, run_id=run_id, wait_id=wait_id, path=path)

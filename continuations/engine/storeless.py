@@ -13,6 +13,7 @@ from continuations.engine import new_run, portal
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context, check_run_prices
 from continuations.engine.ports import Ports
+from continuations.engine.readiness import check_tools, due_decisions
 from continuations.engine.run_options import RunOptions
 from continuations.engine.runner_parts import with_listeners
 from continuations.engine.stack_binding import StackBinding
@@ -211,7 +212,7 @@ async def run_async(  # noqa: PLR0913 - as for `run`
     async with listening as run_options:
         work = StorelessWork(
             agent=agent,
-            stack_binding=StackBinding(AgentRegistry([agent])),
+            stack_binding=StackBinding(AgentRegistry([agent]), has_store=False),
             ports=ports,
             run_options=run_options,
             max_depth=max_depth,
@@ -265,11 +266,10 @@ async def resume_async(  # noqa: PLR0913 - as for `resume`
     now = ports.clock.now()  # once: a deadline may pass between two readings
     state = with_escalated_waits(state, now)
     decisions = decisions_from_answers(state, answers or {}, ports, now)
-    stack_binding = StackBinding(AgentRegistry([agent]))
+    stack_binding = StackBinding(AgentRegistry([agent]), has_store=False)
     stack_binding.check_agents(state, decisions)
-    missing = stack_binding.find_call_without_tool(state, decisions)
-    if missing is not None:
-        raise missing
+    due = due_decisions(state, state.waits.values(), now)
+    check_tools(state, {**due, **decisions}, stack_binding)
     async with listening as run_options:
         work = StorelessWork(
             agent=agent,

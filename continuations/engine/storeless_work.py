@@ -103,7 +103,7 @@ class StorelessWork:
         if state is not before:
             journal.count(state)
         same = Continuation(state, journal.version_number, continuation.files)
-        return outcome_of(same, self.agent, changes)
+        return outcome_of(same, self.agent, changes, has_store=False)
 
     def _feed(self, state: RunState, known: RunState | None) -> StorelessFeed | None:
         sink = self.run_options.events
@@ -151,4 +151,4 @@ class StorelessWork:
             # Without it, the error would lose everything that was done so far.
             loop.model_error.continuation = continuation
             raise loop.model_error
-        return outcome_of(continuation, self.agent, changes)
+        return outcome_of(continuation, self.agent, changes, has_store=False)

@@ -38,6 +38,7 @@ class Decider(Catalog, Events, Operator, Jobs):
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
+        **_unknown: Never,
     ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
 
@@ -78,6 +79,7 @@ class Decider(Catalog, Events, Operator, Jobs):
                 shown=shown,
                 check_digest=check_digest,
                 door=door,
+                **_unknown,
             )
         )
 

@@ -77,6 +77,7 @@ class Sweeps(Threads):
 
         Raises:
             InvalidInput: `interval`, `max_concurrent_runs` or `context` is invalid.
+            ContinuationsError: An event loop is running in this thread.
         """
         serving = self.async_runner.serve_forever(
             interval=interval,
@@ -84,4 +85,5 @@ class Sweeps(Threads):
             context=context,
             handle_signals=handle_signals,
         )
+        portal.check_no_loop_runs(serving)
         asyncio.run(serving)

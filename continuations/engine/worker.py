@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -27,6 +29,7 @@ from continuations.engine.stack_binding import StackBinding
 from continuations.engine.turn_beginning import turn_beginning
 from continuations.engine.work_log import log_work, outcome_name
 from continuations.errors import (
+    AgentChanged,
     ClockOff,
     ContinuationsError,
     RunErased,
@@ -45,6 +48,8 @@ from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.decisions import Decision
@@ -56,6 +61,9 @@ if TYPE_CHECKING:
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
+
+
+_log = logging.getLogger("continuations")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,15 +212,27 @@ class Worker:
         arrived: Arrivals,
         clock_reading: ClockReading | None,
     ) -> Outcome:
+        outcome: Callable[[], Outcome] | None = None
         while True:
             if loaded is not None and self.run_options.should_pause():
                 return self._outcome(
                     loaded, paused=readiness.can_progress(state, arrived)
                 )
             before = state
+            previous = self._journal
             self._journal = journal = self._make_journal(loaded, clock_reading, arrived)
             clock_reading = None  # it belongs to the first listing only
-            state = await self._apply_arrivals(state, arrived, journal)
+            try:
+                state = await self._apply_arrivals(state, arrived, journal)
+            except AgentChanged as error:
+                if outcome is None:
+                    raise
+                # It worked on the run before, and wrote nothing since.
+                self._journal = previous
+                _log.warning(
+                    "run %s is left to other processes: %s", self.run_id, error
+                )
+                return outcome()
             if loaded is not None and readiness.only_waits(loaded, state):
                 await self._publisher.finish_publishing(loaded)
                 changes = find_code_changes(before, self.agent_registry)
@@ -236,8 +256,9 @@ class Worker:
             state = loaded.state
             stops = paused and not arrived.operator_requests
             stops = stops or self.run_options.is_enough(state.run)
+            outcome = partial(self._outcome, loaded, changes, paused=paused)
             if stops or not readiness.arrivals_unblock(state, arrived):
-                return self._outcome(loaded, changes, paused=paused)
+                return outcome()
 
     async def _apply_arrivals(
         self, state: RunState, arrived: Arrivals, journal: StoreJournal
@@ -271,11 +292,11 @@ class Worker:
         before, after = taken_in.interrupted, taken_in.state
         cancels = before.waits.keys() - taken_in.operated.waits.keys()
         now = self._store_clock.now()
+        open_waits = [arrived.current(wait) for wait in after.waits.values()]
+        due = readiness.due_decisions(after, open_waits, now)
+        readiness.check_tools(after, due, stack_binding, reopens=True)
         ended, moved = await deadlines.pass_slot_deadlines(
-            self.objects,
-            map(arrived.current, after.waits.values()),
-            self.ports,
-            now=now,
+            self.objects, open_waits, self.ports, now=now
         )
         await self._publisher.announce_moved(after, moved)
         after = reducer.with_decisions(after, ended)

@@ -242,10 +242,21 @@ def parse_wait_id(wait_id: object) -> ParsedWaitId:
         parsed = _parse_wait_id(wait_id)
         if parsed is not None:
             return parsed
+    if not isinstance(wait_id, str):
+        kind = type(wait_id).__name__
+        advice = "Pass wait.id" if hasattr(wait_id, "id") else "Pass the id of a wait"
+        msg = f"wait_id must be the id of a wait (str), got a {kind}. {advice}."
+        raise WaitNotFound(msg)
+    advice = "List open waits with `continuations waiting` or Runner.waiting()."
+    if _RUN_ID.match(wait_id):
+        # Perhaps the id of a run: its waits have their ids.
+        advice = (
+            f"For the waits of a run {wait_id}, read Runner.look({wait_id!r}).waits or "
+            f"`continuations show {wait_id}`."
+        )
     msg = (
-        f"wait_id {str(wait_id)[:80]!r} is not valid: a wait id is "
-        "KIND-ULID@RUN, such as approval-01m7...@jane-1. List open waits with "
-        "`continuations waiting` or Runner.waiting()."
+        f"wait_id {wait_id[:80]!r} is not valid: a wait id is KIND-ULID@RUN, such as "
+        f"approval-01m7...@jane-1. {advice}"
     )
     raise WaitNotFound(msg)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import VERDICT_KINDS, Answer, Approve, Fail
+from continuations.core.decisions import VERDICT_KINDS, Answer, Approve, Deny, Fail
 from continuations.core.waits import TEXT_SCHEMA
 from continuations.ledger.decision_errors import refused_error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.decisions import Verdict
     from continuations.core.waits import Wait
 
@@ -26,15 +28,24 @@ def check_values(wait: Wait, verdict: Verdict) -> None:
         _check_answer(wait, verdict.value)
 
 
+_EXAMPLES: Mapping[type[object], str] = {
+    Approve: 'Approve(by="kim")',
+    Deny: 'Deny(by="kim", reason="...")',
+    Answer: "Answer(value)",
+    Fail: "Fail(error)",
+}
+
+
 def check_kind(wait: Wait, verdict: object) -> None:
     """Check that a value is a verdict that ends waits of this kind."""
     kind = VERDICT_KINDS.get(type(verdict))
     if kind is None:
-        raise refused_error(
-            wait,
-            "verdict must be an Approve, Deny, Answer or Fail, got "
-            f"{type(verdict).__name__}",
-        )
+        why = "verdict must be an Approve, Deny, Answer or Fail, got "
+        if isinstance(verdict, type) and verdict in _EXAMPLES:
+            example = _EXAMPLES[verdict]
+            why += f"the class {verdict.__name__}"
+            raise refused_error(wait, why, f"Write {example}.")
+        raise refused_error(wait, why + type(verdict).__name__)
     reason = getattr(verdict, "reason", None)
     if not (reason is None or type(reason) is str):
         raise refused_error(wait, "reason must be a str or None")

@@ -235,6 +235,17 @@ def _signal_definitions() -> Json:
                 ),
             },
         ),
+        "resume_request": object_form(
+            "The body of a request to resume a run; it may be left out.",
+            {},
+            {
+                "reopen": described(
+                    {"type": "boolean"},
+                    "Whether the server asks again about approved calls whose tool its "
+                    "code lacks. By default false: the run is left to other processes.",
+                )
+            },
+        ),
         "wake_request": object_form("No fields.", {}),
         "woken_waits": object_form(
             "The waits of a run for its models have ended.",

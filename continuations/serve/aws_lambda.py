@@ -320,11 +320,12 @@ class Handler:
                     self._runner.store, self._clock, result, number, "texts"
                 )
             case ResumeEvent():
-                outcome = await self._runner.resume(event.run_id)
+                outcome = await self._runner.resume(event.run_id, reopen=event.reopen)
                 return await self._outcome_response(outcome)
             case CancelEvent():
                 run = await self._runner.cancel(
                     event.run_id,
+                    call=event.call,
                     reason=event.reason,
                     by=event.by,
                     door=Door("lambda event"),
@@ -339,15 +340,21 @@ class Handler:
     async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
         """Resume each run of a batch once; return which messages to deliver again."""
         ids_by_run: dict[str, list[str]] = {}
+        reopened: set[str] = set()
         for message in batch.messages:
-            if message.run_id is None:
+            if message.resume is None:
                 _log.error("message %r was dropped: it names no run", message.id)
             else:
-                ids_by_run.setdefault(message.run_id, []).append(message.id)
+                run_id = message.resume.run_id
+                ids_by_run.setdefault(run_id, []).append(message.id)
+                if message.resume.reopen:
+                    reopened.add(run_id)
         if ids_by_run:
             # If the agents cannot be loaded, the whole invocation fails: alarms see it.
             self._runner.load_agents()
-        results = await asyncio.gather(*map(self._resume_one, ids_by_run))
+        results = await asyncio.gather(
+            *(self._resume_one(each, reopen=each in reopened) for each in ids_by_run)
+        )
         failed_ids = [
             message_id
             for ids, is_done in zip(ids_by_run.values(), results, strict=True)
@@ -356,10 +363,10 @@ class Handler:
         ]
         return {"batchItemFailures": [{"itemIdentifier": each} for each in failed_ids]}
 
-    async def _resume_one(self, run_id: str) -> bool:
+    async def _resume_one(self, run_id: str, *, reopen: bool) -> bool:
         """Resume a run; return whether its messages need no second delivery."""
         try:
-            outcome = await self._runner.resume(run_id)
+            outcome = await self._runner.resume(run_id, reopen=reopen)
         except ContinuationsError as error:
             is_retryable = _is_retryable(error)
             _log.warning(

@@ -379,5 +379,7 @@ def test_options_of_other_packages_name_the_page_that_helps(
 
     with pytest.raises(InvalidInput, match=re.escape(page)):
         Agent("support", **options)
+    with pytest.raises(InvalidInput, match=re.escape(page)):
+        type("Support", (Agent,), options)("support")
 
     assert (Path(__file__).parents[2] / page).exists()

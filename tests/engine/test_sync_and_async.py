@@ -56,6 +56,35 @@ def test_sync_call_inside_a_running_loop_names_the_async_runner(
     assert isinstance(runner.start("go", run_id="r"), Suspended)
 
 
+def test_sync_call_in_a_callback_of_a_loop_names_the_async_runner() -> None:
+    """No task runs there, as at the prompt of `python -m asyncio`."""
+    runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
+    calls: list[Callable[[], object]] = [
+        lambda: runner.start("go"),
+        runner.sweep,
+        runner.serve_forever,
+        lambda: list(runner.runs()),
+    ]
+
+    async def call(function: Callable[[], object]) -> object:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[object] = loop.create_future()
+
+        def callback() -> None:
+            try:
+                done.set_result(function())
+            except ContinuationsError as error:
+                done.set_result(error)
+
+        loop.call_soon(callback)
+        return await done
+
+    for function in calls:
+        told = asyncio.run(call(function))
+        assert isinstance(told, ContinuationsError)
+        assert "Use AsyncRunner" in str(told)
+
+
 def test_async_runner_works_in_two_event_loops(environment: RunEnvironment) -> None:
     """One event loop may follow another."""
     store = MemoryStore()

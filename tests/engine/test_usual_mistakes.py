@@ -6,16 +6,19 @@ import asyncio
 import gc
 import logging
 import re
-from dataclasses import dataclass, field
-from datetime import timedelta
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from continuations import (
     Agent,
+    Answer,
     Approve,
     AsyncRunner,
+    ContinuationsError,
     Deny,
     Finished,
     Hooks,
@@ -27,12 +30,16 @@ from continuations import (
     Tool,
     ToolContext,
     ask,
+    external,
+    open_store,
     run,
     run_stream,
     run_stream_async,
     sleep,
+    sleep_until,
     tool,
 )
+from continuations.authoring.errors import WaitNotReturned
 from continuations.authoring.tool_waits import ToolWait  # noqa: TC001 - a tool's annotation is read at run time
 from continuations.models.scripted import ScriptedModel, ToolCall
 
@@ -217,6 +224,34 @@ async def forgotten_sleep() -> str:
     return "slept"
 
 
+@tool
+def forgotten_moment() -> str:
+    """Sleep until a moment, and return something else."""
+    sleep_until(datetime(2030, 1, 1, tzinfo=UTC))
+    return "slept"
+
+
+@tool
+def two_questions() -> ToolWait[str]:
+    """Ask two questions, of which the first one is lost."""
+    ask("First?")
+    return ask("Second?")
+
+
+@tool
+def chosen_question() -> ToolWait[str]:
+    """Ask two questions, and return the first one."""
+    first, _second = ask("This?"), ask("That?")
+    return first
+
+
+@tool
+def question_and_sleep() -> ToolWait[str]:
+    """Ask and sleep."""
+    external("scan")
+    return sleep(60)
+
+
 @pytest.mark.parametrize(
     ("mistaken", "text"),
     [
@@ -226,6 +261,10 @@ async def forgotten_sleep() -> str:
         ),
         (awaited_question, "ask(...) was awaited in a tool. Write: return ask(...)."),
         (forgotten_sleep, "sleep(...) was called, and not returned."),
+        (forgotten_moment, "sleep_until(...) was called, and not returned."),
+        (two_questions, "the tool made 2 waits (ask(...), ask(...)) and returned one"),
+        (chosen_question, "so the others would be lost. Make only the wait that"),
+        (question_and_sleep, "made 2 waits (external(...), sleep(...))"),
     ],
 )
 def test_wait_that_a_tool_does_not_return_is_an_error_of_the_call(
@@ -245,18 +284,55 @@ def test_wait_that_a_tool_does_not_return_is_an_error_of_the_call(
     assert text in record.getMessage()
 
 
-def test_tool_may_make_several_waits_and_return_one() -> None:
+def test_tool_may_return_a_changed_copy_of_its_wait() -> None:
     @tool
     def choose() -> ToolWait[str]:
-        """Ask one of two questions."""
-        first, _second = ask("This?"), ask("That?")
-        return first
+        """Ask with another text."""
+        return replace(ask("This?"), question="This, please?")
 
     model = ScriptedModel([ToolCall("choose", {}), "Done."])
 
     outcome = run(Agent("clerk", tools=[choose], model=model), "go")
 
-    assert ["This?"] == [wait.question for wait in outcome.waits]
+    assert ["This, please?"] == [wait.question for wait in outcome.waits]
+
+
+def test_wait_that_verify_does_not_return_is_told_to_the_developer() -> None:
+    def verify() -> None:
+        external("scan")
+
+    @tool(verify=verify)
+    def scan() -> str:
+        """Scan."""
+        return "scanned"
+
+    nothing: Any = None
+    with pytest.raises(WaitNotReturned, match=r"Write: return external\(...\)"):
+        asyncio.run(scan.verify_call("{}", nothing))
+
+
+def test_wait_in_a_thread_of_the_tools_own_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The thread does not know the call; a wait in the main thread is a test's."""
+
+    @tool
+    def threaded() -> str:
+        """Ask in another thread."""
+        thread = threading.Thread(target=lambda: ask("Which one?"))
+        thread.start()
+        thread.join()
+        return "asked"
+
+    ask("In the main thread?")
+    assert [] == caplog.records
+    model = ScriptedModel([ToolCall("threaded", {}), "Done."])
+
+    run(Agent("clerk", tools=[threaded], model=model), "go")
+
+    [record] = caplog.records
+    assert "ask(...) was called in a thread" in record.getMessage()
+    assert "Write: return ask(...)" in record.getMessage()
 
 
 def test_verdict_without_names_of_arguments_says_what_to_write() -> None:
@@ -271,6 +347,50 @@ def test_decide_with_a_run_and_a_wait_says_what_to_write() -> None:
 
     with pytest.raises(InvalidInput, match=r"decide\(wait_id, Approve\(by=\.\.\.\)\)"):
         runner.decide("r1", "approval-x@r1", Approve(by="kim"))
+
+
+@pytest.mark.parametrize("kind", [Runner, AsyncRunner])
+def test_decide_with_other_arguments_says_what_to_write(kind: Any) -> None:
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    store = open_store("memory:")
+    model = ScriptedModel([ToolCall("pay", {}), "Done."])
+    clerk = Agent("clerk", tools=[pay], model=model)
+    [wait] = Runner(clerk, store=store).start("go", run_id="r1").waits
+
+    def told(*arguments: Any, **named: Any) -> str:
+        runner = kind([], store=store)
+
+        def decide() -> None:
+            decided = runner.decide(*arguments, **named)
+            if kind is AsyncRunner:
+                asyncio.run(decided)
+
+        with pytest.raises(ContinuationsError) as error:
+            decide()
+        return str(error.value)
+
+    for_runs = "For the waits of a run r1, read Runner.look('r1').waits"
+    assert "the id of a wait names its run" in told("r1", wait.id)
+    assert for_runs in told("r1", Approve())
+    assert "beside the verdict. Write decide(wait_id, Approve(by=...))" in told(
+        wait.id, Approve(), by="kim"
+    )
+    assert "decide has no option 'run_id'. Write" in told(
+        wait.id, Approve(), run_id="r1"
+    )
+    expected = "wait_id must be the id of a wait (str), got a Wait. Pass wait.id."
+    assert expected == told(wait, Approve())
+    assert 'got the class Approve. Nothing was recorded. Write Approve(by="kim").' in (
+        told(wait.id, Approve)
+    )
+    assert "got the class Answer. Nothing was recorded. Write Answer(value)." in (
+        told(wait.id, Answer)
+    )
+    assert "got str. Nothing was recorded. Decide again." in told(wait.id, "approve")
 
 
 def test_plain_for_over_an_asynchronous_iterator_says_what_to_write() -> None:

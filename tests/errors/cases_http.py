@@ -54,6 +54,14 @@ REQUESTS = Area(
             names=("{}",),
         ),
         Case(
+            "http-resume-with-unknown-field",
+            _MALFORMED,
+            'http("POST", "/runs/jane-1/resume", {"reopn": True})',
+            'http("POST", "/runs/jane-1/resume", {"reopen": True})',
+            setup="wait = start()",
+            names=("reopen",),
+        ),
+        Case(
             "http-api-of-a-runner",
             InvalidInput,
             "HttpApi(runner)",

@@ -809,6 +809,14 @@ RESUMING = Area(
             names=("clerk", "pay", "reopen=True"),
         ),
         Case(
+            "resume-without-store-and-tool",
+            AgentChanged,
+            "resume(asked, clerk(book), answers={wait_id: Approve()})",
+            "resume(asked, clerk(book), answers={wait_id: Deny()})",
+            setup="asked = run(clerk(), TASK).continuation; wait_id = asked.waits[0].id",
+            names=("pay", "Nothing ran", "Deny()"),
+        ),
+        Case(
             "resume-with-changed-tool",
             AgentChanged,
             'Runner(clerk(changed), store=store, clock=clock).resume("jane-1")',

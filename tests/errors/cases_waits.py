@@ -164,6 +164,25 @@ DECIDING = Area(
             names=("jane-1", "receipt", "on_answer"),
         ),
         Case(
+            "answer-without-its-tool",
+            AgentChanged,
+            'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
+            'runner.resume("jane-1")',
+            setup=_ANY + "    runner.decide(wait.id, Answer(5))\n",
+            names=("jane-1", "receipt", "Nothing was written"),
+        ),
+        Case(
+            "answer-without-its-tool-and-cancel",
+            AgentChanged,
+            'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
+            """
+                (call_id,) = runner.look("jane-1").run_state.calls
+                runner.cancel("jane-1", call=call_id); runner.resume("jane-1")
+            """,
+            setup=_ANY + "    runner.decide(wait.id, Answer(5))\n",
+            names=("receipt", "cancel('jane-1'"),
+        ),
+        Case(
             "answer-that-the-function-rejects",
             "note of a wait",
             """

@@ -62,10 +62,10 @@ class HttpEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMessage:
-    """One message of a queue; `run_id` is None if the message names no run."""
+    """One message of a queue; `resume` is None if the message resumes no run."""
 
     id: str
-    run_id: str | None
+    resume: ResumeEvent | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +109,21 @@ class ThreadEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeEvent:
-    """`{"resume": "run-id"}`."""
+    """`{"resume": "run-id"}`, or `{"resume": {"run_id": ..., "reopen": true}}`."""
 
     run_id: str
+    reopen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelEvent:
-    """`{"cancel": {"run_id": ..., "reason": ..., "by": ...}}`; `run_id` is required."""
+    """`{"cancel": {"run_id": ..., "reason": ..., "by": ...}}`; `run_id` is required.
+
+    With the field `call`, only the call with this id is cancelled.
+    """
 
     run_id: str
+    call: str | None = None
     reason: str | None = None
     by: str | None = None
 
@@ -193,7 +198,13 @@ _THREAD_FIELDS = {
     "by": (False, str),
     "when_busy": (False, str),
 }
-_CANCEL_FIELDS = {"run_id": (True, str), "reason": (False, str), "by": (False, str)}
+_RESUME_FIELDS = {"run_id": (True, str), "reopen": (False, bool)}
+_CANCEL_FIELDS = {
+    "run_id": (True, str),
+    "call": (False, str),
+    "reason": (False, str),
+    "by": (False, str),
+}
 
 
 def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
@@ -211,6 +222,10 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
         case "thread":
             fields = _check_fields(verb, value, _THREAD_FIELDS)
             return ThreadEvent(**_with_files(fields, verb, "message"))
+        case "resume" if isinstance(value, dict):
+            fields = _check_fields(verb, cast("object", value), _RESUME_FIELDS)
+            layout.check_run_id(fields["run_id"])
+            return ResumeEvent(**fields)
         case "resume":
             return ResumeEvent(run_id=layout.check_run_id(value, "resume"))
         case "cancel":
@@ -273,17 +288,17 @@ def _parse_message(record: Any) -> QueueMessage:
     # Events of S3 and SNS have records too, but only SQS can redeliver one of them.
     match record:
         case {"eventSource": "aws:sqs", "messageId": str(message_id), "body": body}:
-            return QueueMessage(id=message_id, run_id=_run_to_resume(body))
+            return QueueMessage(id=message_id, resume=_resume_event(body))
         case _:
             raise _unknown_event("Records are not SQS messages")
 
 
-def _run_to_resume(body: object) -> str | None:
+def _resume_event(body: object) -> ResumeEvent | None:
     try:
         event = _parse_direct(json.loads(cast("str", body)))
     except (TypeError, ValueError, AttributeError, RecursionError):
         return None
-    return event.run_id if isinstance(event, ResumeEvent) else None
+    return event if isinstance(event, ResumeEvent) else None
 
 
 # HTTP ---------------------------------------------------------------------------

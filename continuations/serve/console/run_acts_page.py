@@ -101,6 +101,13 @@ async def resume(page: Page) -> Response:
     return await _back(page, run_id)
 
 
+async def reopen(page: Page) -> Response:
+    """Resume the run in this process, and ask again about calls without their tool."""
+    run_id = await _run_id(page, "message")
+    await page.runner.resume(run_id, reopen=True)
+    return await _back(page, run_id)
+
+
 async def wake(page: Page) -> Response:
     """End the waits of the run for its models."""
     run_id = await _run_id(page, "message")
@@ -196,6 +203,7 @@ ROUTES = (
     PageRoute("/runs/{run}/pause", pause, ("POST",)),
     PageRoute("/runs/{run}/unpause", unpause, ("POST",)),
     PageRoute("/runs/{run}/resume", resume, ("POST",)),
+    PageRoute("/runs/{run}/reopen", reopen, ("POST",)),
     PageRoute("/runs/{run}/wake", wake, ("POST",)),
     PageRoute("/runs/{run}/messages", send, ("POST",)),
     PageRoute("/runs/{run}/cancel", ask_cancel),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations.core.calls import Ready
 from continuations.engine.window_reading import read_window
 from continuations.errors import FormatError, InvalidInput
 from continuations.ledger import layout
@@ -22,6 +23,7 @@ from continuations.serve.pages.timeline import RunRows, tree
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
+    from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
 
 _MAX_DIGITS = 10
@@ -78,7 +80,7 @@ async def show(page: Page) -> Response:
     )
     is_followed = version is None and not damage
     if is_followed:
-        run = await _with_missing_code(page, run)
+        run = await _with_missing_code(page, run, window.state)
     follow = following(page, snapshot) if is_followed else None
     return page.render(
         "run.html",
@@ -102,7 +104,7 @@ async def show(page: Page) -> Response:
     )
 
 
-async def _with_missing_code(page: Page, run: RunView) -> RunView:
+async def _with_missing_code(page: Page, run: RunView, state: RunState) -> RunView:
     """Say which tool or agent the code of this process lacks for the run, if any.
 
     A worker with that code leaves the run to others and stores nothing about it.
@@ -112,11 +114,27 @@ async def _with_missing_code(page: Page, run: RunView) -> RunView:
     # A console without agents compares nothing.
     with suppress(InvalidInput):
         async for row in page.runner.drift(run=run.run_id):
-            missing = [why.text for why in row.why if why.change == "removed"]
+            missing = [why for why in row.why if why.change == "removed"]
             if row.verdict == "refuse" and missing:
-                note = f"The code of this process does not continue it: {missing[0]}"
-                return replace(run, banner=replace(run.banner, note=note))
+                first = missing[0]
+                text = f"The code of this process does not continue it: {first.text}"
+                return replace(
+                    run,
+                    banner=replace(run.banner, note=text),
+                    may_reopen=_is_about_an_approval(state, first.wait_id),
+                )
     return run
+
+
+def _is_about_an_approval(state: RunState, wait_id: str | None) -> bool:
+    """Return whether a call that cannot go on here was approved: it may wait again."""
+    if wait_id is not None:
+        wait = state.waits.get(wait_id)
+        return wait is not None and wait.kind in ("approval", "unknown")
+    return any(
+        isinstance(call.state, Ready) and call.approved_digest is not None
+        for call in state.calls.values()
+    )
 
 
 async def snapshot_of(
@@ -137,6 +155,8 @@ async def _acts(page: Page, run: RunView) -> RunActs:
     if not run.has_ended:
         if message and run.may_resume:
             buttons.append(("resume", "Resume"))
+        if message and run.may_reopen:
+            buttons.append(("reopen", "Ask again"))
         if cancel:
             pause = (
                 ("unpause", "End the pause") if run.is_paused else ("pause", "Pause")

@@ -149,8 +149,11 @@ def _run_paths() -> Json:
                 "resume",
                 "Resume a run in this process, or by the dispatcher",
                 {**outcome, **woken},
-                *(400, 404, 409, 410, 502, 503),
+                *(400, 404, 409, 410, 415, 502, 503),
                 parameters=(RUN_ID_PARAMETER,),
+                body=request_body(
+                    "application/json", "resume_request", is_required=False
+                ),
             )
         },
         "/sweep": {

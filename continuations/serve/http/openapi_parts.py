@@ -62,9 +62,9 @@ def page_response(description: str) -> Json:
     return {"description": description, "content": {PAGE_TYPE: {"schema": TEXT}}}
 
 
-def request_body(media_type: str, schema: str) -> Json:
-    """Return a required body of a schema."""
-    return {"required": True, "content": {media_type: {"schema": ref(schema)}}}
+def request_body(media_type: str, schema: str, *, is_required: bool = True) -> Json:
+    """Return a body of a schema."""
+    return {"required": is_required, "content": {media_type: {"schema": ref(schema)}}}
 
 
 def path_parameter(name: str, description: str, pattern: str) -> Json:

@@ -226,12 +226,20 @@ async def erase(context: RequestContext) -> Response:
 
 
 async def resume(context: RequestContext) -> Response:
-    """Give a run to the dispatcher; without a dispatcher, resume it in this process."""
+    """Give a run to the dispatcher; without a dispatcher, resume it in this process.
+
+    With `reopen`, this process resumes it: it asks again because of its own code.
+    """
     run_id = layout.check_run_id(context.path_params["run_id"])
-    if context.dispatcher is not None:
+    reopen = False
+    if context.request.body:
+        fields = decision_bodies.parse_json_object(context.request)
+        decision_bodies.refuse_unknown_fields(fields, frozenset({"reopen"}))
+        reopen = decision_bodies.optional_flag(fields, "reopen", default=False)
+    if context.dispatcher is not None and not reopen:
         await context.dispatcher.wake(run_id)
         return json_response({"run_id": run_id, "woken": True}, 202)
-    begin = partial(context.runner.resume, run_id)
+    begin = partial(context.runner.resume, run_id, reopen=reopen)
     if context.request.wants_live_events:
         from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
 

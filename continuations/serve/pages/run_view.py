@@ -91,6 +91,7 @@ class RunView:
         is_paused: Whether an operator holds it.
         may_resume: Whether it can go on now, and no worker works on it.
         has_ended: Whether it has ended.
+        may_reopen: Whether an approved call waits for a tool that the code here lacks.
     """
 
     run_id: str
@@ -107,6 +108,7 @@ class RunView:
     is_paused: bool
     may_resume: bool
     has_ended: bool
+    may_reopen: bool = False
 
 
 def run_title(state: RunState) -> str:

@@ -247,8 +247,8 @@ OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
         sqs_event('{"resume": "r-1"}', '{"resume": "r-2"}'),
         QueueEvent(
             messages=(
-                QueueMessage(id="0", run_id="r-1"),
-                QueueMessage(id="1", run_id="r-2"),
+                QueueMessage(id="0", resume=ResumeEvent(run_id="r-1")),
+                QueueMessage(id="1", resume=ResumeEvent(run_id="r-2")),
             )
         ),
     ),
@@ -273,6 +273,8 @@ BODIES_WITHOUT_RUN: list[Any] = [
     {},
     '{"resume": 1}',
     '{"resume": "../x"}',
+    '{"resume": {"reopen": true}}',
+    '{"resume": {"run_id": "r-1", "reopn": true}}',
     '{"start": {"input": "go"}}',
     '{"sweep": true}',
     '{"resume": "r-1", "more": 1}',
@@ -283,7 +285,10 @@ BODIES_WITHOUT_RUN: list[Any] = [
 @pytest.mark.parametrize("body", BODIES_WITHOUT_RUN, ids=range(len(BODIES_WITHOUT_RUN)))
 def test_queue_message_without_a_run_is_kept(body: Any) -> None:
     """The rest of its batch is processed."""
-    expected = (QueueMessage(id="0", run_id=None), QueueMessage(id="1", run_id="r-1"))
+    expected = (
+        QueueMessage(id="0", resume=None),
+        QueueMessage(id="1", resume=ResumeEvent(run_id="r-1")),
+    )
 
     assert QueueEvent(messages=expected) == parse_event(
         sqs_event(body, '{"resume": "r-1"}')

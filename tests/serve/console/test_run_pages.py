@@ -268,6 +268,7 @@ ACTS = {
     "cancel": "cancel",
     "erase": "erase",
     "resume": "message",
+    "reopen": "message",
     "wake": "message",
     "messages": "message",
     "grants": "decide",

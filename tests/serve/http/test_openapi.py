@@ -248,6 +248,14 @@ class ResponseChecker:
             request = Request(method="POST", path=request.path, headers=kind)
         return self.check("post", "/d/{token}", await fixture.api.handle(request))
 
+    async def resume_with_form(self, fixture: ApiFixture) -> int:
+        """Post a form to resume a run, check the response, and return its status."""
+        kind = {"content-type": "text/plain", "authorization": "Bearer kim"}
+        where, body = "/runs/jane-1/resume", b"reopen=true"
+        request = Request(method="POST", path=where, headers=kind, body=body)
+        response = await fixture.api.handle(request)
+        return self.check("post", "/runs/{run_id}/resume", response)
+
     async def open_link(self, fixture: ApiFixture, link: str) -> int:
         """Open a link, check the response, and return its status."""
         return self.check("get", "/d/{token}", await fixture.open_link(link))
@@ -634,6 +642,7 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
     assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
     assert 415 == await checker.request(fixture, "post", wake, names=names)
+    assert 415 == await checker.resume_with_form(fixture)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
         fixture, "post", "/runs/{run_id}/resume", names=names
