@@ -20,6 +20,7 @@ MAX_GROUPS = 100
 # Control characters, and those that direct or join others: zero-width, bidirectional.
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp"})
 # Further characters that show nothing: fillers, joiners and selectors of a variant.
+NAME_ADVICE = "Pass the name without this character or blank."
 _INVISIBLE_RANGES = (
     (0x034F, 0x034F),
     (0x115F, 0x1160),
