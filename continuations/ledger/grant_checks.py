@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import jsonschema_rs
 
-from continuations.core import jsontext, secret_arguments
+from continuations.core import jsontext
 from continuations.core.grants import MAX_SCHEMA_CHARS, Grant
 from continuations.ledger.schema_samples import (
     UNKNOWN,
@@ -23,6 +23,7 @@ from continuations.ledger.schema_samples import (
     type_of,
     types_of_leaf,
 )
+from continuations.ledger.secret_grants import find_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -147,66 +148,6 @@ def example_condition(wait: Wait, grant: Grant) -> str | None:
     return None
 
 
-# Secret arguments ---------------------------------------------------------------------
-
-
-def find_secret(condition: _Schema, paths: Iterable[str]) -> str | None:
-    """Return the argument of a condition that may contain a secret value, or `None`.
-
-    Args:
-        condition: The condition of a grant.
-        paths: The paths of the secret values in the arguments of the tool.
-
-    Returns:
-        The name of the argument.
-    """
-    steps = [secret_arguments.steps_of(path) for path in paths]
-    found = (_secret_place(condition, (), each) for each in steps)
-    return next((each for each in found if each is not None), None)
-
-
-def _secret_place(
-    condition: object, place: tuple[str, ...], path: tuple[str, ...]
-) -> str | None:
-    schema = jsontext.as_object(condition)
-    if schema is None:
-        return None
-    # A condition on a secret, or below it, may repeat the value. So may one above it
-    # that lists whole values.
-    if _reaches(place, path) or (
-        listed_values(schema) is not None and _leads_to(place, path)
-    ):
-        return ".".join(place) or path[0]
-    below = [(part, place) for part in schema.get("allOf", ())]
-    below += [(part, place) for part in schema.get("anyOf", ())]
-    below += [(schema.get("items"), (*place, secret_arguments.ANY_ITEM))]
-    below += [
-        (part, (*place, name)) for name, part in schema.get("properties", {}).items()
-    ]
-    found = (_secret_place(part, inner, path) for part, inner in below)
-    return next((each for each in found if each is not None), None)
-
-
-def _reaches(place: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Return whether a place is at a secret value or inside it."""
-    if not path or not place:
-        return not path
-    if path[0] == secret_arguments.ANY_ITEM:
-        return _reaches(place[1:], path[1:]) or _reaches(place, path[1:])
-    if place[0] == secret_arguments.ANY_ITEM:
-        return _reaches(place[1:], path)
-    return place[0] == path[0] and _reaches(place[1:], path[1:])
-
-
-def _leads_to(place: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Return whether a secret value may be inside a place."""
-    if not place or not path:
-        return True
-    if secret_arguments.ANY_ITEM in (place[0], path[0]):
-        return _leads_to(place[1:], path[1:]) or _leads_to(place, path[1:])
-    return place[0] == path[0] and _leads_to(place[1:], path[1:])
-
-
 # The strict form ----------------------------------------------------------------------
 
 
@@ -293,7 +234,7 @@ class _Comparison:
         if wanted is not None:
             _check_types(condition, types, wanted, value, place)
         self._check_parts(condition, schemas, leaves, value, place)
-        if not self._samples.refuses_one(condition, schemas, value):
+        if not self._samples.refuses_one(condition, schemas, value, len(place)):
             on = f" on {'.'.join(place)}" if place else ""
             why = f"the condition{on} lets every value of the tool pass"
             _refuse(why)

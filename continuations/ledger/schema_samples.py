@@ -26,6 +26,7 @@ _MAX_COMBINATIONS = 5000
 # A longer limit is none: no model writes so much into one argument.
 _MAX_LENGTH = 100_000
 _ABSENT = object()
+_ANOTHER = "another member"
 _SIMPLE: tuple[Any, ...] = (None, False, True, 0, 1, 0.5, "a", "b", [], {})
 
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -179,11 +180,14 @@ class SchemaSamples:
         return [*rest, _DECIMAL] if has_numbers and is_bare else found
 
     def refuses_one(
-        self, condition: Schema, schemas: Sequence[Schema], value: object
+        self, condition: Schema, schemas: Sequence[Schema], value: object, depth: int
     ) -> bool:
-        """Return whether a condition refuses a value that the schemas allow."""
+        """Return whether a condition refuses a value that the schemas allow.
+
+        The depth is 0 for the arguments as a whole.
+        """
         passes = self._check_of(condition)
-        return not all(map(passes, self.values([condition], schemas, value)))
+        return not all(map(passes, self.values([condition], schemas, value, depth)))
 
     def values(
         self,
@@ -262,8 +266,22 @@ class SchemaSamples:
         ]
         combined = islice(product(*choices), _MAX_COMBINATIONS)
         found = [_with_members(base, [*names], each) for each in combined]
-        if any("additionalProperties" in part for part in parts):
-            found.append({**base, "another member": 1})
+        found += self._other_objects(leaf, parts, base, depth)
+        return found
+
+    def _other_objects(
+        self, leaf: Schema, parts: list[Schema], base: dict[str, Any], depth: int
+    ) -> list[Any]:
+        """Return objects with a member more, and objects that differ in one member."""
+        found: list[Any] = []
+        closed = any("additionalProperties" in part for part in parts)
+        if closed or (depth and leaf.get("additionalProperties") is not False):
+            more = self.values([], members([leaf], _ANOTHER), depth=depth + 1)
+            found.append({**base, _ANOTHER: more[-1]})
+        if any(listed_values(part) is not None for part in parts):
+            for name in leaf.get("properties", ()):
+                values = self.values([], members([leaf], name), depth=depth + 1)
+                found += [{**base, name: each} for each in values]
         return found
 
     def _member_choices(
