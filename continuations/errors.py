@@ -111,7 +111,7 @@ class PriceUnknown(InvalidInput):
 
 
 class RunExists(ContinuationsError):
-    """The id belongs to a run that has another input or agent, or is no thread.
+    """The id belongs to a run that has another input or agent, or is not a thread.
 
     The existing run is unchanged. Use another run id or key, or continue the run with
     `resume`. A repeated `start` with the same input and agent is not an error.

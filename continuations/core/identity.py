@@ -20,6 +20,7 @@ MAX_GROUPS = 100
 # Control characters, and those that direct or join others: zero-width, bidirectional.
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp"})
 # Further characters that show nothing: fillers, joiners and selectors of a variant.
+NAME_ADVICE = "Pass the name without this character or blank."
 _INVISIBLE_RANGES = (
     (0x034F, 0x034F),
     (0x115F, 0x1160),
@@ -30,6 +31,8 @@ _INVISIBLE_RANGES = (
     (0x3164, 0x3164),
     (0xFE00, 0xFE0F),
     (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0x1D159, 0x1D159),
     (0xE0000, 0xE0FFF),
 )
 
@@ -74,7 +77,7 @@ def checked_person(label: str, name: object) -> str | None:
         raise InvalidInput(msg)
     problem = find_name_problem(name)
     if problem is not None:
-        msg = f"{label} is not a name: {problem}. Pass the name without it."
+        msg = f"{label} is not a name: {problem}. {NAME_ADVICE}"
         raise InvalidInput(msg)
     return name
 

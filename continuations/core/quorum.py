@@ -56,7 +56,10 @@ class Quorum:
     @property
     def excluded_text(self) -> str:
         """The names of those who asked for the call, for people."""
-        return ", ".join(name or "unknown" for name in dict.fromkeys(self.asked_by))
+        people: dict[str, str] = {}
+        for name in self.asked_by:
+            people.setdefault(_person_key(name), name)
+        return ", ".join(name or "unknown" for name in people.values())
 
     def needs_groups_of(self, name: str) -> bool:
         """Return whether only a group can make a person an approver.

@@ -179,7 +179,7 @@ class RunRow:
         revoked_grants: Ids of grants that were revoked before the run kept them.
         max_depth: Limit of levels of agents with which the run was started, or `None`.
             Later workers may have a stricter limit, but not a wider one.
-        thread_key: The key of a thread, `None` if the run is no thread.
+        thread_key: The key of a thread, `None` if the run is not a thread.
         answered: Number of the last inbox message of a thread that has its reply. The
             reply is `output` or `failure`.
         sender: The sender of the message that a thread answers now, or answered last.

@@ -35,7 +35,7 @@ def masked_json(arguments_json: str, paths: Iterable[str]) -> str:
 def masked(arguments: Any, paths: Iterable[str]) -> Any:
     """Return arguments as JSON values with `MASK` in place of each secret value."""
     for path in paths:
-        arguments = _changed(arguments, _steps(path), _mask)
+        arguments = _changed(arguments, steps_of(path), _mask)
     return arguments
 
 
@@ -49,7 +49,7 @@ def restored_json(edited_json: str, arguments_json: str, paths: Iterable[str]) -
     paths = tuple(paths)
     arguments = jsontext.parse(arguments_json)
     edited = jsontext.parse(edited_json)
-    steps = frozenset(map(_steps, paths))
+    steps = frozenset(map(steps_of, paths))
     edited = _restored(edited, arguments, masked(arguments, paths), steps)
     return jsontext.canonical(edited)
 
@@ -57,7 +57,7 @@ def restored_json(edited_json: str, arguments_json: str, paths: Iterable[str]) -
 def kept_places(edited: Any, paths: Iterable[str]) -> Iterator[tuple[str | int, ...]]:
     """Yield the places of an edit that have the mask in place of a secret value."""
     for path in paths:
-        yield from _places(edited, _steps(path), ())
+        yield from _places(edited, steps_of(path), ())
 
 
 def scrubbed(text: str, arguments_json: str, paths: Iterable[str]) -> str:
@@ -65,13 +65,14 @@ def scrubbed(text: str, arguments_json: str, paths: Iterable[str]) -> str:
     arguments = jsontext.parse(arguments_json)
     found: set[str] = set()
     for path in paths:
-        _changed(arguments, _steps(path), lambda value: found.update(_texts(value)))
+        _changed(arguments, steps_of(path), lambda value: found.update(_texts(value)))
     for each in sorted(found, key=len, reverse=True):
         text = text.replace(each, MASK)
     return text
 
 
-def _steps(path: str) -> tuple[str, ...]:
+def steps_of(path: str) -> tuple[str, ...]:
+    """Return the names and `ANY_ITEM` that lead to a secret value."""
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/"))
 
 

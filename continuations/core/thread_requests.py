@@ -14,6 +14,7 @@ from continuations.core.events import (
 )
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
+from continuations.core.senders import is_by_same
 from continuations.core.state import ROOT_FRAME_ID
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def ends_turn(state: RunState, request: OperatorRequest) -> bool:
     if request.action == "stop":
         return run.answered < number <= run.last_inbox_number
     is_next = number == run.last_inbox_number + 1
-    return request.action == "interrupt" and is_next and request.by == run.sender
+    interrupts = request.action == "interrupt" and is_next
+    return interrupts and is_by_same(request.by, run.sender)
 
 
 def with_turn_ended(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStopping
+from continuations.core.senders import is_by_same
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
 from continuations.value_class import replace
@@ -50,7 +51,7 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
         raise illegal_transition(why, event)
     if isinstance(event, ThreadClosed):
         if not run.rests:
-            raise illegal_transition("the run is no thread that rests", event)
+            raise illegal_transition("the run is not a thread that rests", event)
         closed = replace(run, status="finished", failure=None, answered=event.number)
         draft.put_run(replace(closed, last_inbox_number=event.number))
         return
@@ -66,22 +67,13 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
             root = replace(root, max_turns=event.beginning.max_turns)
             if event.beginning.instructions is not None:
                 draft.append(ROOT_FRAME_ID, event.beginning.instructions)
-    elif run.thread_key is None and not _is_requester(run, event.by):
+    elif run.thread_key is None and not is_by_same(event.by, run.requester):
         # The calls that follow were asked for by this person too.
         names = {*run.requesters, event.by or ""}
         run = replace(run, requesters=tuple(sorted(names)))
     draft.put_run(replace(run, last_inbox_number=event.number))
     draft.put_frame(_with_new_counts(root))
     draft.append(ROOT_FRAME_ID, event.message)
-
-
-def _is_requester(run: RunRow, sender: str | None) -> bool:
-    """Return whether the sender of a message to a run is its known requester."""
-    if sender == run.requester:
-        return True
-    from continuations.core.identity import is_same_person  # noqa: PLC0415 - rarely needed
-
-    return is_same_person(sender, run.requester)
 
 
 def _with_new_counts(root: FrameRow) -> FrameRow:

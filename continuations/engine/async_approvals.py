@@ -85,7 +85,8 @@ class AsyncApprovals(AsyncDecider):
         """Return the grants of a run that have not ended, the oldest first.
 
         A grant whose approval no worker has applied yet is among them, and so is one
-        that is revoked and not taken in; see `KeptGrant`.
+        that is revoked and not taken in; see `KeptGrant`. The store's time counts. A
+        condition on a secret argument is `{"const": "[secret]"}`.
 
         Args:
             run_id: Id of the run.
@@ -102,9 +103,14 @@ class AsyncApprovals(AsyncDecider):
             StoreError: The store failed.
         """
         from continuations.ledger.grant_revocations import list_grants
+        from continuations.ledger.store_clock import StoreClock
 
+        clock = self._ports.clock
         return await list_grants(
-            self._objects, layout.check_run_id(run_id), now=self._ports.clock.now()
+            self._objects,
+            layout.check_run_id(run_id),
+            clock=StoreClock(clock),
+            nonce=self._ports.ids.new_ulid(clock.now()),
         )
 
     async def revoke(

@@ -8,6 +8,7 @@ from continuations.core.events import ReplyConfirmed, ThreadClosed, UserMessageA
 from continuations.core.frames import final_reply
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.senders import is_by_same
 from continuations.core.state import ROOT_FRAME_ID
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def is_for_present_reply(state: RunState, message: InboxMessage) -> bool:
     # A repeat of a message may interrupt, although the message itself was queued.
     interrupts = message.number == run.reads_next
     merges = interrupts or message.when_busy in ("merge", "interrupt")
-    return merges and not message.closes and message.by == run.sender
+    return merges and not message.closes and is_by_same(message.by, run.sender)
 
 
 def leaves_messages(state: RunState, inbox_messages: tuple[InboxMessage, ...]) -> bool:

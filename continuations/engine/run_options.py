@@ -53,7 +53,7 @@ class RunOptions:
         return awaited is not None and run.rests and run.answered >= awaited
 
     def check_run(self, run: RunRow) -> None:
-        """Raise `RunExists` if a message is awaited from a run that is no thread."""
+        """Raise `RunExists` if a message is awaited from a run that is not a thread."""
         if self.awaited_message is not None and run.thread_key is None:
             from continuations.ledger.thread_keys import check_thread  # noqa: PLC0415 - rarely needed
 

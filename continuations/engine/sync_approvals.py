@@ -79,7 +79,8 @@ class Approvals(Decider):
         """Return the grants of a run that have not ended, the oldest first.
 
         A grant whose approval no worker has applied yet is among them, and so is one
-        that is revoked and not taken in; see `KeptGrant`.
+        that is revoked and not taken in; see `KeptGrant`. The store's time counts. A
+        condition on a secret argument is `{"const": "[secret]"}`.
 
         Args:
             run_id: Id of the run.

@@ -86,7 +86,7 @@ class ThreadPosts(Generic[Output]):
     async def header(self, generation: Generation) -> VersionHeader | None:
         """Return the newest header, or `None` without a run or for an erased one.
 
-        Raises `RunExists` for a run that is no thread.
+        Raises `RunExists` for a run that is not a thread.
         """
         if not generation.version:
             return None

@@ -101,19 +101,23 @@ def schema_problems(
 
     Raises `ValueError` or `RecursionError` if the schema or the value cannot be read.
     """
+    return [
+        (tuple(error.instance_path), error.message)
+        for error in make_validator(schema).iter_errors(value)
+    ]
+
+
+def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    """Return a validator that reads a schema as a tool does."""
     # Values are masked, because error messages are logged. A stored schema must not
     # make this process fetch a URL.
-    validator = jsonschema_rs.validator_for(
+    return jsonschema_rs.validator_for(
         dict(schema),
         mask="the value",
         retriever=jsontext.refuse_reference,
         validate_formats=True,
         formats=_FORMATS,
     )
-    return [
-        (tuple(error.instance_path), error.message)
-        for error in validator.iter_errors(value)
-    ]
 
 
 # Formats ----------------------------------------------------------------------

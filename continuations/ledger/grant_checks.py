@@ -13,6 +13,17 @@ import jsonschema_rs
 
 from continuations.core import jsontext
 from continuations.core.grants import MAX_SCHEMA_CHARS, Grant
+from continuations.ledger.schema_samples import (
+    UNKNOWN,
+    SchemaSamples,
+    items,
+    listed_values,
+    members,
+    named_types,
+    type_of,
+    types_of_leaf,
+)
+from continuations.ledger.secret_grants import find_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,18 +56,7 @@ _KEYWORDS = frozenset(
     | {"title", "description", "$comment"}
 )
 _CHECKED_FORMATS = frozenset({"date", "date-time", "ipv4", "ipv6", "time", "uuid"})
-_UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems"})
-_LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems"})
-_WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
-    "minLength": (0,),
-    "minItems": (0,),
-    "uniqueItems": (False,),
-    "pattern": ("", ".*", "^.*$", "^.*", ".*$", "^", "$"),
-}
-_ALL_TYPES = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _MAX_EXAMPLE_CHARS = 200
-_MAX_DEPTH = 20
-_UNKNOWN = object()
 
 
 class UselessCondition(Exception):
@@ -94,12 +94,25 @@ def _find_schema_problem(wait: Wait, grant: Grant) -> str | None:
                 f"maximum is {MAX_SCHEMA_CHARS}"
             )
         strict_condition(schema)
-        _Comparison(wait.schema).check(schema, [wait.schema], _shown(wait), ())
+        named = find_secret(schema, wait.secrets)
+        if named is not None:
+            return (
+                f"the grant names the secret argument {named[:60]!r}, and people can "
+                "read a grant"
+            )
+        comparison = _Comparison(wait.schema)
+        comparison.check(schema, [wait.schema], wait.arguments, ())
     except jsontext.NotJson as error:
         return f"the arguments of the grant cannot be stored: {error}"
     except UselessCondition as error:
-        return f"the arguments of the grant do not limit its calls: {error}"
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        return f"the grant does not limit its calls, because {error}"
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         return (
             "the arguments of the grant are not a valid JSON Schema "
             f"({type(error).__name__})"
@@ -107,34 +120,32 @@ def _find_schema_problem(wait: Wait, grant: Grant) -> str | None:
     return None
 
 
+def is_limit(wait: Wait, name: str, condition: _Schema) -> bool:
+    """Return whether a condition on one argument limits the calls of a grant."""
+    grant = Grant(wait.tool or "", {"properties": {name: condition}})
+    return _find_schema_problem(wait, grant) is None
+
+
 def example_condition(wait: Wait, grant: Grant) -> str | None:
     """Return the text of a condition that works, if possible about the same argument.
 
     A secret value is in no text.
     """
-    shown = _shown(wait)
     condition = jsontext.as_object(grant.arguments) or {}
     properties = jsontext.as_object(condition.get("properties")) or {}
-    for name in (*properties, *condition, *shown):
-        value = shown.get(name, _UNKNOWN)
-        if value is _UNKNOWN:
+    names = dict.fromkeys((*properties, *condition, *wait.arguments))
+    for name in names:
+        if name not in wait.arguments:
             continue
-        limit: dict[str, object] = {"const": value}
-        if _type_of(value) == "number":
-            limit = {"type": "number", "maximum": value}
-        text = jsontext.dump({"properties": {name: limit}})
-        if len(text) <= _MAX_EXAMPLE_CHARS:
-            return text
+        value = wait.arguments[name]
+        limits: list[dict[str, object]] = [{"const": value}]
+        if type_of(value) == "number":
+            limits.insert(0, {"type": "number", "maximum": value})
+        for limit in limits:
+            text = jsontext.dump({"properties": {name: limit}})
+            if len(text) <= _MAX_EXAMPLE_CHARS and is_limit(wait, name, limit):
+                return text
     return None
-
-
-def _shown(wait: Wait) -> dict[str, Any]:
-    """Return the arguments of the waiting call, those with secret values unknown."""
-    secret = {path.partition("/")[0] for path in wait.secrets}
-    return {
-        name: _UNKNOWN if name in secret else value
-        for name, value in wait.arguments.items()
-    }
 
 
 # The strict form ----------------------------------------------------------------------
@@ -149,7 +160,7 @@ def strict_condition(condition: _Schema) -> dict[str, Any]:
     """
     unknown = next((key for key in condition if key not in _KEYWORDS), None)
     if unknown is not None:
-        why = f"{unknown[:60]!r} is not a keyword that a grant can use"
+        why = f"{unknown[:60]!r} is not a keyword that its condition can use"
         _refuse(why)
     if condition.get("additionalProperties", False) is not False:
         why = "'additionalProperties' can only be false"
@@ -160,7 +171,7 @@ def strict_condition(condition: _Schema) -> dict[str, Any]:
     strict = dict(condition)
     limited = _limited_types(condition)
     if limited:
-        named = _named_types(condition) or sorted(limited)
+        named = named_types(condition) or sorted(limited)
         fitting = [each for each in named if _family(each) in {*limited, "null"}]
         if not fitting:
             _refuse(_wrong_type(condition, named))
@@ -191,11 +202,6 @@ def _limited_types(condition: _Schema) -> set[str]:
     return {_LIMITED_TYPE[key] for key in condition if key in _LIMITED_TYPE}
 
 
-def _named_types(schema: _Schema) -> list[str]:
-    named = schema.get("type", [])
-    return [named] if isinstance(named, str) else list(named)
-
-
 def _family(name: str) -> str:
     return "number" if name == "integer" else name
 
@@ -205,16 +211,6 @@ def _wrong_type(condition: _Schema, types: Iterable[str]) -> str:
     return f"{keys[0]!r} does not limit a value of the type {' or '.join(types)}"
 
 
-def _type_of(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "object" if isinstance(value, dict) else "array"
-
-
 # The tool's schema --------------------------------------------------------------------
 
 
@@ -222,148 +218,86 @@ class _Comparison:
     """Compares a condition with the schema of a tool, and with the waiting call."""
 
     def __init__(self, root: _Schema) -> None:
-        self._root = root
+        self._samples = SchemaSamples(root, strict_condition)
 
     def check(
         self,
         condition: _Schema,
-        schemas: Iterable[_Schema],
+        schemas: list[_Schema],
         value: object,
         place: tuple[str, ...],
     ) -> None:
         """Raise `UselessCondition` if a part cannot refuse what the tool gets there."""
-        where = ".".join(place) or "the condition"
-        leaves = self._leaves(schemas)
-        types = {each for leaf in leaves for each in _types_of_leaf(leaf)}
+        leaves = self._samples.leaves(schemas)
+        types = {each for leaf in leaves for each in types_of_leaf(leaf)}
         wanted = _wanted_types(condition)
         if wanted is not None:
-            keyless = [t for t in _named_types(condition) if _family(t) not in wanted]
-            if [each for each in keyless if each != "null"]:
-                _refuse(f"{where}: {_wrong_type(condition, keyless)}")
-            if types and wanted.isdisjoint(map(_family, types)):
-                found = " or ".join(sorted(types))
-                why = f"{where} has the type {found}, and the condition names another"
-                _refuse(why)
-            if value not in (_UNKNOWN, None) and _type_of(value) not in wanted:
-                why = (
-                    f"{where} is a value of the type {_type_of(value)} in this call, "
-                    "and the condition names another"
-                )
-                _refuse(why)
-        self._check_parts(condition, leaves, value, place)
-        if not _can_refuse(condition, leaves, types):
-            _refuse(f"{where}: it lets every value of the tool pass")
+            _check_types(condition, types, wanted, value, place)
+        self._check_parts(condition, schemas, leaves, value, place)
+        if not self._samples.refuses_one(condition, schemas, value, len(place)):
+            on = f" on {'.'.join(place)}" if place else ""
+            why = f"the condition{on} lets every value of the tool pass"
+            _refuse(why)
 
     def _check_parts(
         self,
         condition: _Schema,
+        schemas: list[_Schema],
         leaves: list[_Schema],
         value: object,
         place: tuple[str, ...],
     ) -> None:
         for part in condition.get("allOf", ()):
-            self.check(part, leaves, value, place)
+            self.check(part, schemas, value, place)
         for part in condition.get("anyOf", ()):
-            self.check(part, leaves, _UNKNOWN, place)
+            # The call may match another part, so its type is not compared.
+            self.check(part, schemas, UNKNOWN, place)
         if "items" in condition:
-            items = [leaf["items"] for leaf in leaves if _has_schema(leaf, "items")]
-            self.check(condition["items"], items, _UNKNOWN, (*place, "items"))
+            self.check(condition["items"], items(leaves), UNKNOWN, (*place, "items"))
         known = jsontext.as_object(value) or {}
-        objects = [leaf for leaf in leaves if "object" in _types_of_leaf(leaf)]
+        objects = [leaf for leaf in leaves if "object" in types_of_leaf(leaf)]
         is_open = place and any("properties" not in leaf for leaf in objects)
-        for name, part in condition.get("properties", {}).items():
-            own = [
-                leaf["properties"][name]
-                for leaf in leaves
-                if _has_schema(leaf.get("properties", {}), name)
-            ]
+        properties = condition.get("properties", {})
+        for name in (*properties, *condition.get("required", ())):
+            own = members(leaves, name)
             if not own and name not in known and not is_open:
                 _refuse(f"the tool has no argument {name[:60]!r}")
-            self.check(part, own, known.get(name, _UNKNOWN), (*place, name[:60]))
-
-    def _leaves(self, schemas: Iterable[_Schema], depth: int = 0) -> list[_Schema]:
-        """Return the alternatives of schemas of the tool, without references."""
-        found: list[_Schema] = []
-        for schema in schemas:
-            given: list[object] = []
-            for name in ("anyOf", "oneOf", "allOf"):
-                given += jsontext.as_array(schema.get(name)) or []
-            reference = schema.get("$ref")
-            if isinstance(reference, str):
-                definitions = jsontext.as_object(self._root.get("$defs")) or {}
-                given.append(definitions.get(reference.removeprefix("#/$defs/")))
-            objects = map(jsontext.as_object, given)
-            parts = [part for part in objects if part is not None]
-            if parts and depth < _MAX_DEPTH:
-                found += self._leaves(parts, depth + 1)
-            else:
-                found.append(schema)
-        return found
+        for name, part in properties.items():
+            inner = known.get(name, UNKNOWN)
+            self.check(part, members(leaves, name), inner, (*place, name[:60]))
 
 
-def _has_schema(holder: _Schema, name: str) -> bool:
-    return isinstance(holder.get(name), dict)
-
-
-def _types_of_leaf(leaf: _Schema) -> set[str]:
-    named = _named_types(leaf)
-    if named:
-        return set(named)
-    values = _listed_values(leaf)
-    if values is not None:
-        return set(map(_type_of, values))
-    return {"object"} if "properties" in leaf else set(_ALL_TYPES)
-
-
-def _listed_values(schema: _Schema) -> list[Any] | None:
-    if "const" in schema:
-        return [schema["const"]]
-    return list(schema["enum"]) if "enum" in schema else None
+def _check_types(
+    condition: _Schema,
+    types: set[str],
+    wanted: set[str],
+    value: object,
+    place: tuple[str, ...],
+) -> None:
+    """Raise `UselessCondition` if a condition is for a type that does not come."""
+    where = ".".join(place) or "the call"
+    keyless = [each for each in named_types(condition) if _family(each) not in wanted]
+    if [each for each in keyless if each != "null"]:
+        _refuse(_wrong_type(condition, keyless))
+    named = " or ".join(sorted(wanted))
+    if types and wanted.isdisjoint(map(_family, types)):
+        found = " or ".join(sorted(types))
+        why = f"{where} has the type {found}, and the condition is for the type {named}"
+        _refuse(why)
+    if value is not UNKNOWN and value is not None and type_of(value) not in wanted:
+        why = (
+            f"{where} is a value of the type {type_of(value)} in this call, and the "
+            f"condition is for the type {named}"
+        )
+        _refuse(why)
 
 
 def _wanted_types(condition: _Schema) -> set[str] | None:
     """Return the types of values that a condition can let pass, `None` for all."""
-    values = _listed_values(condition)
+    values = listed_values(condition)
     if values is not None:
-        return set(map(_type_of, values))
+        return set(map(type_of, values))
     limited = _limited_types(condition)
     if limited:
         return limited
-    return set(map(_family, _named_types(condition))) or None
-
-
-def _can_refuse(condition: _Schema, leaves: list[_Schema], types: set[str]) -> bool:
-    """Return whether a condition refuses a value that the schemas of a tool allow."""
-    if condition.keys() & {"allOf", "anyOf", "items"} or condition.get("properties"):
-        return True  # each part was checked
-    values = _listed_values(condition)
-    if values is not None:
-        allowed = [_listed_values(leaf) for leaf in leaves]
-        if types == {"boolean"}:
-            allowed = [[True, False]]
-        return any(
-            known is None or any(v not in values for v in known) for known in allowed
-        )
-    named = _named_types(condition)
-    covered = {*named, "integer"} if "number" in named else set(named)
-    if named and not (leaves and types <= covered):
-        return True
-    return any(
-        not (leaves and all(_is_implied(key, value, leaf) for leaf in leaves))
-        for key, value in condition.items()
-        if key in _LIMITED_TYPE
-        and key not in ("properties", "required")
-        and value not in _WITHOUT_EFFECT.get(key, ())
-    )
-
-
-def _is_implied(key: str, value: Any, leaf: _Schema) -> bool:
-    """Return whether a schema of the tool refuses all that a keyword refuses."""
-    if _LIMITED_TYPE[key] not in map(_family, _types_of_leaf(leaf)):
-        return False
-    own = leaf.get(key)
-    if own is None:
-        return False
-    if key in _UPPER:
-        return bool(own <= value)
-    return bool(own >= value) if key in _LOWER else bool(own == value)
+    return set(map(_family, named_types(condition))) or None

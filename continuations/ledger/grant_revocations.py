@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.grants import KeptGrant, has_ended, parse_grant_text
 from continuations.core.jsontext import canonical
 from continuations.core.run import ENDED_STATUSES
-from continuations.errors import InvalidInput
+from continuations.errors import InvalidInput, StoreDenied
 from continuations.ledger import layout
 from continuations.ledger.grant_checks import find_problem
 from continuations.ledger.objects import AlreadyExists
@@ -22,27 +22,30 @@ from continuations.ledger.revocation_records import (
     read_following,
     read_listed,
 )
+from continuations.ledger.secret_grants import with_masked_secret
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 from continuations.wire.revocations import Revocation, encode_revocation
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
+    from continuations.ledger.store_clock import StoreClock
 
 
 async def list_grants(
-    objects: Objects, run_id: str, *, now: datetime | None
+    objects: Objects, run_id: str, *, clock: StoreClock | None, nonce: str = ""
 ) -> list[KeptGrant]:
     """Return the grants of a run whose time is not over, the oldest first.
 
-    Without `now`, return the others as well.
+    Without a clock, return the others as well. If one seems to be over, the store is
+    asked for its time, with new random text as the nonce: the clock of this machine may
+    be ahead. A process that may not ask gets that grant too.
 
     Grants of decisions that no worker has applied yet are among them, without a
-    contract. A grant whose revocation no worker has taken in is marked as revoked.
+    contract. A grant whose revocation no worker has taken in is marked as revoked. A
+    condition on a secret argument is masked.
     """
     state = (await Versions(objects, run_id).load_newest()).state
     if state.run.status in ENDED_STATUSES:
@@ -52,10 +55,15 @@ async def list_grants(
         _revoked_ids(objects, state),
     )
     grants = [*state.run.grants, *(grant for grant in given if grant is not None)]
+    if clock is not None and any(has_ended(each, clock.now()) for each in grants):
+        try:
+            await clock.learn(objects, run_id, nonce)
+        except StoreDenied:
+            clock = None
     return [
-        replace(grant, revoked=grant.id in revoked)
+        with_masked_secret(state, replace(grant, revoked=grant.id in revoked))
         for grant in grants
-        if now is None or not has_ended(grant, now)
+        if clock is None or not has_ended(grant, clock.now())
     ]
 
 
@@ -124,7 +132,7 @@ async def _check_has_grant(
     objects: Objects, run_id: str, revocation: Revocation
 ) -> None:
     # The clock of this machine may be ahead. A grant that has ended may be revoked too.
-    grants = await list_grants(objects, run_id, now=None)
+    grants = await list_grants(objects, run_id, clock=None)
     if any(grant.id == revocation.grant for grant in grants):
         return
     ids = ", ".join(grant.id for grant in grants) or "none"

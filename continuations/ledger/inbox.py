@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations.core.senders import is_by_same
 from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
@@ -87,7 +88,7 @@ def _checked_repeat(
     posted: InboxMessage, message: InboxMessage, run_id: str
 ) -> InboxMessage:
     """Return a posted message; raises `InvalidInput` if its id has another text."""
-    if (posted.message, posted.by) != (message.message, message.by):
+    if posted.message != message.message or not is_by_same(posted.by, message.by):
         msg = (
             f"The message was not sent to {run_id}: its id names message "
             f"{posted.number}, which has another text or sender. Use a new id."

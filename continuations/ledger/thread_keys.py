@@ -24,7 +24,7 @@ def check_thread(run: RunRow) -> None:
     """Raise `RunExists` if a run with the id of a thread has no thread key."""
     if run.thread_key is None:
         msg = (
-            f"run {run.id} is no thread, but has the id of this thread. It was not "
+            f"run {run.id} is not a thread, but has the id of this thread. It was not "
             "changed. Erase that run, or use another key."
         )
         raise RunExists(msg, run_id=run.id)

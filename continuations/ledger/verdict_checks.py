@@ -89,12 +89,12 @@ def _check_name(wait: Wait, name: object) -> None:
         return
     if name.isascii() and name.isprintable() and name == name.strip():
         return
-    from continuations.core.identity import find_name_problem  # noqa: PLC0415 - few names need it
+    from continuations.core.identity import NAME_ADVICE, find_name_problem  # noqa: PLC0415 - few names need it
 
     problem = find_name_problem(name)
     if problem is not None:
         why = f"by is not a name: {problem}"
-        raise refused_error(wait, why, "Decide with by=NAME, without it.")
+        raise refused_error(wait, why, f"Decide with by=NAME. {NAME_ADVICE}")
 
 
 def _check_grant(wait: Wait, grant: object) -> None:
@@ -107,8 +107,10 @@ def _check_grant(wait: Wait, grant: object) -> None:
     if not isinstance(grant, Grant) or grant.arguments is None:
         raise refused_error(wait, problem)
     example = grant_checks.example_condition(wait, grant)
-    works = "" if example is None else f", for example with arguments={example}"
-    raise refused_error(wait, problem, f"Decide again{works}.")
+    works = "without arguments: then the grant covers every call of the tool"
+    if example is not None:
+        works = f"for example with arguments={example}"
+    raise refused_error(wait, problem, f"Decide again, {works}.")
 
 
 def _check_edited_arguments(wait: Wait, edited_arguments: object) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from datetime import date  # noqa: TC003 - the type of an argument
 from decimal import Decimal  # noqa: TC003 - as above
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID  # noqa: TC003 - as above
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from continuations import (
     Agent,
@@ -18,6 +18,7 @@ from continuations import (
     Finished,
     Grant,
     Runner,
+    Secret,
     Suspended,
     Wait,
     resume,
@@ -51,11 +52,18 @@ def pay(  # noqa: PLR0913, PLR0917 - one of each type
     urgent: bool = False,
     limit: int | None = None,
     kind: Literal["wage", "refund"] = "wage",
+    only: Literal["a"] = "a",
+    share: Annotated[int, Field(gt=0, le=100)] = 100,
+    rate: float = 1.5,
+    sure: bool | None = None,
+    hues: dict[str, int] = {},  # noqa: B006 - a default of a tool
+    pair: tuple[int, str] = (1, "x"),
     lines: list[int] = [],  # noqa: B006 - a default of a tool
     address: Address | None = None,
 ) -> str:
     """Pay."""
     del cents, to, due, key, blob, urgent, limit, kind, lines, address
+    del only, share, rate, sure, hues, pair
     effect_log.append_effect("pay", str(amount))
     return "paid"
 
@@ -112,7 +120,7 @@ USELESS: dict[str, tuple[dict[str, Any], str]] = {
     "true for a schema": ({"properties": {"cents": True}}, "a JSON Schema is needed"),
     "nothing": ({}, "every value"),
     "no property": ({"properties": {}}, "every value"),
-    "an empty property": (on("cents"), "cents: it lets every value"),
+    "an empty property": (on("cents"), "on cents lets every value"),
     "the known type": (on("cents", type="integer"), "every value"),
     "a wider type": (on("cents", type="number"), "every value"),
     "an argument that is always there": ({"required": ["cents"]}, "every value"),
@@ -126,6 +134,55 @@ USELESS: dict[str, tuple[dict[str, Any], str]] = {
     "a format that is not checked": (on("to", format="email"), "not checked"),
     "a keyword of the top": ({"maximum": 100}, "has the type object"),
     "items of no list": (on("to", items={"const": 1}), "to has the type string"),
+    **{
+        f"the pattern {pattern}": (on("to", pattern=pattern), "condition on to lets")
+        for pattern in ("[0-9]*", "^a*", "(.*)", "x|.*", "[\\s\\S]*", "^.*$", ".+", "")
+    },
+    "a pattern of each date": (on("due", pattern="^[0-9-]*$"), "on due lets every"),
+    "a pattern of each decimal": (on("amount", pattern="^[-0-9.E+]+$"), "on amount"),
+    "the only type of a decimal": (on("amount", type="string"), "on amount lets"),
+    "each integer": (on("cents", multipleOf=1), "on cents lets every value"),
+    "each half": (on("cents", multipleOf=0.5), "on cents lets every value"),
+    "a bound below an open one": (on("share", minimum=0), "on share lets every"),
+    "the first integer": (on("share", minimum=1), "on share lets every value"),
+    "an open bound above": (on("share", exclusiveMaximum=101), "on share lets"),
+    "its own bound": (on("share", type="number", maximum=100), "on share lets"),
+    "the length of a date": (on("due", maxLength=10), "on due lets every value"),
+    "the length of a UUID": (on("key", maxLength=36), "on key lets every value"),
+    "true, false and null": (on("sure", enum=[True, False, None]), "on sure lets"),
+    "the one value": (on("only", const="a"), "on only lets every value"),
+    "a member of a mapping": (on("hues", **on("a", type="integer")), "hues.a lets"),
+    "items of a tuple": (on("pair", items={"type": ["integer", "string"]}), "lets"),
+    "parts that cover all": (
+        on("cents", anyOf=[{"maximum": 100}, {"minimum": 101}]),
+        "on cents lets every value",
+    ),
+    "conditions that cover all": (
+        {"anyOf": [on("cents", maximum=100), on("cents", minimum=101)]},
+        "the condition lets every value",
+    ),
+    "conditions on two arguments that cover all": (
+        {
+            "anyOf": [
+                {"properties": {"urgent": {"const": True}, "kind": {"const": "wage"}}},
+                on("urgent", const=False),
+                on("kind", const="refund"),
+            ]
+        },
+        "the condition lets every value",
+    ),
+    "ranges that meet": (
+        on("rate", anyOf=[{"maximum": 2}, {"exclusiveMinimum": 2}]),
+        "on rate lets every value",
+    ),
+    "a misspelled name that is required": (
+        {"required": ["centz"], **on("cents", maximum=5)},
+        "no argument 'centz'",
+    ),
+    "a misspelled member that is required": (
+        on("address", required=["town"]),
+        "no argument 'town'",
+    ),
     "useless items": (on("lines", items={"type": "integer"}), "every value"),
 }
 
@@ -173,6 +230,25 @@ USEFUL: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
     ),
     "a date": (on("due", const="2026-11-23"), {}, True),
     "true": (on("urgent", const=False), {"urgent": True}, False),
+    "a beginning": (on("to", pattern="^J"), {"to": "Eve"}, False),
+    "a step": (on("cents", multipleOf=100), {"cents": 950}, False),
+    "a bound inside": (on("share", maximum=99), {"share": 100}, False),
+    "one bound inside": (on("share", minimum=2), {"share": 2}, True),
+    "two of three": (on("sure", enum=[True, None]), {"sure": False}, False),
+    "ranges with a gap": (
+        on("rate", anyOf=[{"maximum": 2}, {"minimum": 3}]),
+        {"rate": 2.5},
+        False,
+    ),
+    "a year": (on("due", pattern="^2026-"), {"due": "2027-01-01"}, False),
+    "a member that must be there": (on("hues", required=["a"]), {"hues": {}}, False),
+    "a member of a mapping": (
+        on("hues", **on("a", maximum=3)),
+        {"hues": {"a": 3}},
+        True,
+    ),
+    "a short list": (on("lines", maxItems=1), {"lines": [1, 2]}, False),
+    "different items": (on("lines", uniqueItems=True), {"lines": [1, 1]}, False),
 }
 
 
@@ -219,6 +295,105 @@ def test_stored_condition_that_does_not_limit_covers_nothing(
 
     assert 1 == len(runner.grants("r"))
     assert 1 == len(environment.effect_names())
+
+
+def test_suggested_condition_is_accepted_for_each_kind_of_argument() -> None:
+    """`share` is at its bound, and `only` has one value."""
+    runner, wait = start(arguments("1.00"))
+    for name in wait.arguments:
+        grant = Grant("pay", on(name, maximun=1))
+        text = grant_checks.example_condition(wait, grant)
+        assert text is not None
+        suggested = json.loads(text)
+        assert grant_checks.find_problem(wait, Grant("pay", suggested)) is None, text
+        assert (name == "only") == (name not in suggested["properties"]), text
+    assert [] == runner.grants("r")
+
+
+@tool(approval=True)
+def close(kind: Literal["wage"] = "wage") -> str:
+    """Close the books."""
+    return f"closed {kind}"
+
+
+def test_error_suggests_no_condition_where_none_works() -> None:
+    model = ScriptedModel([ToolCall("close", {}), ToolCall("close", {}), "Done."])
+    runner = Runner(Agent("books", tools=[close], model=model), store=MemoryStore())
+    outcome = runner.start("Close", run_id="r")
+    assert isinstance(outcome, Suspended)
+    [wait] = outcome.waits
+
+    with pytest.raises(DecisionRefused, match="Decide again, without arguments:"):
+        useless = Grant("close", on("kind", const="wage"))
+        runner.decide(wait.id, Approve(remember=useless))
+
+    runner.decide(wait.id, Approve(remember=Grant("close")))
+    assert isinstance(runner.resume("r"), Finished)
+
+
+class Card(BaseModel):
+    holder: str
+    number: Annotated[str, Secret()]
+
+
+@tool(approval=True)
+def charge(
+    cents: int,
+    card: Card,
+    pin: Annotated[int, Secret()],
+    codes: Annotated[list[str], Secret()],
+) -> str:
+    """Charge a card."""
+    del card, pin, codes
+    return f"charged {cents}"
+
+
+SECRETS: list[tuple[dict[str, Any], str]] = [
+    (on("pin", const=9876), "pin"),
+    (on("pin", maximum=9876), "pin"),
+    (on("card", const={"holder": "Jane", "number": "4000"}), "card"),
+    (on("card", **on("number", pattern="^4")), "card.number"),
+    (on("codes", items={"enum": ["a", "b"]}), "codes"),
+    ({"anyOf": [on("cents", maximum=5), on("pin", const=9876)]}, "pin"),
+    ({"const": {"cents": 5}}, "card"),
+]
+
+
+def start_charge() -> tuple[Runner, Wait]:
+    """Start a run with a call that has secret arguments; return its wait."""
+    card = {"holder": "Jane", "number": "4000123412341234"}
+    call = {"cents": 5, "card": card, "pin": 9876, "codes": ["a"]}
+    model = ScriptedModel([ToolCall("charge", call), "Done."])
+    runner = Runner(Agent("till", tools=[charge], model=model), store=MemoryStore())
+    outcome = runner.start("Charge", run_id="r")
+    assert isinstance(outcome, Suspended)
+    return runner, outcome.waits[0]
+
+
+@pytest.mark.parametrize(("condition", "name"), SECRETS)
+def test_condition_on_a_secret_argument_is_refused(
+    condition: dict[str, Any], name: str
+) -> None:
+    """Everybody who may see the run can read its grants."""
+    runner, wait = start_charge()
+
+    with pytest.raises(DecisionRefused) as refused:
+        runner.decide(wait.id, Approve(remember=Grant("charge", condition)))
+
+    assert f"names the secret argument '{name}" in str(refused.value)
+    assert "9876" not in str(refused.value)
+    text = str(refused.value).partition("for example with arguments=")[2]
+    works = Grant("charge", json.loads(text.removesuffix(".")))
+    runner.decide(wait.id, Approve(remember=works))
+
+
+def test_condition_beside_a_secret_is_accepted() -> None:
+    runner, wait = start_charge()
+    beside = Grant("charge", on("card", **on("holder", const="Jane")))
+
+    runner.decide(wait.id, Approve(remember=beside))
+
+    assert [beside.arguments] == [each.arguments for each in runner.grants("r")]
 
 
 def test_condition_that_does_not_limit_is_refused_without_a_store(

@@ -166,7 +166,7 @@ def test_run_that_has_the_id_of_a_thread_is_an_error_and_no_thread(
     """The run is not changed, gets no message, and is not shown as the thread."""
     before = asyncio.run(store.keys(""))
 
-    with pytest.raises(RunExists, match=r"is no thread, .* Erase that run"):
+    with pytest.raises(RunExists, match=r"is not a thread, .* Erase that run"):
         use(taken, taken.thread(key=KEY))
 
     assert before == asyncio.run(store.keys(""))

@@ -14,6 +14,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "continuations", ROOT / "storage" / "continuations_storage")
 _CLOCKS = {"now", "utcnow", "today"}
+_TIMES = {"time", "time_ns"}
+# Times of files and their functions: an age is computed from them.
+_FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"}
+_FILE_TIMES |= {"st_birthtime", "getmtime", "getctime"}
 
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
@@ -26,12 +30,14 @@ _REASONS: dict[str, str] = {
         engine/run_sweep.py RunSweep._remind
         ledger/erasing.py Eraser._bury
         ledger/erasing.py Eraser._make_later_marker
+        ledger/grant_revocations.py list_grants
         ledger/heartbeats.py extend_deadline
         ledger/markers.py postpone
         ledger/misdated_markers.py redate_misdated
         ledger/pruning.py Pruner._old_keys
         ledger/pruning.py Pruner._ended_before
         ledger/published_events.py EventPublisher._create_marker
+        serve/console/wait_grants.py _until
     """,
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
@@ -98,6 +104,7 @@ _REASONS: dict[str, str] = {
     """,
     """Only in an id or a nonce, which no place compares with a clock.""": """
         cli/run_commands.py start
+        engine/async_approvals.py AsyncApprovals.grants
         engine/async_jobs.py AsyncJobs.heartbeat
         engine/journal.py StoreJournal.__init__
         engine/journal.py StoreJournal._new_release_marker
@@ -125,7 +132,6 @@ _REASONS: dict[str, str] = {
         cli/inspect_commands.py _show_run
         cli/json_output.py run_form
         cli/json_output.py outcome_form
-        engine/async_approvals.py AsyncApprovals.grants
         engine/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
         ledger/worklist.py read_worklist
@@ -156,8 +162,11 @@ _REASONS: dict[str, str] = {
         serve/run_responses.py reply_response
         serve/run_responses.py thread_response
     """,
-    """A person reads the end of a grant before they confirm it.""": """
-        serve/console/wait_grants.py post
+    """The time of a file is from the clock of the file system, and is compared with
+    another time of this clock, or shown.""": """
+        files.py FileStore._remove_stale_files
+        filesystem.py _is_recent
+        new_file.py _write
     """,
     """A period that begins and ends on this machine, or on one that is no part of the
     store. Nothing of a run is deleted or ended by it.""": """
@@ -189,12 +198,32 @@ _REASONS: dict[str, str] = {
 }
 
 
-def _is_use(node: ast.AST, called: set[ast.expr]) -> bool:
+def _names_of_time(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Return the names of the module `time`, and of its functions that tell the time."""
+    modules: set[str] = set()
+    functions: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = (each for each in node.names if each.name == "time")
+            modules.update(each.asname or each.name for each in found)
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            found = (each for each in node.names if each.name in _TIMES)
+            functions.update(each.asname or each.name for each in found)
+    return modules, functions
+
+
+def _is_use(
+    node: ast.AST, called: set[ast.expr], modules: set[str], functions: set[str]
+) -> bool:
     """Return whether a node reads a clock, or hands on a function that reads one."""
+    if isinstance(node, ast.Name):
+        return node.id in functions
     if not isinstance(node, ast.Attribute):
         return False
-    if node.attr in ("time", "time_ns"):
-        return ast.unparse(node.value) == "time"
+    if node.attr in _FILE_TIMES:
+        return True
+    if node.attr in _TIMES:
+        return ast.unparse(node.value) in modules
     # `self.now` without a call is a field that has a time.
     is_field = ast.unparse(node.value) == "self" and node not in called
     return node.attr in _CLOCKS and not is_field
@@ -203,12 +232,13 @@ def _is_use(node: ast.AST, called: set[ast.expr]) -> bool:
 def _uses_in(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names_of_time = _names_of_time(tree)
     found: set[str] = set()
 
     def visit(node: ast.AST, names: tuple[str, ...]) -> None:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names = (*names, node.name)
-        if _is_use(node, called):
+        if _is_use(node, called, *names_of_time):
             found.add(".".join(names) or "<module>")
         for child in ast.iter_child_nodes(node):
             visit(child, names)
@@ -250,7 +280,12 @@ def test_each_use_of_the_clock_has_a_reason() -> None:
         "x = datetime.now(UTC)",
         "x = datetime.utcnow()",
         "x = date.today()",
-        "x = time.time()",
+        "import time; x = time.time()",
+        "import time as t; x = t.time_ns()",
+        "from time import time; x = time()",
+        "from time import time_ns as t; read = t",
+        "x = path.stat().st_mtime",
+        "x = os.path.getmtime(path)",
     ],
 )
 def test_the_search_finds_each_form_of_use(line: str, tmp_path: Path) -> None:

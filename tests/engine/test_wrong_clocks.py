@@ -28,7 +28,8 @@ from continuations import (
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from continuations_storage.errors import Denied
+from continuations_storage.faults import Crash, FaultyStore, crashed, on, refused
 from tests.clocks import ShiftedClock
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
@@ -465,6 +466,30 @@ def test_grant_is_revoked_by_a_machine_with_a_fast_clock(shared: SharedStore) ->
     shared.machine(YEAR).revoke("r1", grant.id, by="kim")
 
     assert [True] == [each.revoked for each in shared.machine().grants("r1")]
+
+
+def test_grant_is_listed_on_a_machine_with_a_fast_clock(shared: SharedStore) -> None:
+    """It has ended by that clock, and a person needs its id to revoke it."""
+    wait = shared.suspend("r1")
+    until = shared.clock.now() + timedelta(days=1)
+    shared.machine().decide(wait, Approve(remember=Grant("pay", until=until)))
+
+    assert 1 == len(shared.machine(YEAR).grants("r1"))
+    shared.clock.seconds += 2 * DAY_SECONDS
+    assert [] == shared.machine(YEAR).grants("r1")
+    assert [] == shared.machine().grants("r1")
+
+
+def test_grant_that_may_have_ended_is_listed_without_the_right_to_write(
+    shared: SharedStore,
+) -> None:
+    """A process that only reads cannot ask a store for its time with a create."""
+    wait = shared.suspend("r1")
+    until = shared.clock.now() + timedelta(days=1)
+    shared.machine().decide(wait, Approve(remember=Grant("pay", until=until)))
+    denied = FaultyStore(shared.store, on("create", refused(Denied)))
+
+    assert 1 == len(shared.machine(YEAR, store=denied).grants("r1"))
 
 
 # Doctors ------------------------------------------------------------------------------

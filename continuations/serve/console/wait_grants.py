@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
@@ -10,6 +11,8 @@ from continuations.core.decisions import Approve
 from continuations.core.grants import Grant
 from continuations.core.withheld_waits import withheld
 from continuations.errors import DecisionRefused, InvalidInput
+from continuations.ledger.objects import Objects
+from continuations.ledger.store_clock import StoreClock
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.console.wait_pages import decider, record, wait_page
@@ -74,7 +77,7 @@ async def post(page: Page) -> Response:
         msg = "Only an approval is remembered. Open the page again."
         raise problems.malformed(msg)
     try:
-        grant = Grant(wait.tool, conditions.schema, _until(end, page.clock.now()))
+        grant = Grant(wait.tool, conditions.schema, await _until(page, wait, end))
         verdict = replace(posted.verdict, remember=grant)
         return await record(page, posted._replace(verdict=verdict), None)
     except (DecisionRefused, InvalidInput) as error:
@@ -106,7 +109,10 @@ async def _form(
 
 
 def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return the conditions that an argument may have: words and a JSON Schema."""
+    """Return the conditions that an argument may have: words and a JSON Schema.
+
+    A condition that lets every value of the tool pass is no choice.
+    """
     value = wait.arguments[name]
     if name in {path.partition("/")[0] for path in wait.secrets}:
         return {"any": ("any value: it is secret", {})}
@@ -119,7 +125,14 @@ def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
         number = {"type": "number"}
         choices["most"] = (f"at most {shown}", {**number, "maximum": value})
         choices["least"] = (f"at least {shown}", {**number, "minimum": value})
-    return {**choices, "any": ("any value", {})}
+    from continuations.ledger.grant_checks import is_limit  # noqa: PLC0415 - this page only
+
+    limits = {
+        key: choice
+        for key, choice in choices.items()
+        if is_limit(wait, name, choice[1])
+    }
+    return {**limits, "any": ("any value", {})}
 
 
 def _conditions(wait: Wait, rules: Mapping[str, str]) -> _Conditions:
@@ -175,9 +188,14 @@ def _select(
     )
 
 
-def _until(end: str, now: datetime) -> datetime | None:
+async def _until(page: Page, wait: Wait, end: str) -> datetime | None:
+    """Return when a grant ends, by the store's time: workers compare it with that."""
     length = _ENDS[end][1]
-    return None if length is None else now + length
+    if length is None:
+        return None
+    clock = StoreClock(page.clock)
+    await clock.learn(Objects(page.runner.store), wait.run_id, token_hex(16))
+    return clock.now() + length
 
 
 ROUTES = (
