@@ -119,6 +119,7 @@ if TYPE_CHECKING:
         FormatError,
         HookFailed,
         IllegalTransition,
+        InboxFull,
         Inconclusive,
         InvalidId,
         InvalidInput,
@@ -203,7 +204,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.errors": (
         "AgentChanged AlreadyDecided Cancelled ClockOff CompactionFailed "
         "ContinuationsError Corrupt DecisionRefused FormatError HookFailed "
-        "IllegalTransition Inconclusive InvalidId InvalidInput ModelError "
+        "IllegalTransition InboxFull Inconclusive InvalidId InvalidInput ModelError "
         "PriceUnknown NewerFormat RunBusy RunErased RunExists RunNotFound StaleRun "
         "NotFinished RunFailed StoreDenied StoreError StoreUnavailable StoreUnsafe "
         "ThreadClosed "
@@ -273,6 +274,7 @@ __all__ = [
     "Identity",
     "IllegalTransition",
     "Image",
+    "InboxFull",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",

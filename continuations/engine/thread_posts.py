@@ -141,8 +141,9 @@ class ThreadPosts(Generic[Output]):
 
         is_own = message.id.startswith(_OWN_ID)
         posted_before = partial(inbox.is_posted, objects, run_id, message.id)
+        check_room = partial(inbox.check_room, objects, run_id, message, header.inbox)
         await store_attachments(
-            objects, run_row, text, posted_before if is_own else None
+            objects, run_row, text, posted_before if is_own else None, check_room
         )
         if is_own:
             nonce = self.parts.ports.ids.new_ulid(message.at)

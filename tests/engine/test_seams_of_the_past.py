@@ -280,6 +280,7 @@ def test_each_kind_of_arrival_has_a_rule() -> None:
         "signals": {"signal", "event taken"},
         "revocations": {"revocation", "grant"},
         "inbox_messages": {"message"},
+        "unread_numbers": {"message"},
         "operator_requests": {"operator's request"},
         "cancel_request": {"cancel request"},
     }

@@ -271,7 +271,7 @@ def _signal_paths() -> Json:
                 "send",
                 "Send a message to a run; its root agent reads it before its next turn",
                 {"200": json_response("sent_message", "The message is recorded.")},
-                *(400, 404, 410, 415, 503),
+                *(400, 404, 410, 415, 429, 503),
                 parameters=(RUN_ID_PARAMETER,),
                 body=request_body("application/json", "run_message_request"),
             )
