@@ -85,7 +85,8 @@ class ThreadPosts(Generic[Output]):
     async def header(self, generation: Generation) -> VersionHeader | None:
         """Return the newest header, or `None` without a run or for an erased one.
 
-        Raises `RunExists` for a run that is no thread.
+        Raises `RunExists` for a run that is no thread, and `Corrupt` for the thread of
+        another key. So nothing is posted to either.
         """
         if not generation.version:
             return None
@@ -94,6 +95,7 @@ class ThreadPosts(Generic[Output]):
             header = await versions.header(generation.version)
         except RunErased:
             return None
+        await thread_keys.check_key(self.parts.objects, header)
         # Only the header of a thread has numbers of messages.
         if not header.inbox and header.status != "resting":
             loaded = await versions.load(generation.version)
