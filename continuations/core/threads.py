@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStopping
+from continuations.core.run import kept_requesters
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
 from continuations.value_class import replace
@@ -64,8 +65,8 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
         run, root = _begun(run, root, event.by)
     elif run.thread_key is None and not _is_requester(run, event.by):
         # The calls that follow were asked for by this person too.
-        names = {*run.requesters, event.by or ""}
-        run = replace(run, requesters=tuple(sorted(names)))
+        names = kept_requesters((*run.requesters, event.by or ""))
+        run = replace(run, requesters=names)
     draft.put_run(replace(run, last_inbox_number=event.number))
     draft.put_frame(_with_new_counts(root))
     draft.append(ROOT_FRAME_ID, event.message)

@@ -13,7 +13,7 @@ from continuations.core.audit import rewind_reason
 from continuations.core.doors import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
 from continuations.core.past_rules import rewound_row
-from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.core.run import ENDED_STATUSES, Failure, kept_requesters
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
 from continuations.core.waits import Wait
@@ -284,7 +284,7 @@ def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunR
         target,
         grants=tuple(grant for grant in newest.grants if grant.id in known),
         doubtful_tools=tuple(sorted({*newest.doubtful_tools, *tools})),
-        requesters=tuple(sorted({*newest.requesters, *target.requesters})),
+        requesters=kept_requesters((*newest.requesters, *target.requesters)),
         **turn,
     )
 
