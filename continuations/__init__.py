@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         RunDifference,
         RunVersion,
     )
+    from continuations.core.untaken_signals import UntakenSignal
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
@@ -184,6 +185,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.quorum": "Vote",
     "continuations.core.run": "Budget Failure",
     "continuations.core.run_past": "RewindPlan Rewound RunDifference RunVersion",
+    "continuations.core.untaken_signals": "UntakenSignal",
     "continuations.core.usage": "Usage",
     "continuations.models.fallback": "Fallback",
     "continuations.core.views": "Call Frame",
@@ -326,6 +328,7 @@ __all__ = [
     "TranscriptInvalid",
     "Tripped",
     "TurnInfo",
+    "UntakenSignal",
     "Usage",
     "Verdict",
     "VersionNotFound",

@@ -31,6 +31,7 @@ from continuations.cli.request_commands import (
 from continuations.cli.rewind_command import rewind
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
+from continuations.cli.signal_commands import drop_signals, signals
 from continuations.cli.ui_command import ui
 from continuations.cli.watch_command import watch
 
@@ -120,6 +121,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     resume,
     send,
     signal,
+    signals,
+    drop_signals,
     publish,
     heartbeat,
     wake,

@@ -81,15 +81,16 @@ def take_in(
     run is left to a process that has the tool.
     """
     interrupted = reducer.with_interrupted_calls(state, arrived.decisions)
-    operated = with_operator_requests(interrupted, arrived.operator_requests)
+    # An operator may drop the signals that come with the request.
+    signalled = with_signals(interrupted, arrived.signals)
+    operated = with_operator_requests(signalled, arrived.operator_requests)
     if not reopens:
         error = reducer.stack_binding.find_call_without_tool(
             operated, arrived.decisions
         )
         if error is not None:
             raise error
-    after = with_signals(operated, arrived.signals)
-    after = reducer.with_decisions(after, arrived.decisions)
+    after = reducer.with_decisions(operated, arrived.decisions)
     after = with_revocations(after, arrived.revocations)
     after = with_next_messages(state, after, arrived.inbox_messages)
     return TakenIn(interrupted, operated, with_confirmed_reply(after))

@@ -202,6 +202,8 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     ),
     "operator request": (
         NewField(3, "message", NUMBER, attribute="message_number"),
+        NewField(3, "signal_name", TEXT),
+        NewField(3, "signal_number", NUMBER),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),

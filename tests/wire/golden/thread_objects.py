@@ -126,7 +126,10 @@ def thread_objects() -> dict[str, tuple[bytes, object]]:
         reason=ODD_TEXT,
     )
     interrupt = replace(stop, action="interrupt", message_number=3, reason=None)
-    for request in (stop, interrupt):
+    drop = replace(
+        stop, action="drop", message_number=0, signal_name=ODD_TEXT, signal_number=9
+    )
+    for request in (stop, interrupt, drop):
         data = encode_operator_request(request, RUN)
         objects[f"operator-request-{request.action}"] = (data, request)
     return objects
