@@ -31,9 +31,9 @@ class AuditLine:
             made it. `"call"` for a request to cancel a call, and `"grant"` for the
             revocation of a grant.
         verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal`,
-            `drop`, `revoke`, `pause`, `unpause`, `rewind` or `fork`. A vote that did not
-            end its wait: `vote approve` or `vote answer`. A moved deadline: `extend` or
-            `escalate`.
+            `drop`, `revoke`, `pause`, `unpause`, `rewind` or `fork`. A vote that did
+            not end its wait: `vote approve` or `vote answer`. A moved deadline:
+            `extend` or `escalate`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
         authentication: How the door established the name, or `None` if it did not.
