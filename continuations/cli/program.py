@@ -142,5 +142,5 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     completion,
 )
 for _command in _COMMANDS:
-    _name = _command.__name__
+    _name = _command.__name__.replace("_", "-")
     program.command(_name, context_settings=_SETTINGS.get(_name))(_command)

@@ -43,8 +43,8 @@ def is_label(name: object, value: object) -> bool:
 def kept_requesters(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names that a run keeps as its requesters, sorted.
 
-    Beyond `MAX_REQUESTERS` names, the run keeps the empty name only: nobody is known to
-    be no requester.
+    Beyond `MAX_REQUESTERS` names, the run keeps the empty name only. Then each person
+    may be a requester.
     """
     kept = tuple(sorted(set(names)))
     return kept if len(kept) <= MAX_REQUESTERS else ("",)

@@ -266,7 +266,7 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     """Read the next unread messages and the requests of operators, with one listing.
 
     The messages are read although the reply that the run gets now is not in its state.
-    Of those of a thread, only the next one is read.
+    In a thread, only the next one is read.
 
     Decisions are left out: their keys sort before those of messages. A run with many
     earlier requests of operators needs a second listing.

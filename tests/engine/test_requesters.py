@@ -299,7 +299,7 @@ def test_every_door_limits_the_bytes_of_a_name(name: str, kind: str) -> None:
 
 
 def test_requesters_of_a_run_are_bounded_and_then_unknown() -> None:
-    """Each version and each wait has the names. Beyond 100 nobody may decide."""
+    """Each version and each wait has the names. Beyond 100 no person may decide."""
     runner = Runner(make_agent(), store=MemoryStore())
     wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
     for number in range(100):
