@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         RunDifference,
         RunVersion,
     )
+    from continuations.core.untaken_signals import UntakenSignal
     from continuations.core.usage import Usage
     from continuations.core.views import Call, Frame
     from continuations.core.waits import Wait, WaitSummary
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
         FormatError,
         HookFailed,
         IllegalTransition,
+        InboxFull,
         Inconclusive,
         InvalidId,
         InvalidInput,
@@ -183,6 +185,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.core.quorum": "Vote",
     "continuations.core.run": "Budget Failure",
     "continuations.core.run_past": "RewindPlan Rewound RunDifference RunVersion",
+    "continuations.core.untaken_signals": "UntakenSignal",
     "continuations.core.usage": "Usage",
     "continuations.models.fallback": "Fallback",
     "continuations.core.views": "Call Frame",
@@ -203,7 +206,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.errors": (
         "AgentChanged AlreadyDecided Cancelled ClockOff CompactionFailed "
         "ContinuationsError Corrupt DecisionRefused FormatError HookFailed "
-        "IllegalTransition Inconclusive InvalidId InvalidInput ModelError "
+        "IllegalTransition InboxFull Inconclusive InvalidId InvalidInput ModelError "
         "PriceUnknown NewerFormat RunBusy RunErased RunExists RunNotFound StaleRun "
         "NotFinished RunFailed StoreDenied StoreError StoreUnavailable StoreUnsafe "
         "ThreadClosed "
@@ -273,6 +276,7 @@ __all__ = [
     "Identity",
     "IllegalTransition",
     "Image",
+    "InboxFull",
     "Inconclusive",
     "InvalidId",
     "InvalidInput",
@@ -324,6 +328,7 @@ __all__ = [
     "TranscriptInvalid",
     "Tripped",
     "TurnInfo",
+    "UntakenSignal",
     "Usage",
     "Verdict",
     "VersionNotFound",

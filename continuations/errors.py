@@ -212,6 +212,15 @@ class ThreadClosed(ContinuationsError):
     """
 
 
+class InboxFull(ContinuationsError):
+    """The run has too many unread messages, so it accepts no further one now.
+
+    The message was not posted. The text names the limit: 1,000 messages, or 16 MiB of
+    text. Let the run read its messages: resume it, or decide what it waits for. Then
+    send again. A close of a thread is always accepted.
+    """
+
+
 class NotFinished(ContinuationsError):
     """The run has no output yet, so `result()` of its outcome returns nothing.
 

@@ -32,6 +32,7 @@ from continuations.cli.request_commands import (
 from continuations.cli.rewind_command import rewind
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
+from continuations.cli.signal_commands import drop_signals, signals
 from continuations.cli.ui_command import ui
 from continuations.cli.watch_command import watch
 
@@ -122,6 +123,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     send,
     post,
     signal,
+    signals,
+    drop_signals,
     publish,
     heartbeat,
     wake,
@@ -141,5 +144,5 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     completion,
 )
 for _command in _COMMANDS:
-    _name = _command.__name__
+    _name = _command.__name__.replace("_", "-")
     program.command(_name, context_settings=_SETTINGS.get(_name))(_command)

@@ -25,14 +25,15 @@ class AuditLine:
         at: When it was recorded, in UTC.
         run: Id of the run.
         wait: Id of the wait that ended, or `None`.
-        kind: Kind of the wait. `"signal"` for a signal to the run. `"run"` for a
+        kind: Kind of the wait. `"signal"` for a signal to the run, and for signals
+            that were dropped. `"run"` for a
             request to cancel, pause or unpause it, for a rewind, and for the fork that
             made it. `"call"` for a request to cancel a call, and `"grant"` for the
             revocation of a grant.
         verdict: `approve`, `deny`, `answer`, `fail`, `expire`, `cancel`, `signal`,
-            `revoke`, `pause`, `unpause`, `rewind` or `fork`. A vote that did not end
-            its wait: `vote approve` or `vote answer`. A moved deadline: `extend` or
-            `escalate`.
+            `drop`, `revoke`, `pause`, `unpause`, `rewind` or `fork`. A vote that did
+            not end its wait: `vote approve` or `vote answer`. A moved deadline:
+            `extend` or `escalate`.
         by: Name that was recorded, of a person or program.
         groups: Groups of the person, as they were recorded.
         authentication: How the door established the name, or `None` if it did not.
@@ -42,7 +43,8 @@ class AuditLine:
         reason: Reason that was given. For a signal: its name. For a rewind or fork: the
             version to go on from.
         rule: Name of the rule that decided instead of a person. For an approval that
-            gave a grant, and for a revocation: the grant.
+            gave a grant, and for a revocation: the grant. For dropped signals: their
+            name and the last number.
     """
 
     at: datetime

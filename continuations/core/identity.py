@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_NAME_BYTES = 255
+NAME_SIZE = f"1 to {MAX_NAME_BYTES} bytes in UTF-8"
 MAX_GROUPS = 100
 # Control characters, and those that direct or join others: zero-width, bidirectional.
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp"})
@@ -68,12 +69,28 @@ def find_name_problem(name: str) -> str | None:
     return "it has a blank at its beginning or end" if ends_with_blank else None
 
 
+def has_name_size(name: str) -> bool:
+    """Return whether a name can be stored, and has 1 to `MAX_NAME_BYTES` bytes."""
+    if len(name) > MAX_NAME_BYTES:
+        return False
+    try:
+        return 0 < len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
 def checked_person(label: str, name: object) -> str | None:
     """Return the name of a person, or `None`; raises `InvalidInput`."""
     if name is None:
         return None
     if not isinstance(name, str):
         msg = f"{label} must be a text or None, got {type(name).__name__}."
+        raise InvalidInput(msg)
+    if not has_name_size(name):
+        msg = (
+            f"{label} must have {NAME_SIZE}. Pass the name under which your "
+            "application knows the person."
+        )
         raise InvalidInput(msg)
     problem = find_name_problem(name)
     if problem is not None:
@@ -143,14 +160,4 @@ def _check_name(label: str, name: object) -> None:
         got = type(name).__name__
         msg = f"{label} must be a string, got {got}. Pass the name as your application"
         raise InvalidInput(f"{msg} spells it.")
-    try:
-        fits = 0 < len(name.encode()) <= MAX_NAME_BYTES
-    except UnicodeEncodeError:
-        fits = False
-    if not fits:
-        msg = (
-            f"{label} must have 1 to {MAX_NAME_BYTES} bytes in UTF-8. Pass the name "
-            "under which your application knows the person."
-        )
-        raise InvalidInput(msg)
     checked_person(label, name)

@@ -1,4 +1,4 @@
-"""Requests of an operator: pause, unpause, cancel a call, stop a thread's turn."""
+"""Requests of an operator: pause, cancel a call, stop a turn, drop signals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-OperatorAction = Literal["pause", "unpause", "cancel", "stop", "interrupt"]
+OperatorAction = Literal["pause", "unpause", "cancel", "stop", "interrupt", "drop"]
 OPERATOR_ACTIONS: frozenset[str] = frozenset(get_args(OperatorAction))
 
 
@@ -26,6 +26,8 @@ class OperatorRequest:
             cancel request.
         message_number: The message of a thread whose turn to stop. Or the message that
             interrupts the turn.
+        signal_name: The name of the signals to drop; `None`: of any name.
+        signal_number: The last signal to drop. Later ones are kept.
         by: Name of the operator.
         reason: Why, in the words of the operator.
         marker: Key of the marker object that was created for the request.
@@ -39,6 +41,8 @@ class OperatorRequest:
     action: OperatorAction
     call_id: str | None = None
     message_number: int = 0
+    signal_name: str | None = None
+    signal_number: int = 0
     by: str | None = None
     reason: str | None = None
     marker: str | None = None

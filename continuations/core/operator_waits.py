@@ -8,6 +8,7 @@ from continuations.core.call_cancellation import open_calls_below, with_cancelle
 from continuations.core.events import (
     FrameWatched,
     OperatorRequestTaken,
+    SignalsKept,
     SuspensionBegan,
     SuspensionEnded,
 )
@@ -115,13 +116,16 @@ def with_operator_requests(
     """Return the run after the requests that it has not taken in yet, in their order.
 
     A pause of a paused run changes nothing: the first reason stays. A started call that
-    is cancelled runs to its end, unless it is one of `not_begun`.
+    is cancelled runs to its end, unless it is one of `not_begun`. A request that drops
+    signals, and those after it, are left until the run has taken these signals in.
     """
     for request in sorted(requests, key=lambda each: each.number):
         if state.run.status in ENDED_STATUSES:
             return state
         if request.number != state.run.last_operator_number + 1:
             continue
+        if request.signal_number > state.run.last_signal_number:
+            return state  # the signals that it drops are taken in first
         state = _with_request(state, request, not_begun)
         state = advance(state, OperatorRequestTaken(number=request.number))
     return state
@@ -161,5 +165,12 @@ def _with_request(
             from continuations.core import thread_requests  # noqa: PLC0415 - for threads
 
             return thread_requests.with_turn_ended(state, request, not_begun)
+        case "drop":
+            from continuations.core.untaken_signals import drops  # noqa: PLC0415 - rare
+
+            run = state.run
+            kept = (s for s in run.signals if not drops(request, s.number, s.name))
+            last = run.last_signal_number
+            return advance(state, SignalsKept(last_number=last, kept=tuple(kept)))
         case _:
             return state

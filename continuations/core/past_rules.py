@@ -135,7 +135,7 @@ ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
         "A message is read once.",
     ),
     "signal": ArrivalRule(
-        "taken ones are not taken again; kept ones go to a wait that opens again",
+        "taken and dropped ones are gone; kept ones go to a wait that opens again",
         _OWN,
         _OWN,
         "A signal ends one wait.",

@@ -10,6 +10,7 @@ from continuations.core.usage import Usage
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
     from decimal import Decimal
 
@@ -23,6 +24,8 @@ RUN_STATUSES: frozenset[str] = frozenset(get_args(RunStatus))
 WhenBusy = Literal["queue", "merge", "interrupt"]
 WHEN_BUSY: frozenset[str] = frozenset(get_args(WhenBusy))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
+# Each version of a run and each of its waits has the names.
+MAX_REQUESTERS = 100
 _LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
 
@@ -35,6 +38,16 @@ def is_label(name: object, value: object) -> bool:
         and _LABEL_NAME.match(name) is not None
         and _LABEL_VALUE.match(value) is not None
     )
+
+
+def kept_requesters(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that a run keeps as its requesters, sorted.
+
+    Beyond `MAX_REQUESTERS` names, the run keeps the empty name only. Then each person
+    may be a requester.
+    """
+    kept = tuple(sorted(set(names)))
+    return kept if len(kept) <= MAX_REQUESTERS else ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +209,7 @@ class RunRow:
             none is. Nothing else happens to the run before that is done.
         requesters: Further persons who asked for the present work, sorted: senders of
             messages, and those who asked for the run of which this one is a fork. An
-            empty text is a person who is not known.
+            empty text is a person who is not known. See `kept_requesters`.
         doubtful_tools: Names of tools that were approved or started in versions that a
             fork or a rewind left. Each new call of them needs an approval.
     """

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStopping
+from continuations.core.run import kept_requesters
 from continuations.core.senders import is_by_same
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transitions import illegal_transition
@@ -69,8 +70,8 @@ def _take_message(draft: Draft, event: UserMessageAdded | ThreadClosed) -> None:
                 draft.append(ROOT_FRAME_ID, event.beginning.instructions)
     elif run.thread_key is None and not is_by_same(event.by, run.requester):
         # The calls that follow were asked for by this person too.
-        names = {*run.requesters, event.by or ""}
-        run = replace(run, requesters=tuple(sorted(names)))
+        names = kept_requesters((*run.requesters, event.by or ""))
+        run = replace(run, requesters=names)
     draft.put_run(replace(run, last_inbox_number=event.number))
     draft.put_frame(_with_new_counts(root))
     draft.append(ROOT_FRAME_ID, event.message)

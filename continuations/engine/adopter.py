@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.run import kept_requesters
 from continuations.engine import file_moving
 from continuations.engine.adoption import adopted_state, source_digest
 from continuations.engine.journal import StoreJournal
@@ -71,7 +72,7 @@ class Adopter:
             self.ports,
             run_id=run_id,
             requester=requester,
-            requesters=source.run.asked_by if is_known else (),
+            requesters=kept_requesters(source.run.asked_by if is_known else ()),
         )
         journal = StoreJournal(
             self.objects,

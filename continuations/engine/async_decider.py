@@ -318,6 +318,7 @@ class AsyncDecider(AsyncCatalog, AsyncEvents, AsyncOperator, AsyncJobs):
             RunErased: The run was erased.
             InvalidInput: The run has ended, an argument is not a text, or `id` names
                 a message with another text or sender.
+            InboxFull: The run has too many unread messages.
             AttachmentsTooLarge: The run would have too many bytes of attachments.
             StoreError: The store failed.
         """

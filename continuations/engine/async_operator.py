@@ -1,4 +1,4 @@
-"""The methods of AsyncRunner for operators: pause, unpause and erase runs."""
+"""The methods of AsyncRunner for operators: pause and erase runs, drop signals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from continuations.ledger import layout
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from continuations.core.untaken_signals import UntakenSignal
     from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
     from continuations.wire.continuation import Continuation
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AsyncOperator(RunnerParts):
-    """Pauses, unpauses and erases runs; no method needs the runs' agents."""
+    """Pauses and erases runs, and drops signals; no method needs the runs' agents."""
 
     async def pause(
         self,
@@ -83,6 +84,59 @@ class AsyncOperator(RunnerParts):
         """
         commands = self._operator_commands(layout.check_run_id(run_id))
         return await commands.unpause(by=by, door=door)
+
+    async def signals(self, run_id: str) -> list[UntakenSignal]:
+        """Return the signals that no wait of a run has taken, the oldest first.
+
+        They are kept for waits that open later. `drop_signals` drops them.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The signals, with their data.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return await self._operator_commands(layout.check_run_id(run_id)).signals()
+
+    async def drop_signals(
+        self,
+        run_id: str,
+        *,
+        name: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
+    ) -> int:
+        """Drop the signals that no wait of a run has taken; idempotent.
+
+        The request is recorded first. A signal that comes later is kept. A signal that
+        an open wait takes at the same time may still end this wait. While a worker of
+        another process has the run, it drops the signals.
+
+        Args:
+            run_id: Id of the run.
+            name: The name of the signals; by default, all are dropped.
+            reason: Why, for the record.
+            by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            How many signals were dropped.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, or an argument is not a text.
+            StoreError: The store failed. Call again.
+        """
+        commands = self._operator_commands(layout.check_run_id(run_id))
+        return await commands.drop_signals(name, reason=reason, by=by, door=door)
 
     async def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.

@@ -108,6 +108,7 @@ class AsyncThread(Generic[Output]):
             InvalidInput: An argument is invalid, or `id` names another message. Or the
                 runner has no agents, and then nothing is posted.
             RunExists: A run that is not a thread has the id of this thread.
+            InboxFull: The thread has too many unread messages.
             ThreadClosed: The thread was closed before this message.
             ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
                 The message is posted. A repeat with the same `id` returns its reply.
@@ -214,6 +215,7 @@ class AsyncThread(Generic[Output]):
         Raises:
             InvalidInput: An argument is invalid, or `id` names another message.
             RunExists: A run that is not a thread has the id of this thread.
+            InboxFull: The thread has too many unread messages.
             ThreadClosed: The thread was closed at the same time.
             StoreError: The store failed. Call again, with `id` so that the message is
                 not posted twice.

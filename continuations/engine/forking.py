@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.past_rules import forked_row
+from continuations.core.run import kept_requesters
 from continuations.engine import file_moving, fork_changes
 from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
@@ -136,7 +137,7 @@ class Forker:
             status="running",
             requester=self.requester,
             # They asked for the work that goes on here.
-            requesters=changed.run.asked_by,
+            requesters=kept_requesters(changed.run.asked_by),
             doubtful_tools=tuple(sorted(tools)),
             forked_from=f"{changed.run.id}@{source.number}",
         )

@@ -14,6 +14,7 @@ from continuations.core.state import ROOT_FRAME_ID
 if TYPE_CHECKING:
     from continuations.core.events import TurnBeginning
     from continuations.core.state import RunState
+    from continuations.ledger.arrivals import Arrivals
     from continuations.wire.arrival_records import InboxMessage
 
 
@@ -100,10 +101,13 @@ def is_for_present_reply(state: RunState, message: InboxMessage) -> bool:
     return merges and not message.closes and is_by_same(message.by, run.sender)
 
 
-def leaves_messages(state: RunState, inbox_messages: tuple[InboxMessage, ...]) -> bool:
+def leaves_messages(state: RunState, arrived: Arrivals) -> bool:
     """Return whether a thread rests although some messages have no reply."""
     last = state.run.last_inbox_number
-    return state.run.rests and any(each.number > last for each in inbox_messages)
+    numbers = (each.number for each in arrived.inbox_messages)
+    return state.run.rests and any(
+        number > last for number in (*numbers, *arrived.unread_numbers)
+    )
 
 
 def with_confirmed_reply(state: RunState) -> RunState:

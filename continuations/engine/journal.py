@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.core.event_matching import opened_and_closed
@@ -26,9 +27,10 @@ from continuations.ledger.arrivals import (
     Arrivals,
     read_inbox_message,
     read_late_arrivals,
+    read_listed_message,
 )
 from continuations.ledger.claims import ClockReading, Lease
-from continuations.ledger.objects import NotFound
+from continuations.ledger.objects import NotFound, gather_all
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import replace
@@ -252,6 +254,16 @@ class StoreJournal:
             return await read_inbox_message(self._objects, run.id, number)
         except NotFound:
             return None
+
+    async def read_messages(self, numbers: Sequence[int]) -> Arrivals:
+        """Return unread messages that were listed before."""
+        reads = (
+            self._retry_while_claimed(
+                partial(read_listed_message, self._objects, self.run_id, number)
+            )
+            for number in numbers
+        )
+        return Arrivals(inbox_messages=tuple(await gather_all(reads)))
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and a cancel request, before the run may finish."""

@@ -48,6 +48,10 @@ class Journal(Protocol):
         """Return the next unread message of a thread that can take it, or `None`."""
         ...
 
+    async def read_messages(self, numbers: Sequence[int]) -> Arrivals:
+        """Return unread messages that were listed before."""
+        ...
+
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return unread messages and requests, before the run may finish."""
         ...
@@ -96,6 +100,11 @@ class NoJournal:
         """Return `None`; without a store, a run has no inbox."""
         del state
         return None
+
+    async def read_messages(self, numbers: Sequence[int]) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del numbers
+        return Arrivals()
 
     async def read_late_arrivals(self, state: RunState) -> Arrivals:
         """Return nothing; without a store, a run has no inbox."""

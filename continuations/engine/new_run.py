@@ -190,6 +190,7 @@ async def store_attachments(
     run: Callable[[], Awaitable[RunRow]],
     text: object,
     is_posted: Callable[[], Awaitable[bool]] | None,
+    check_room: Callable[[], Awaitable[None]],
 ) -> None:
     """Store the attachments of a message, before the message is posted.
 
@@ -199,9 +200,11 @@ async def store_attachments(
         text: The message.
         is_posted: Returns whether the message of its id is posted. A repeat, or another
             message with its id, stores nothing: it would stay until the run is erased.
+        check_room: Raises `InboxFull` if the message cannot be posted.
 
     Raises:
         InvalidInput: The run would have too many bytes.
+        InboxFull: The run has too many unread messages.
     """
     if isinstance(text, str) or (is_posted is not None and await is_posted()):
         return
@@ -210,6 +213,7 @@ async def store_attachments(
 
     contents = input_parts.contents_of(text)
     if contents:
+        await check_room()
         await RunFiles.of(objects, await run()).add(contents)
 
 

@@ -7,22 +7,29 @@ unless another process works on it, or a worker died: then a worker does it.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.core.call_cancellation import find_open_calls, is_open_call
 from continuations.core.doors import PYTHON
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_waits, with_operator_requests
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.signal_matching import awaited_signals
 from continuations.engine.job_cancellation import jobs_to_cancel
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import is_runnable
-from continuations.engine.request_checks import checked_person, optional_text
+from continuations.engine.request_checks import (
+    checked_person,
+    event_name,
+    optional_text,
+)
 from continuations.engine.run_ending import RunEnder
+from continuations.engine.signal_delivery import with_signals
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
-from continuations.ledger import operator_inbox
-from continuations.ledger.arrivals import Arrivals
+from continuations.ledger import operator_inbox, run_signals
+from continuations.ledger.arrivals import Arrivals, read_kept_signal
+from continuations.ledger.objects import gather_all
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
@@ -33,17 +40,19 @@ if TYPE_CHECKING:
     from continuations.core.doors import Door
     from continuations.core.operator_request import OperatorAction
     from continuations.core.state import RunState
+    from continuations.core.untaken_signals import UntakenSignal
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
+    from continuations.wire.arrival_records import Signal
 
 _log = logging.getLogger("continuations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCommands:
-    """Pauses one run, unpauses it, and cancels its calls."""
+    """Pauses one run, unpauses it, cancels its calls, and drops its signals."""
 
     objects: Objects
     ports: Ports
@@ -96,6 +105,35 @@ class OperatorCommands:
         )
         return await self._applied("changed", number)
 
+    async def signals(self) -> list[UntakenSignal]:
+        """Return the signals that no wait has taken, without those to be dropped."""
+        newest = await self._versions.load_newest()
+        pending = await self._pending(newest)
+        return await run_signals.list_untaken(self.objects, newest.state, pending)
+
+    async def drop_signals(
+        self, name: str | None, *, reason: str | None, by: str | None, door: Door
+    ) -> int:
+        """Record that signals are dropped; return their number, 0 without a record."""
+        reason, by = optional_text("reason", reason), checked_person("by", by)
+        name = None if name is None else event_name(name)
+        newest, _, number = await self._read("changed")
+        pending = await self._pending(newest)
+        found = await run_signals.list_untaken(self.objects, newest.state, pending)
+        numbers = [each.number for each in found if name in (None, each.name)]
+        if numbers:
+            number = await self._post(
+                "drop",
+                number,
+                door,
+                by=by,
+                reason=reason,
+                signal_name=name,
+                signal_number=max(numbers),
+            )
+            await self._applied("changed", number)
+        return len(numbers)
+
     async def end_turn(
         self,
         action: Literal["stop", "interrupt"],
@@ -142,7 +180,20 @@ class OperatorCommands:
         self._check_goes_on(newest.state, participle)
         pending = await self._pending(newest)
         number = newest.state.run.last_operator_number + len(pending) + 1
-        return newest, with_operator_requests(newest.state, pending), number
+        taken = with_signals(newest.state, await self._dropped(newest.state, pending))
+        return newest, with_operator_requests(taken, pending), number
+
+    async def _dropped(
+        self, state: RunState, requests: Sequence[OperatorRequest]
+    ) -> tuple[Signal, ...]:
+        """Return the new signals up to the last one that requests drop."""
+        first = state.run.last_signal_number + 1
+        last = max((each.signal_number for each in requests), default=0)
+        reads = (
+            read_kept_signal(self.objects, self.run_id, number)
+            for number in range(first, last + 1)
+        )
+        return tuple(await gather_all(reads))
 
     async def _pending(self, newest: LoadedVersion) -> tuple[OperatorRequest, ...]:
         last = newest.state.run.last_operator_number
@@ -169,22 +220,23 @@ class OperatorCommands:
         *,
         by: str | None = None,
         reason: str | None = None,
-        call_id: str | None = None,
-        message_number: int = 0,
+        **subject: Any,
     ) -> int:
-        """Record a request; return its number, which may be a later one."""
+        """Record a request; return its number, which may be a later one.
+
+        `subject` has the attributes of what the request is about.
+        """
         now = self.ports.clock.now()
         request = OperatorRequest(
             id=self.ports.ids.new_ulid(now),
             number=number,
             at=now,
             action=action,
-            call_id=call_id,
-            message_number=message_number,
             by=by,
             reason=reason,
             door=door.name,
             authentication=door.authentication,
+            **subject,
         )
         return (await operator_inbox.post(self.objects, self.run_id, request)).number
 
@@ -218,7 +270,8 @@ class OperatorCommands:
         requests = await self._pending(loaded)
         if not requests:
             return unchanged
-        after = with_operator_requests(state, requests)
+        signals = await self._dropped(state, requests)
+        after = with_operator_requests(with_signals(state, signals), requests)
         ended = [wait for key, wait in state.waits.items() if key not in after.waits]
         if await jobs_to_cancel(self.objects, ended):
             return unchanged  # a worker calls `on_cancel`
@@ -228,10 +281,14 @@ class OperatorCommands:
         await journal.ensure_guarded()
         ender = RunEnder(self.objects, self.ports)
         await ender.close_cancelled_waits(state, ended, requests)
-        if is_runnable(after) or after.run.rests:
-            # Messages that stand behind the turn may have no marker of their own.
+        if is_runnable(after) or after.run.rests or awaited_signals(after):
+            # Messages that stand behind the turn may have no marker of their own. The
+            # markers of the signals that were taken in go.
             await journal.make_release_marker()
         await Publisher(self.objects, self.ports).commit_and_publish(
-            journal, state, after, Arrivals(operator_requests=requests)
+            journal,
+            state,
+            after,
+            Arrivals(operator_requests=requests, signals=signals),
         )
         return Continuation(after, journal.version_number)

@@ -94,10 +94,11 @@ def take_in(
     run is left to a process that has the tool.
     """
     interrupted = reducer.with_interrupted_calls(state, arrived.decisions)
-    operated = with_operator_requests(interrupted, arrived.operator_requests)
-    after = with_signals(operated, arrived.signals)
-    check_tools(after, arrived.decisions, reducer.stack_binding, reopens=reopens)
-    after = reducer.with_decisions(after, arrived.decisions)
+    # An operator may drop the signals that come with the request.
+    signalled = with_signals(interrupted, arrived.signals)
+    operated = with_operator_requests(signalled, arrived.operator_requests)
+    check_tools(operated, arrived.decisions, reducer.stack_binding, reopens=reopens)
+    after = reducer.with_decisions(operated, arrived.decisions)
     after = with_revocations(after, arrived.revocations)
     after = with_next_messages(state, after, arrived.inbox_messages, beginning)
     return TakenIn(interrupted, operated, with_confirmed_reply(after))

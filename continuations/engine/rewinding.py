@@ -14,7 +14,7 @@ from continuations.core.doors import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.past_rules import rewound_row
-from continuations.core.run import ENDED_STATUSES, Failure
+from continuations.core.run import ENDED_STATUSES, Failure, kept_requesters
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
 from continuations.core.thread_requests import with_turn_ended
@@ -286,7 +286,7 @@ def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunR
         target,
         grants=tuple(grant for grant in newest.grants if grant.id in known),
         doubtful_tools=tuple(sorted({*newest.doubtful_tools, *tools})),
-        requesters=tuple(sorted({*newest.requesters, *target.requesters})),
+        requesters=kept_requesters((*newest.requesters, *target.requesters)),
         **turn,
     )
 

@@ -55,7 +55,7 @@ from continuations.errors import (
     ModelError,
     StoreError,
 )
-from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.arrivals import NO_ARRIVALS, Arrivals, readable_numbers
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class RunLoop:
         cancel_request: A cancel request that was found, or `None`.
         model_error: The first error of a model, or `None`.
         look_error: Why the run could not look for late arrivals before it finished, or
-            `None`. Then `state` has the last reply, and the run has not ended.
+            `None`, or read its messages. Then `state` has the last reply, and the run
+            has not ended.
         failure: Why the run must end as failed, or `None`.
         call_interrupted: Whether a call that may not be repeated was running when `run`
             stopped early. Its outcome is unknown.
@@ -101,7 +102,7 @@ class RunLoop:
         state: RunState,
         performer: Performer,
         journal: Journal,
-        inbox_messages: tuple[InboxMessage, ...] = (),
+        arrived: Arrivals = NO_ARRIVALS,
         run_options: RunOptions = DEFAULT_RUN_OPTIONS,
     ) -> None:
         self.state = state
@@ -113,7 +114,8 @@ class RunLoop:
         self.call_interrupted = False
         self._performer = performer
         self._journal = journal
-        self._inbox_messages = inbox_messages
+        self._inbox_messages = arrived.inbox_messages
+        self._unread_numbers = arrived.unread_numbers
         self._looked = True  # the arrivals were read just before
         self._should_pause = run_options.should_pause
         self._paused = False
@@ -221,12 +223,37 @@ class RunLoop:
                 if event is not None:
                     self._apply(event)
                     applied_any = True
-        before = self.state
-        if not before.run.rests:  # else its reply must be committed first
-            self.state = with_inbox_messages(before, self._unread)
-        if self.state is not before:
+        # In a thread that rests, the reply must be committed first.
+        while not self.state.run.rests and await self._takes_messages():
             self._last_event_to_save += 1
             self._progress += 1
+
+    async def _takes_messages(self) -> bool:
+        """Add the messages that may be added now; return whether there is one."""
+        await self._read_unread()
+        before = self.state
+        self.state = with_inbox_messages(before, self._unread)
+        return self.state is not before
+
+    async def _read_unread(self) -> None:
+        """Read the listed messages that the run can take in by now.
+
+        An error before the first commit stops the run as it is in the store. Later the
+        run first keeps what its calls did.
+        """
+        numbers = readable_numbers(self.state, self._unread_numbers)
+        if not numbers or self.look_error is not None:
+            return
+        try:
+            late = await self._journal.read_messages(numbers)
+        except (FormatError, StoreError) as error:
+            if not self._commit_count:
+                raise
+            self.look_error = error
+            return
+        left = (each for each in self._unread_numbers if each not in numbers)
+        self._unread_numbers = tuple(left)
+        self.late_arrivals = self.late_arrivals.followed_by(late)
 
     @property
     def _unread(self) -> tuple[InboxMessage, ...]:
@@ -236,6 +263,8 @@ class RunLoop:
         """Suspend a frame before a turn, or end it; return whether it has ended."""
         if action in self._actions or action.frame_id not in self.state.runnable:
             return False
+        if action.frame_id == ROOT_FRAME_ID:
+            await self._read_unread()
         checks = self._performer.suspend_checks
         for event in await checks.events(self.state, action.frame_id, self._unread):
             self._apply(event)

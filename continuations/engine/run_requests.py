@@ -66,8 +66,8 @@ class RunRequests:
     ) -> int:
         """Append a user message to the inbox and return its number.
 
-        Raises `InvalidInput` if the run has ended. A repeat of a recorded message, by
-        its id, is a success also after the end.
+        Raises `InvalidInput` if the run has ended, and `InboxFull`. A repeat of a
+        recorded message, by its id, is a success also after the end.
         """
         user_message, by = parse_user_message(text), checked_person("by", by)
         message_id = checked_id(message_id)
@@ -78,14 +78,6 @@ class RunRequests:
             and own_id is not None
             and await inbox.has_id(self.objects, run.id, own_id)
         )
-        if not is_repeat:
-            _check_accepts_message(run, 0)
-            posted_before = own_id and partial(
-                inbox.is_posted, self.objects, run.id, own_id
-            )
-            await store_attachments(
-                self.objects, self._newest_run, text, posted_before or None
-            )
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         message = InboxMessage(
@@ -95,10 +87,24 @@ class RunRequests:
             message=user_message,
             by=by,
         )
+        last_read = run.last_inbox_number
+        if not is_repeat:
+            _check_accepts_message(run, 0)
+            await store_attachments(
+                self.objects,
+                self._newest_run,
+                text,
+                partial(inbox.is_posted, self.objects, run.id, own_id)
+                if own_id
+                else None,
+                partial(inbox.check_room, self.objects, run.id, message, last_read),
+            )
         if own_id is None:
-            posted = await inbox.post(self.objects, self.run_id, message)
+            posted = await inbox.post(self.objects, run.id, message, last_read)
         else:
-            posted = await inbox.post_once(self.objects, run.id, message, 0, ulid)
+            posted = await inbox.post_once(
+                self.objects, run.id, message, last_read, ulid
+            )
         _check_accepts_message(await self._newest_run(), posted.number)
         return posted.number
 

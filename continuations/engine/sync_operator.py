@@ -1,4 +1,4 @@
-"""The methods of Runner for operators: pause and unpause a run."""
+"""The methods of Runner for operators: pause a run, and drop its signals."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from continuations.core.doors import PYTHON, Door
 from continuations.engine import portal
 
 if TYPE_CHECKING:
+    from continuations.core.untaken_signals import UntakenSignal
     from continuations.engine.async_runner import AsyncRunner
     from continuations.wire.continuation import Continuation
 
 
 class Operator:
-    """Pauses and unpauses runs; no method needs the runs' agents."""
+    """Pauses runs, and drops their signals; no method needs the runs' agents."""
 
     async_runner: AsyncRunner
 
@@ -79,4 +80,60 @@ class Operator:
         """
         return portal.run_until_complete(
             self.async_runner.unpause(run_id, by=by, door=door)
+        )
+
+    def signals(self, run_id: str) -> list[UntakenSignal]:
+        """Return the signals that no wait of a run has taken, the oldest first.
+
+        They are kept for waits that open later. `drop_signals` drops them.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The signals, with their data.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return portal.run_until_complete(self.async_runner.signals(run_id))
+
+    def drop_signals(
+        self,
+        run_id: str,
+        *,
+        name: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
+    ) -> int:
+        """Drop the signals that no wait of a run has taken; idempotent.
+
+        The request is recorded first. A signal that comes later is kept. A signal that
+        an open wait takes at the same time may still end this wait. While a worker of
+        another process has the run, it drops the signals.
+
+        Args:
+            run_id: Id of the run.
+            name: The name of the signals; by default, all are dropped.
+            reason: Why, for the record.
+            by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            How many signals were dropped.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, or an argument is not a text.
+            StoreError: The store failed. Call again.
+        """
+        return portal.run_until_complete(
+            self.async_runner.drop_signals(
+                run_id, name=name, reason=reason, by=by, door=door
+            )
         )

@@ -86,7 +86,8 @@ class ThreadPosts(Generic[Output]):
     async def header(self, generation: Generation) -> VersionHeader | None:
         """Return the newest header, or `None` without a run or for an erased one.
 
-        Raises `RunExists` for a run that is not a thread.
+        Raises `RunExists` for a run that is not a thread, and `Corrupt` for the thread of
+        another key. So nothing is posted to either.
         """
         if not generation.version:
             return None
@@ -95,6 +96,7 @@ class ThreadPosts(Generic[Output]):
             header = await versions.header(generation.version)
         except RunErased:
             return None
+        await thread_keys.check_key(self.parts.objects, header)
         # Only the header of a thread has numbers of messages.
         if not header.inbox and header.status != "resting":
             loaded = await versions.load(generation.version)
@@ -156,8 +158,9 @@ class ThreadPosts(Generic[Output]):
 
         is_own = message.id.startswith(_OWN_ID)
         posted_before = partial(inbox.is_posted, objects, run_id, message.id)
+        check_room = partial(inbox.check_room, objects, run_id, message, header.inbox)
         await store_attachments(
-            objects, run_row, text, posted_before if is_own else None
+            objects, run_row, text, posted_before if is_own else None, check_room
         )
         if is_own:
             nonce = self.parts.ports.ids.new_ulid(message.at)

@@ -245,7 +245,7 @@ class Worker:
             # Not before: making the schemas of unused tools takes time.
             changes = find_code_changes(before, self.agent_registry)
             state = with_current_manifest(state, self.agent_registry, changes)
-            leaves_some = leaves_messages(state, arrived.inbox_messages)
+            leaves_some = leaves_messages(state, arrived)
             if paused or leaves_some or awaited_signals(state):
                 await journal.make_release_marker()
             arrived = await finish_if_cancelled(
@@ -334,9 +334,7 @@ class Worker:
         """
         journal.ender = self._ender(state, journal)
         performer = self._make_performer(journal)
-        loop = RunLoop(
-            state, performer, journal, arrived.inbox_messages, self.run_options
-        )
+        loop = RunLoop(state, performer, journal, arrived, self.run_options)
         try:
             await loop.run()
         except (ClockOff, RunErased, StaleRun, StoreError):

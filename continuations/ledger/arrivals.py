@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Decision
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound, gather_all
@@ -20,7 +21,7 @@ from continuations.wire.arrival_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from typing import Any
 
@@ -41,6 +42,8 @@ class Arrivals:
     """The arrivals that a run has not processed yet; decisions by wait id.
 
     `followed` has the open waits that have slots, as their slots left them.
+    `unread_numbers` are those of messages that the run cannot take in now: they are
+    read when it can. In a thread, this is so for all messages but the next one.
     """
 
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, "Decision"])
@@ -48,6 +51,7 @@ class Arrivals:
     signals: tuple[Signal, ...] = ()
     revocations: tuple[Revocation, ...] = ()
     inbox_messages: tuple[InboxMessage, ...] = ()
+    unread_numbers: tuple[int, ...] = ()
     operator_requests: tuple[OperatorRequest, ...] = ()
     cancel_request: CancelRequest | None = None
 
@@ -83,6 +87,7 @@ class Arrivals:
             signals=(*self.signals, *late.signals),
             revocations=(*self.revocations, *late.revocations),
             inbox_messages=(*self.inbox_messages, *late.inbox_messages),
+            unread_numbers=(*self.unread_numbers, *late.unread_numbers),
             operator_requests=(*self.operator_requests, *late.operator_requests),
             cancel_request=self.cancel_request or late.cancel_request,
         )
@@ -97,6 +102,7 @@ async def read_arrivals(
     keys: tuple[str, ...] | None = None,
     *,
     records: bool = True,
+    all_messages: bool = False,
 ) -> Arrivals:
     """Read the arrivals since a version.
 
@@ -106,6 +112,7 @@ async def read_arrivals(
         keys: The keys of all arrivals that may be new; by default they are listed.
         records: Whether a decision that slots made, and that is missing after a crash,
             is recorded.
+        all_messages: Whether messages are read that the run cannot take in now.
 
     Raises:
         Corrupt: An arrival is damaged, missing, or a decision of another wait.
@@ -118,7 +125,8 @@ async def read_arrivals(
     from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
 
     digests = early_answers.accepted_digests(state, filter(None, ids))
-    numbers = _new_numbers(keys, layout.MESSAGE, run.last_inbox_number)
+    unread = _new_numbers(keys, layout.MESSAGE, run.last_inbox_number)
+    numbers = unread if all_messages else readable_numbers(state, unread)
     signal_numbers = _new_numbers(keys, layout.SIGNAL, run.last_signal_number)
     request_numbers = _new_numbers(
         keys, layout.OPERATOR_REQUEST, run.last_operator_number
@@ -131,7 +139,7 @@ async def read_arrivals(
     reads: list[list[Coroutine[Any, Any, Any]]] = [
         list(_decision_reads(objects, state, digests)),
         [read_kept_signal(objects, run.id, number) for number in signal_numbers],
-        [_read_listed_message(objects, run.id, number) for number in numbers],
+        [read_listed_message(objects, run.id, number) for number in numbers],
         [read_listed_request(objects, run.id, number) for number in request_numbers],
         [read_cancel_request(objects, run.id)] if cancelled else [],
         [_follow(objects, state.waits[w], keys, records) for w, keys in slots.items()],
@@ -148,6 +156,7 @@ async def read_arrivals(
         signals=tuple(signals),
         revocations=tuple(await _read_revocations(objects, run, keys)),
         inbox_messages=tuple(messages),
+        unread_numbers=tuple(unread[len(numbers) :]),
         operator_requests=tuple(requests),
         cancel_request=next(iter(cancel_requests), None),
     )
@@ -177,6 +186,21 @@ def _new_numbers(keys: tuple[str, ...], letter: str, last: int) -> list[int]:
     """Return the numbers of arrivals that are larger than the last one taken in."""
     numbers = (layout.number_in(letter, key) for key in keys)
     return sorted(number for number in numbers if number is not None and number > last)
+
+
+def readable_numbers(state: RunState, numbers: Sequence[int]) -> list[int]:
+    """Return the numbers of the unread messages that a run can take in now.
+
+    A run cannot take in any between a call and its result. A thread looks at one
+    message at a time.
+    """
+    root = state.frames.get(ROOT_FRAME_ID)
+    if root is None or not root.reads_messages:
+        return []
+    last = state.run.last_inbox_number
+    if state.run.thread_key is not None:
+        return [number for number in numbers if number == last + 1]
+    return [number for number in numbers if number > last]
 
 
 async def _read_revocations(
@@ -241,6 +265,9 @@ async def _follow(
 async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     """Read the next unread messages and the requests of operators, with one listing.
 
+    The messages are read although the reply that the run gets now is not in its state.
+    In a thread, only the next one is read.
+
     Decisions are left out: their keys sort before those of messages. A run with many
     earlier requests of operators needs a second listing.
     """
@@ -249,7 +276,7 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
         from continuations.ledger import thread_arrivals  # noqa: PLC0415 - for threads
 
         found = await thread_arrivals.next_late_keys(objects, run)
-        return await read_arrivals(objects, state, tuple(found))
+        return await _read_late(objects, state, found)
     prefix = layout.run_prefix(run.id)
     after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
     keys = list(await objects.keys(prefix, after, _LATE_KEYS))
@@ -258,7 +285,22 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
     )
     if len(keys) == _LATE_KEYS and keys[-1] <= taken:
         keys += await objects.keys(prefix, taken, _LATE_KEYS)
-    return await read_arrivals(objects, state, tuple(keys))
+    return await _read_late(objects, state, keys)
+
+
+async def _read_late(
+    objects: Objects, state: RunState, keys: Iterable[str]
+) -> Arrivals:
+    run = state.run
+    following = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number + 1)
+    kept = tuple(
+        key
+        for key in keys
+        if run.thread_key is None
+        or key == following
+        or layout.number_in(layout.MESSAGE, key) is None
+    )
+    return await read_arrivals(objects, state, kept, all_messages=True)
 
 
 async def read_cancel_request(objects: Objects, run_id: str) -> CancelRequest | None:
@@ -300,9 +342,10 @@ async def _read_if_early(
     return decision if decision is not None and decision.digest in accepted else None
 
 
-async def _read_listed_message(
+async def read_listed_message(
     objects: Objects, run_id: str, number: int
 ) -> InboxMessage:
+    """Return an inbox message that was listed; raises `Corrupt` if it is missing."""
     try:
         return await read_inbox_message(objects, run_id, number)
     except NotFound:

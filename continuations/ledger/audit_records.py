@@ -177,7 +177,7 @@ async def _revocation_line(
 
 
 async def _operator_line(objects: Objects, run_id: str, number: int) -> _Record | None:
-    """Return a pause, its end, or a cancelled call; see `_cancel_line` for a run."""
+    """Return the line of a request; see `_cancel_line` for a cancelled run."""
     request = await operator_inbox.read_listed_request(objects, run_id, number)
     if tells_of_cancellation(request):
         return None
@@ -191,6 +191,10 @@ async def _operator_line(objects: Objects, run_id: str, number: int) -> _Record 
         door=request.door,
         reason=request.reason,
     )
+    if request.action == "drop":
+        what = "signals" if request.signal_name is None else request.signal_name
+        rule = f"{what} to number {request.signal_number}"
+        line = replace(line, kind="signal", rule=rule)
     return _Record(request.id, line)
 
 

@@ -218,7 +218,7 @@ class Eraser:
         marker_keys = {*_marker_keys_of(waits), *loaded.marker_keys}
         # Another process that erases the run may delete what is read here.
         with suppress(FormatError, RunNotFound):
-            arrived = await read_arrivals(self.objects, state)
+            arrived = await read_arrivals(self.objects, state, all_messages=True)
             marker_keys.update(arrived.marker_keys(self.run_id))
             marker_keys |= _marker_keys_of(map(arrived.current, waits))
         return {

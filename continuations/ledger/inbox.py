@@ -6,8 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.senders import is_by_same
-from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
-from continuations.ledger import layout, markers
+from continuations.errors import (
+    Corrupt,
+    FormatError,
+    InboxFull,
+    InvalidInput,
+    RunNotFound,
+)
+from continuations.ledger import inbox_limits, layout, markers
 from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.thread_keys import message_id_key
@@ -39,12 +45,24 @@ async def post(
         last_read: Number of a message that exists for certain, or 0.
 
     Raises:
+        InboxFull: The run has too many unread messages.
         RunNotFound: The run was erased meanwhile.
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
     number = await _next_number(objects, run_id, last_read)
-    return await _post_from(objects, run_id, message, number, message.id)
+    message = await inbox_limits.with_room(objects, run_id, message, last_read, number)
+    return await _post_from(
+        objects, run_id, message, number, last_read, nonce=message.id
+    )
+
+
+async def check_room(
+    objects: Objects, run_id: str, message: InboxMessage, last_read: int
+) -> None:
+    """Raise `InboxFull` if a message cannot be posted now; nothing is written."""
+    number = await _next_number(objects, run_id, last_read)
+    await inbox_limits.with_room(objects, run_id, message, last_read, number)
 
 
 async def post_once(
@@ -57,12 +75,22 @@ async def post_once(
 
     Raises:
         InvalidInput: A message with this id has another text or sender.
+        InboxFull: The run has too many unread messages, and this one is new.
         RunNotFound: The run was erased meanwhile.
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
     key = message_id_key(run_id, message.id)
     number = await _next_number(objects, run_id, last_read)
+    try:
+        message = await inbox_limits.with_room(
+            objects, run_id, message, last_read, number
+        )
+    except InboxFull:
+        posted = await find_posted(objects, run_id, message.id)
+        if posted is None:
+            raise
+        return _checked_repeat(posted, message, run_id)
     try:
         await objects.create(key, encode_first_number(number, run_id))
     except AlreadyExists:
@@ -80,7 +108,7 @@ async def post_once(
             )
             raise Corrupt(msg, run_id=run_id) from None
         number = first
-    posted = await _post_from(objects, run_id, message, number, nonce)
+    posted = await _post_from(objects, run_id, message, number, last_read, nonce=nonce)
     return _checked_repeat(posted, message, run_id)
 
 
@@ -109,12 +137,19 @@ async def has_id(objects: Objects, run_id: str, own_id: str) -> bool:
 
 async def is_posted(objects: Objects, run_id: str, own_id: str) -> bool:
     """Return whether a message with an id of its caller is posted for certain."""
+    return await find_posted(objects, run_id, own_id) is not None
+
+
+async def find_posted(
+    objects: Objects, run_id: str, own_id: str
+) -> InboxMessage | None:
+    """Return the message with an id of its caller, or `None`."""
     key = message_id_key(run_id, own_id)
     try:
         first = decode_first_number(await objects.read(key), key, run_id)
     except NotFound:
-        return False
-    return await _posted_from(objects, run_id, own_id, first) is not None
+        return None
+    return await _posted_from(objects, run_id, own_id, first)
 
 
 async def _posted_from(
@@ -131,7 +166,13 @@ async def _posted_from(
 
 
 async def _post_from(
-    objects: Objects, run_id: str, message: InboxMessage, number: int, nonce: str
+    objects: Objects,
+    run_id: str,
+    message: InboxMessage,
+    number: int,
+    last_read: int,
+    *,
+    nonce: str,
 ) -> InboxMessage:
     while True:
         marker = markers.for_inbox_message(run_id, number, nonce)
@@ -148,6 +189,9 @@ async def _post_from(
                 await objects.delete(marker.key)
             if existing.id == message.id:
                 return existing
+            if number > last_read:
+                message = inbox_limits.behind(message, existing)
+                inbox_limits.check_room(run_id, message, number - last_read)
             number += 1
         else:
             return posted

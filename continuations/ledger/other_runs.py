@@ -39,7 +39,7 @@ def check_ids(state: RunState, key: str) -> None:
     The keys of the decision and of the object of a wait follow from its id.
     """
     if state.run.thread_key is not None:
-        _check_thread_id(state.run, key)
+        check_thread_id(state.run, key)
     for wait in state.waits.values():
         try:
             parts = layout.parse_wait_id(wait.id)
@@ -53,7 +53,8 @@ def check_ids(state: RunState, key: str) -> None:
             raise Corrupt(msg, run_id=state.run.id)
 
 
-def _check_thread_id(run: RunRow, key: str) -> None:
+def check_thread_id(run: RunRow, key: str) -> None:
+    """Raise `Corrupt` if the id of a thread's run is that of another thread."""
     from continuations.ledger.thread_ids import is_generation  # noqa: PLC0415 - for threads
 
     if not is_generation(run.id, run.agent, run.thread_key or ""):

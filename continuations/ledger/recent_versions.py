@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 
 _MAX_KEPT_RUNS = 8
+_MAX_CHECKED_THREADS = 10_000
 
 
 class RecentVersions:
@@ -21,6 +22,8 @@ class RecentVersions:
 
     def __init__(self) -> None:
         self._by_run_id: OrderedDict[str, LoadedVersion] = OrderedDict()
+        # Runs of threads whose key was compared with their id, the oldest first.
+        self._checked_threads: OrderedDict[str, None] = OrderedDict()
 
     def forget(self, run_id: str) -> None:
         """Keep no version of a run."""
@@ -40,6 +43,16 @@ class RecentVersions:
     def thread_run_ids(self, prefix: str) -> list[str]:
         """Return the ids of the kept runs of one thread: the prefix and a number."""
         return [each for each in self._by_run_id if each.rpartition("-")[0] == prefix]
+
+    def has_checked(self, run_id: str) -> bool:
+        """Return whether the key of a thread was compared with the id of its run."""
+        return run_id in self._by_run_id or run_id in self._checked_threads
+
+    def keep_checked(self, run_id: str) -> None:
+        """Keep that the key of a thread fits the id of its run."""
+        self._checked_threads[run_id] = None
+        if len(self._checked_threads) > _MAX_CHECKED_THREADS:
+            self._checked_threads.popitem(last=False)
 
     def steps(self, run_id: str, tree: Tree) -> dict[int, RebuiltVersion]:
         """Return by number the versions from which the kept version was rebuilt."""

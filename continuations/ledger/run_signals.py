@@ -10,6 +10,7 @@ from continuations.core.signal_matching import (
     MAX_KEPT_SIGNALS,
     waits_for,
 )
+from continuations.core.untaken_signals import UntakenSignal, drops
 from continuations.errors import FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
@@ -19,6 +20,9 @@ from continuations.wire.arrival_records import Signal, encode_signal
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
@@ -94,9 +98,35 @@ async def _check_limits(
         return
     msg = (
         f"The signal was not sent: run {run.id} keeps {kept} that no wait has taken. "
-        "Resume the run, or correct the names of the signals."
+        "Drop those that nothing waits for with drop_signals(), or resume the run."
     )
     raise InvalidInput(msg, run_id=run.id)
+
+
+async def list_untaken(
+    objects: Objects, state: RunState, requests: Iterable[OperatorRequest]
+) -> list[UntakenSignal]:
+    """Return the signals that no wait has taken, in the order of their numbers.
+
+    `requests` are those that the run has not taken in; the signals that they drop are
+    left out.
+    """
+    run = state.run
+    numbers = [kept.number for kept in run.signals]
+    listed = await _numbers(objects, run.id)
+    numbers += [number for number in listed if number > run.last_signal_number]
+    reads = (read_kept_signal(objects, run.id, number) for number in numbers)
+    return [
+        UntakenSignal(
+            number=each.number,
+            name=each.name,
+            at=each.at,
+            by=each.by,
+            data_json=each.data,
+        )
+        for each in await gather(*reads)
+        if not any(drops(request, each.number, each.name) for request in requests)
+    ]
 
 
 async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal | None:

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased, RunExists
 from continuations.ledger import layout, thread_ids
+from continuations.ledger.other_runs import check_thread_id
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
+from continuations.wire.versions import decode_version
 
 if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.ledger.objects import Objects
+    from continuations.wire.versions import VersionHeader
 
 
 def check_thread(run: RunRow) -> None:
@@ -28,6 +31,23 @@ def check_thread(run: RunRow) -> None:
             "changed. Erase that run, or use another key."
         )
         raise RunExists(msg, run_id=run.id)
+
+
+async def check_key(objects: Objects, header: VersionHeader) -> None:
+    """Raise `Corrupt` if a run is the thread of another key than its id says.
+
+    A process checks a run once, with one read at most: the root has the key, and the
+    versions that follow it carry a small root.
+    """
+    run_id, recent = header.run_id, objects.recent_versions
+    if recent.has_checked(run_id):
+        return  # a load checks it too
+    versions, key = Versions(objects, run_id), layout.version_key(run_id, header.root)
+    body = header.base_object or await versions.read(header.root)
+    run = decode_version(body, key).delta.run
+    if run.thread_key is not None:
+        check_thread_id(run, key)
+        recent.keep_checked(run_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
 
 
+# In ASCII, the bytes of a name are its characters; see `core.identity`.
+_MAX_ASCII_NAME = 255
+
+
 def check_values(wait: Wait, verdict: Verdict) -> None:
     """Check edited arguments, or an answer, with the schemas of the wait."""
     if isinstance(verdict, Approve) and verdict.arguments is not None:
@@ -87,10 +91,19 @@ def _check_name(wait: Wait, name: object) -> None:
     """Refuse a name that looks like another one; an `Identity` was checked before."""
     if type(name) is not str:
         return
-    if name.isascii() and name.isprintable() and name == name.strip():
+    is_plain = name.isascii() and name.isprintable() and name == name.strip()
+    if is_plain and 0 < len(name) <= _MAX_ASCII_NAME:
         return
-    from continuations.core.identity import NAME_ADVICE, find_name_problem  # noqa: PLC0415 - few names need it
+    from continuations.core.identity import (  # noqa: PLC0415 - few names need it
+        NAME_ADVICE,
+        NAME_SIZE,
+        find_name_problem,
+        has_name_size,
+    )
 
+    if not has_name_size(name):
+        why = f"by must have {NAME_SIZE}"
+        raise refused_error(wait, why, "Decide with by=NAME, the name of a person.")
     problem = find_name_problem(name)
     if problem is not None:
         why = f"by is not a name: {problem}"

@@ -48,6 +48,9 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
     errors.ThreadClosed: ProblemType(
         410, "thread-closed", "The thread was closed before the message"
     ),
+    errors.InboxFull: ProblemType(
+        429, "inbox-full", "The run has too many unread messages"
+    ),
     errors.RunErased: ProblemType(410, "run-erased", "The run was erased"),
     errors.RunBusy: ProblemType(409, "run-busy", "Another process holds the run"),
     errors.StaleRun: ProblemType(

@@ -246,6 +246,32 @@ def _signal_definitions() -> Json:
                 )
             },
         ),
+        "untaken_signal": object_form(
+            "A signal that no wait of the run has taken.",
+            {
+                "number": described(COUNT, "Its number in the run, from 1."),
+                "name": _EVENT_NAME,
+                "at": TIME,
+                "by": TEXT_OR_NULL,
+            },
+            {"data": described(_ANY_JSON, "Left out without the right to read.")},
+        ),
+        "signal_list": object_form(
+            "The signals that no wait of the run has taken.",
+            {"run_id": TEXT, "signals": array(ref("untaken_signal"))},
+        ),
+        "drop_signals_request": object_form(
+            "The signals of a run to drop.",
+            {},
+            {
+                "name": described(_EVENT_NAME, "By default, all signals are dropped."),
+                "reason": REASON,
+            },
+        ),
+        "dropped_signals": object_form(
+            "Signals were dropped.",
+            {"run_id": TEXT, "dropped": described(COUNT, "How many.")},
+        ),
         "wake_request": object_form("No fields.", {}),
         "woken_waits": object_form(
             "The waits of a run for its models have ended.",

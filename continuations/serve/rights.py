@@ -27,7 +27,7 @@ Act: TypeAlias = Literal["view", "read", "decide", "message", "cancel", "fork", 
 | `read` | see the transcript: messages, results, outputs, attachments, live words |
 | `decide` | decide a wait of the run, revoke a grant |
 | `message` | start the run, send a message or signal to it, resume it |
-| `cancel` | cancel or pause the run, end a pause |
+| `cancel` | cancel or pause the run, end a pause, drop signals |
 | `fork` | continue a copy of the run, or rewind the run, from an earlier version |
 | `erase` | delete the run |
 

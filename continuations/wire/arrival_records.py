@@ -45,6 +45,7 @@ class InboxMessage:
     `marker` is the key of the marker object that was created for the message. In a
     thread, `when_busy` says what the message does while an earlier one is answered;
     empty: it waits. A message that `closes` its thread has no text for the agent.
+    `unread_bytes` are the bytes of the messages before it that the run had not read.
     """
 
     id: str
@@ -55,6 +56,12 @@ class InboxMessage:
     marker: str | None = None
     when_busy: str = ""
     closes: bool = False
+    unread_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of its text."""
+        return len(self.message.text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,9 +198,12 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "message": (
         NewField(3, "when_busy", WHEN_BUSY_TEXT),
         NewField(3, "closes", FLAG),
+        NewField(3, "unread_bytes", NUMBER),
     ),
     "operator request": (
         NewField(3, "message", NUMBER, attribute="message_number"),
+        NewField(3, "signal_name", TEXT),
+        NewField(3, "signal_number", NUMBER),
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
     ),

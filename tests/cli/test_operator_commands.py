@@ -79,3 +79,26 @@ def test_commands_print_the_run_as_json(cli: CommandLine, runner: Runner) -> Non
     ):
         shown = json.loads(cli(*arguments, "--json").out)
         assert ("j1", "suspended") == (shown["run_id"], shown["status"])
+
+
+def test_signals_are_listed_and_dropped(cli: CommandLine, runner: Runner) -> None:
+    """The list names the next command, and `--json` has the data."""
+    start_waiting_run(runner)
+    assert "has no signal" in cli("signals", "j1").err
+    runner.signal("j1", "other", {"text": "x" * 300}, by="mail")
+    runner.signal("j1", "third")
+
+    listed = cli("signals", "j1")
+    assert "1  other\n  sent by mail at" in listed.out
+    assert "x" * 201 not in listed.out
+    assert "next: continuations drop-signals j1 --name NAME" in listed.out
+    [first, _] = json.loads(cli("signals", "j1", "--json").out)
+    assert ("other", {"text": "x" * 300}) == (first["name"], first["data"])
+
+    dropped = cli("drop-signals", "j1", "--name", "other", "--by", "kim")
+    assert "j1: 1 signal dropped" in dropped.out
+    again = cli("drop-signals", "j1", "--name", "other", "--by", "kim")
+    assert "has no such signal; nothing was changed" in again.out
+    rest = cli("drop-signals", "j1", "--by", "kim", "--json")
+    assert {"run_id": "j1", "dropped": 1} == json.loads(rest.out)
+    assert [] == runner.signals("j1")

@@ -183,22 +183,51 @@ def test_thread_goes_on_after_the_run_with_its_id_is_erased(taken: Runner) -> No
     assert thread_run_id("support", KEY, 2) == reply.run_id
 
 
-def test_thread_with_the_id_of_another_key_is_damaged(
-    runner: Runner, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No operation works on such bytes."""
+@pytest.fixture(params=["new", "answered", "waiting"])
+def foreign(
+    request: pytest.FixtureRequest, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Store the thread of another key under the id of this thread, and return it."""
 
     def foreign_id(agent: str, key: str, number: int) -> str:
         del agent, key
         return f"{FIRST[:-1]}{number}"
 
-    with monkeypatch.context() as foreign:
-        foreign.setattr(thread_ids, "thread_run_id", foreign_id)
-        runner.thread(key="another key").post("hello")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(thread_ids, "thread_run_id", foreign_id)
+        thread = runner.thread(key="another key")
+        ticket = thread.post("hello")
+        if request.param != "new":
+            waiting = ticket.reply()
+            assert isinstance(waiting, Suspended)
+            if request.param == "answered":
+                runner.decide(waiting.waits[0].id, Approve())
+                assert isinstance(ticket.reply(), Replied)
+    return FIRST
 
+
+FOREIGN_USES: dict[str, Callable[[Runner, Thread[Any]], Any]] = {
+    **USES,
+    "post-id": lambda _, thread: thread.post("hello", id="mine"),
+    "send-id": lambda _, thread: thread.send("hello", id="mine"),
+    "interrupt": lambda _, thread: thread.send("hello", when_busy="interrupt"),
+    "resume": lambda runner, _: runner.resume(FIRST),
+    "runner-send": lambda runner, _: runner.send(FIRST, "hello"),
+    "signal": lambda runner, _: runner.signal(FIRST, "hello"),
+    "pause": lambda runner, _: runner.pause(FIRST),
+}
+
+
+@pytest.mark.parametrize("use", FOREIGN_USES.values(), ids=FOREIGN_USES)
+def test_thread_with_the_id_of_another_key_is_damaged(
+    use: Callable[[Runner, Thread[Any]], Any], foreign: str, store: MemoryStore
+) -> None:
+    """Nothing is written for it, and no use returns a ticket or an answer."""
+    before = asyncio.run(store.keys(""))
     other = Runner(_agent(), store=store)
-    for use in (other.thread(key=KEY).look, other.thread(key=KEY).messages):
-        with pytest.raises(Corrupt, match="the thread of another agent or key"):
-            use()
-    with pytest.raises(Corrupt, match="the thread of another agent or key"):
-        other.resume(FIRST)
+
+    with pytest.raises(Corrupt, match="the thread of another agent or key") as caught:
+        use(other, other.thread(key=KEY))
+
+    assert foreign in str(caught.value)
+    assert before == asyncio.run(store.keys(""))

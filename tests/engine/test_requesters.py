@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from continuations import (
     Approve,
     Decision,
     DecisionRefused,
+    Deny,
     Finished,
     Grant,
     Identity,
@@ -236,3 +238,102 @@ def test_every_door_refuses_a_name_with_hidden_characters(name: str) -> None:
         with pytest.raises(InvalidInput):
             act()
     assert "suspended" == runner.look("r1").run_state.run.status
+
+
+SIZES = ["", "x" * 256, "\u6f22" * 100, "x" * 100_000, "bo\ud800b"]
+
+
+@pytest.mark.parametrize("name", SIZES, ids=["empty", "256", "300", "100k", "lone"])
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_every_door_limits_the_bytes_of_a_name(name: str, kind: str) -> None:
+    """Names are in each version, each wait and each line of the audit."""
+    runner = Runner(make_agent(), store=MemoryStore())
+    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    runner.thread("accounts", key="1").post("Hi", by="ann")
+    before = asyncio.run(runner.store.keys(""))
+    own: Any = runner if kind == "sync" else runner.async_runner
+
+    def act(method: str, *arguments: Any, **options: Any) -> None:
+        result = getattr(own, method)(*arguments, **options)
+        if kind == "async":
+            asyncio.run(result)
+
+    grant = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    acts: dict[str, tuple[Any, ...]] = {
+        "start": ("Pay",),
+        "send": ("r1", "Hi"),
+        "signal": ("r1", "receipt"),
+        "publish": ("receipt",),
+        "wake": ("r1",),
+        "pause": ("r1",),
+        "unpause": ("r1",),
+        "cancel": ("r1",),
+        "revoke": ("r1", grant),
+        "rewind": ("r1", 1),
+        "fork": ("r1", 1),
+        "adopt": (runner.look("r1"),),
+        "heartbeat": (wait.id,),
+    }
+    for method, arguments in acts.items():
+        given: dict[str, Any] = {"by": name}
+        if method in ("fork", "adopt", "start"):
+            given["run_id"] = "new"
+        if method == "heartbeat":
+            given["extend"] = 60
+        with pytest.raises(InvalidInput, match="by must "):
+            act(method, *arguments, **given)
+    with pytest.raises(DecisionRefused, match="by must have 1 to 255 bytes in UTF-8"):
+        act("decide", wait.id, Approve(by=name))
+    thread = runner.thread("accounts", key="1")
+    for use in (
+        lambda: thread.send("Hi", by=name),
+        lambda: thread.post("Hi", by=name),
+        lambda: list(thread.stream("Hi", by=name)),
+        lambda: thread.stop_turn(by=name),
+        lambda: thread.close(by=name),
+        lambda: Identity(name),
+    ):
+        with pytest.raises(InvalidInput, match="must "):
+            use()
+    assert before == asyncio.run(runner.store.keys(""))
+
+
+def test_requesters_of_a_run_are_bounded_and_then_unknown() -> None:
+    """Each version and each wait has the names. Beyond 100 no person may decide."""
+    runner = Runner(make_agent(), store=MemoryStore())
+    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    for number in range(100):
+        runner.send("r1", "Hi", by=f"person {number}")
+    runner.decide(wait.id, Approve(by="kim"))
+    wait = wait_of(runner.resume("r1"))
+    assert wait.quorum is not None
+    assert 100 == len(wait.quorum.requesters)
+    assert "unknown" not in rule_text(wait)
+
+    version = runner.look("r1").version
+    runner.send("r1", "Hi", by="one more")
+    runner.decide(wait.id, Deny(by="kim"))
+    runner.resume("r1")
+
+    row = runner.look("r1").run_state.run
+    assert ("",) == row.requesters
+    fork = runner.fork("r1", version, run_id="f", by="kim")
+    assert ("",) == runner.look(fork).run_state.run.requesters
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_call_of_a_run_with_too_many_requesters_is_decided_by_nobody(
+    extra: int,
+) -> None:
+    runner = Runner(make_agent(), store=MemoryStore())
+    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    for number in range(100 + extra):
+        runner.send("r1", "Hi", by=f"person {number}")
+    runner.decide(wait.id, Approve(by="kim"))
+    wait = wait_of(runner.resume("r1"))
+
+    if extra:
+        with pytest.raises(DecisionRefused, match="the requester is not known"):
+            runner.decide(wait.id, Approve(by="kim"))
+    else:
+        assert isinstance(runner.decide(wait.id, Approve(by="kim")), Decision)

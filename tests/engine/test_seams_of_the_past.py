@@ -434,6 +434,7 @@ ARRIVAL_FIELDS = {
     "signals": {"signal"},
     "revocations": {"revocation", "grant"},
     "inbox_messages": {"message"},
+    "unread_numbers": {"message"},
     "operator_requests": {"operator's request"},
     "cancel_request": {"cancel request"},
 }

@@ -147,6 +147,14 @@ DECIDING = Area(
             names=("by",),
         ),
         Case(
+            "decide-by-long",
+            DecisionRefused,
+            "runner.decide(wait.id, Approve(by='x' * 256))",
+            "runner.decide(wait.id, Approve(by='kim'))",
+            setup="wait = start()",
+            names=("by", "255"),
+        ),
+        Case(
             "decide-by-hidden",
             DecisionRefused,
             "runner.decide(wait.id, Approve(by=' kim'))",

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from continuations.errors import InvalidId, InvalidInput, RunExists, ThreadClosed
+from continuations.errors import (
+    InboxFull,
+    InvalidId,
+    InvalidInput,
+    RunExists,
+    ThreadClosed,
+)
 from continuations.ledger.thread_ids import thread_run_id
 from tests.errors.case import Area, Case
 
@@ -205,6 +211,27 @@ THREADS = Area(
             f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
             setup=_HELD + "runner.cancel(held.run_id)\n",
             names=("2",),
+        ),
+        Case(
+            "inbox-full",
+            InboxFull,
+            "runner.thread(key='k').post('And?')",
+            "runner.resume(late.run_id); runner.thread(key='k').post('And?')",
+            setup=(
+                "runner = Runner(talker('one', 'two'), store=store, clock=clock)\n"
+                "late = runner.thread(key='k').post('Pay 500.')\n"
+                "from continuations.ledger import inbox_limits\n"
+                "scene.patch(inbox_limits, 'MAX_UNREAD_MESSAGES', 1)\n"
+            ),
+            names=("resume", "1"),
+        ),
+        Case(
+            "inbox-bytes",
+            InboxFull,
+            "runner.send(wait.run_id, 'x' * 2**24)",
+            "runner.send(wait.run_id, 'x')",
+            setup="wait = start()",
+            names=("jane-1", "16777216"),
         ),
         Case(
             "thread-closed-before",

@@ -58,7 +58,9 @@ def test_arrivals_of_a_quiet_run_are_empty() -> None:
         objects = make_objects()
         loaded = await store_suspended_run(objects, make_wait())
 
-        assert Arrivals() == await read_arrivals(objects, loaded.state)
+        assert Arrivals() == await read_arrivals(
+            objects, loaded.state, all_messages=True
+        )
         assert () == Arrivals().marker_keys("r1")
 
     run_async(scenario())
@@ -85,7 +87,7 @@ def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
         wanted = await record_cancel_request(objects, RUN, make_cancel_request())
 
         # Then a worker reads all of them and their markers
-        came = await read_arrivals(objects, loaded.state)
+        came = await read_arrivals(objects, loaded.state, all_messages=True)
         assert {waits[0].id: yes, waits[1].id: reading} == came.decisions
         assert (first, second) == came.inbox_messages
         assert wanted == came.cancel_request
@@ -109,7 +111,7 @@ def test_handled_decisions_and_messages_are_not_returned_again() -> None:
 
         # Given the state after it read the decision and two messages
         later = with_inbox_number(make_state(make_wait(2)), 2)
-        came = await read_arrivals(objects, later)
+        came = await read_arrivals(objects, later, all_messages=True)
 
         assert {} == came.decisions
         assert [3] == [each.number for each in came.inbox_messages]
@@ -133,7 +135,7 @@ def test_arrivals_cost_one_listing_and_one_read_each() -> None:
             )
         store.operations.clear()
 
-        await read_arrivals(objects, loaded.state)
+        await read_arrivals(objects, loaded.state, all_messages=True)
 
         assert ["keys", "read", "read"] == [each.verb for each in store.operations]
 
@@ -147,7 +149,7 @@ def test_inbox_messages_are_sorted_by_number() -> None:
         for number in range(1, 13):
             await post(objects, RUN, make_inbox_message(number))
 
-        came = await read_arrivals(objects, loaded.state)
+        came = await read_arrivals(objects, loaded.state, all_messages=True)
 
         assert list(range(1, 13)) == [each.number for each in came.inbox_messages]
         assert "letter 12" == came.inbox_messages[11].message.content
@@ -163,7 +165,9 @@ def test_arrivals_of_a_run_with_a_longer_id_are_not_read() -> None:
         await record_cancel_request(objects, RUN + "0", make_cancel_request())
         await post(objects, RUN + "0", make_inbox_message(1))
 
-        assert Arrivals() == await read_arrivals(objects, loaded.state)
+        assert Arrivals() == await read_arrivals(
+            objects, loaded.state, all_messages=True
+        )
 
     run_async(scenario())
 
@@ -175,7 +179,9 @@ def test_foreign_key_is_ignored(name: str) -> None:
         loaded = await store_suspended_run(objects, make_wait())
         await objects.create(layout.arrivals_prefix(RUN) + name, b"")
 
-        assert Arrivals() == await read_arrivals(objects, loaded.state)
+        assert Arrivals() == await read_arrivals(
+            objects, loaded.state, all_messages=True
+        )
 
     run_async(scenario())
 
@@ -240,7 +246,7 @@ def test_decision_deleted_before_reading_is_corrupt() -> None:
         visits = InterleavingStore(inner, 2, partial(inner.delete, key))
 
         with pytest.raises(Corrupt) as caught:
-            await read_arrivals(Objects(visits), loaded.state)
+            await read_arrivals(Objects(visits), loaded.state, all_messages=True)
         assert (RUN, wait.id) == (caught.value.run_id, caught.value.wait_id)
 
     run_async(scenario())
@@ -259,7 +265,7 @@ def test_inbox_message_deleted_before_reading_names_the_run() -> None:
         with pytest.raises(
             Corrupt, match="is missing, although it was listed"
         ) as caught:
-            await read_arrivals(Objects(visits), loaded.state)
+            await read_arrivals(Objects(visits), loaded.state, all_messages=True)
         assert RUN == caught.value.run_id
 
     run_async(scenario())
@@ -279,7 +285,7 @@ def test_decision_under_the_key_of_another_wait_is_corrupt() -> None:
         )
 
         with pytest.raises(Corrupt):
-            await read_arrivals(objects, loaded.state)
+            await read_arrivals(objects, loaded.state, all_messages=True)
         with pytest.raises(Corrupt):
             await read_decision(objects, two.id)
 
@@ -303,7 +309,7 @@ def test_decision_of_another_run_is_corrupt() -> None:
         )
 
         with pytest.raises(Corrupt):
-            await read_arrivals(objects, loaded.state)
+            await read_arrivals(objects, loaded.state, all_messages=True)
 
     run_async(scenario())
 
@@ -323,7 +329,7 @@ def test_cancel_request_of_another_run_is_corrupt() -> None:
         with pytest.raises(Corrupt):
             await read_cancel_request(objects, RUN)
         with pytest.raises(Corrupt):
-            await read_arrivals(objects, loaded.state)
+            await read_arrivals(objects, loaded.state, all_messages=True)
 
     run_async(scenario())
 
@@ -348,7 +354,7 @@ def test_inbox_message_of_another_run_or_number_is_corrupt(
         )
 
         with pytest.raises(Corrupt):
-            await read_arrivals(objects, loaded.state)
+            await read_arrivals(objects, loaded.state, all_messages=True)
 
     run_async(scenario())
 
@@ -368,7 +374,7 @@ def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
             await objects.create(place_of, body)
 
             with pytest.raises(FormatError) as caught:
-                await read_arrivals(objects, loaded.state)
+                await read_arrivals(objects, loaded.state, all_messages=True)
             assert place_of in str(caught.value)
             assert body == await objects.read(place_of)
 
@@ -391,6 +397,6 @@ def test_object_of_another_kind_is_corrupt() -> None:
         )
 
         with pytest.raises(FormatError):
-            await read_arrivals(objects, loaded.state)
+            await read_arrivals(objects, loaded.state, all_messages=True)
 
     run_async(scenario())

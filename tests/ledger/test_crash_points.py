@@ -289,7 +289,9 @@ def make_inbox_message(number: int) -> InboxMessage:
 async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
     """Check what must hold of an inbox at any time; return its messages."""
     newest = await Versions(Objects(store), RUN).load_newest()
-    messages = (await read_arrivals(Objects(store), newest.state)).inbox_messages
+    messages = (
+        await read_arrivals(Objects(store), newest.state, all_messages=True)
+    ).inbox_messages
     standing = await drop_done_markers(store)
 
     assert list(range(1, len(messages) + 1)) == [each.number for each in messages]

@@ -62,7 +62,9 @@ def test_posted_message_is_read_back_equal() -> None:
         loaded = await store_suspended_run(objects)
         posted = await post(objects, RUN, make_inbox_message(1))
 
-        assert (posted,) == (await read_arrivals(objects, loaded.state)).inbox_messages
+        assert (posted,) == (
+            await read_arrivals(objects, loaded.state, all_messages=True)
+        ).inbox_messages
         assert replace(make_inbox_message(1), number=1, marker=posted.marker) == posted
 
     run_async(scenario())
@@ -82,7 +84,9 @@ def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
 
         # Then each message has its own number, and none is lost
         assert list(range(1, 41)) == sorted(each.number for each in posted)
-        came = (await read_arrivals(objects, loaded.state)).inbox_messages
+        came = (
+            await read_arrivals(objects, loaded.state, all_messages=True)
+        ).inbox_messages
         assert {f"letter {n}" for n in range(40)} == {m.message.content for m in came}
 
         # And each has its marker; no other marker is left
@@ -103,7 +107,9 @@ def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
             *(post(objects, RUN, make_inbox_message(1)) for _ in range(5))
         )
 
-        came = (await read_arrivals(objects, loaded.state)).inbox_messages
+        came = (
+            await read_arrivals(objects, loaded.state, all_messages=True)
+        ).inbox_messages
         standing = await all_keys(objects, "markers/")
         assert {each.number for each in came} == {each.number for each in posted}
         assert {each.marker for each in came} == set(standing)

@@ -38,6 +38,7 @@ _OTHER_WORDS = {
     "vote approve": "Vote to approve",
     "vote answer": "Vote to answer",
     "revoke": "Grant revoked",
+    "drop": "Signals dropped",
     "pause": "Paused",
     "unpause": "Pause ended",
     "escalate": "Escalated",

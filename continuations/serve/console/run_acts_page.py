@@ -7,11 +7,13 @@ right to view the run reads its id only.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from continuations.core.operator_waits import operator_waits
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
+from continuations.present.counted import counted
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages.confirm_view import cancel_form, erase_form
@@ -70,9 +72,28 @@ async def actions(page: Page) -> Response:
         may_pause=may_cancel,
         is_paused=bool(operator_waits(state)),
         may_cancel=may_cancel,
+        signals=await _signals(page, run_id) if is_live else (),
         may_fork=await page.can("fork", run_id),
         may_erase=await page.can("erase", run_id),
     )
+
+
+async def _signals(page: Page, run_id: str) -> list[tuple[str, str]]:
+    """Return the names of the signals that no wait has taken, and how many."""
+    names = Counter(each.name for each in await page.runner.signals(run_id))
+    return [(name, counted(count, "signal")) for name, count in names.items()]
+
+
+async def drop_signals(page: Page) -> Response:
+    """Drop the signals of one name that no wait has taken."""
+    run_id = await _run_id(page, "cancel")
+    await page.runner.drop_signals(
+        run_id,
+        name=page.form.get("name", ""),
+        by=page.identity.name,
+        door=page.door,
+    )
+    return await _back(page, run_id)
 
 
 async def pause(page: Page) -> Response:
@@ -202,6 +223,7 @@ ROUTES = (
     PageRoute("/recorded", recorded),
     PageRoute("/runs/{run}/pause", pause, ("POST",)),
     PageRoute("/runs/{run}/unpause", unpause, ("POST",)),
+    PageRoute("/runs/{run}/signals", drop_signals, ("POST",)),
     PageRoute("/runs/{run}/resume", resume, ("POST",)),
     PageRoute("/runs/{run}/reopen", reopen, ("POST",)),
     PageRoute("/runs/{run}/wake", wake, ("POST",)),

@@ -274,9 +274,28 @@ def _signal_paths() -> Json:
                 "send",
                 "Send a message to a run; its root agent reads it before its next turn",
                 {"200": json_response("sent_message", "The message is recorded.")},
-                *(400, 404, 410, 415, 503),
+                *(400, 404, 410, 415, 429, 503),
                 parameters=(RUN_ID_PARAMETER,),
                 body=request_body("application/json", "run_message_request"),
+            )
+        },
+        "/runs/{run_id}/signals": {
+            "get": operation(
+                "listSignals",
+                "List the signals that no wait of a run has taken",
+                {"200": json_response("signal_list", "The signals.")},
+                *(400, 404, 410, 503),
+                parameters=(RUN_ID_PARAMETER,),
+            )
+        },
+        "/runs/{run_id}/signals/drop": {
+            "post": operation(
+                "dropSignals",
+                "Drop the signals that no wait of a run has taken",
+                {"200": json_response("dropped_signals", "The signals are dropped.")},
+                *(400, 404, 410, 415, 503),
+                parameters=(RUN_ID_PARAMETER,),
+                body=request_body("application/json", "drop_signals_request"),
             )
         },
         "/signals": {

@@ -26,6 +26,7 @@ STATUS_TEXTS = {
     413: "The body is too large. Nothing was changed.",
     415: "The body has the wrong media type. Nothing was changed.",
     422: "The decision does not fit the wait. Nothing was recorded.",
+    429: "The run has too many unread messages. Nothing was changed.",
     500: "Internal error; the log has the details.",
     502: "The model gave no usable reply. The run is kept.",
     503: "Temporarily unavailable; send the request again later.",

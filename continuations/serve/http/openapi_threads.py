@@ -86,7 +86,7 @@ def thread_paths() -> Json:
                 "postMessage",
                 "Post a message, and work on the thread until it has its reply",
                 worked,
-                *(400, 409, 410, 415, 502, 503),
+                *(400, 409, 410, 415, 429, 502, 503),
                 parameters=_THREAD,
                 body=request_body("application/json", "message_request"),
             )

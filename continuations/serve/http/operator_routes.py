@@ -1,9 +1,10 @@
-"""Handlers of the HTTP API for operators: cancel, pause and unpause a run, wake it."""
+"""Handlers of the HTTP API for operators: cancel, pause and wake, drop signals."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.present.signal_forms import untaken_signal_json
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
@@ -65,6 +66,30 @@ async def wake(context: RequestContext) -> Response:
     count = await context.runner.wake(run_id, by=context.identity_name, door=HTTP)
     woken = await context.wake(run_id) if count else False
     return json_response({"run_id": run_id, "waits": count, "woken": woken})
+
+
+async def list_signals(context: RequestContext) -> Response:
+    """List the signals that no wait has taken; their data needs the right to read."""
+    run_id = context.path_params["run_id"]
+    signals = await context.runner.signals(run_id)
+    reads = await context.detail(run_id) == "transcript"
+    shown = [untaken_signal_json(each, with_data=reads) for each in signals]
+    return json_response({"run_id": run_id, "signals": shown})
+
+
+async def drop_signals(context: RequestContext) -> Response:
+    """Drop the signals that no wait has taken."""
+    fields = decision_bodies.parse_json_object(context.request)
+    decision_bodies.refuse_unknown_fields(fields, frozenset({"name", "reason"}))
+    run_id = context.path_params["run_id"]
+    dropped = await context.runner.drop_signals(
+        run_id,
+        name=decision_bodies.optional_text(fields, "name"),
+        reason=decision_bodies.optional_text(fields, "reason"),
+        by=context.identity_name,
+        door=HTTP,
+    )
+    return json_response({"run_id": run_id, "dropped": dropped})
 
 
 async def run_reply(context: RequestContext, run: Continuation) -> Response:

@@ -364,6 +364,13 @@ ROUTES = (
     Route(path="/runs/{run_id}/cancel", handlers={"POST": operator_routes.cancel}),
     Route(path="/runs/{run_id}/pause", handlers={"POST": operator_routes.pause}),
     Route(path="/runs/{run_id}/unpause", handlers={"POST": operator_routes.unpause}),
+    Route(
+        path="/runs/{run_id}/signals", handlers={"GET": operator_routes.list_signals}
+    ),
+    Route(
+        path="/runs/{run_id}/signals/drop",
+        handlers={"POST": operator_routes.drop_signals},
+    ),
     Route(path="/runs/{run_id}/wake", handlers={"POST": operator_routes.wake}),
     Route(path="/signals", handlers={"POST": event_routes.signal}),
     Route(path="/events", handlers={"POST": event_routes.publish}),

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from continuations import Approve, AsyncRunner
+from continuations.ledger import inbox_limits
 from continuations.serve.aws.lambda_events import HttpEvent, parse_event
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
@@ -394,3 +395,21 @@ def test_api_below_a_base_path_and_without_a_raw_path() -> None:
 def _encoded(key: str) -> str:
     """Return a key as one segment of a path; clients drop `.` and `..` otherwise."""
     return quote(key, safe="").replace(".", "%2E")
+
+
+def test_message_to_a_full_inbox_is_refused_with_429(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The problem tells the sender to let the thread read first."""
+    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
+    client = Client()
+
+    async def scenario() -> None:
+        path = "/threads/support/k/messages"
+        body = {"text": "hello", "wait": False}
+        await client.send("POST", path, body)
+        refused = await client.response("POST", path, body)
+        assert (429, "inbox-full") == (refused.status, problem_slug(refused))
+        assert "resume it" in str(refused.body)
+
+    asyncio.run(scenario())

@@ -112,6 +112,7 @@ def thread_objects() -> dict[str, tuple[bytes, object]]:
         ("message-merge", replace(_message(3), when_busy="merge")),
         ("message-interrupt", replace(_message(4), when_busy="interrupt")),
         ("message-closes", replace(_message(5), closes=True)),
+        ("message-behind-unread", replace(_message(6), unread_bytes=70_000)),
     ):
         objects[name] = (encode_inbox_message(message, RUN), message)
     objects["message-id"] = (encode_first_number(5, RUN), 5)
@@ -125,7 +126,10 @@ def thread_objects() -> dict[str, tuple[bytes, object]]:
         reason=ODD_TEXT,
     )
     interrupt = replace(stop, action="interrupt", message_number=3, reason=None)
-    for request in (stop, interrupt):
+    drop = replace(
+        stop, action="drop", message_number=0, signal_name=ODD_TEXT, signal_number=9
+    )
+    for request in (stop, interrupt, drop):
         data = encode_operator_request(request, RUN)
         objects[f"operator-request-{request.action}"] = (data, request)
     return objects
