@@ -155,7 +155,7 @@ def unknown_parameters(function: Any, documented: Any) -> set[str]:
 
 
 def unknown_errors(function: Any, documented: Any) -> set[str]:
-    """Return the errors of `Raises:` that nobody can import.
+    """Return the names after `Raises:` that are not errors.
 
     Each name is that of a public error, an error of Python, or of its package.
     """

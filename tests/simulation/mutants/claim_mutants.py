@@ -37,16 +37,11 @@ from tests.simulation.mutants.conditions import (
     clocks_differ_and_workers_freeze,
     giving_up_is_slow,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.run import RunRow, RunStatus
+    from continuations.core.run import RunStatus
     from continuations.core.state import RunState
-    from continuations.ledger.claims import ClockReading
-    from continuations.ledger.objects import Objects
-    from continuations.wire.arrival_records import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -60,15 +55,7 @@ if TYPE_CHECKING:
     ),
 )
 def a_live_claim_is_taken_over() -> Patches:
-    def check_free(run: RunRow, now: datetime) -> None:
-        del run, now
-
-    yield patch(claims.check_free, check_free)
-
-
-def _always(self: Lease) -> bool:
-    del self
-    return True
+    yield skip(claims.check_free)
 
 
 @mutant(
@@ -76,7 +63,7 @@ def _always(self: Lease) -> bool:
     breaks=(nothing_starts_without_claim,),
 )
 def clock_is_not_checked() -> Patches:
-    yield patch(Lease.can_start_action, _always)
+    yield returns(Lease.can_start_action, value=True)
 
 
 @mutant(
@@ -84,12 +71,8 @@ def clock_is_not_checked() -> Patches:
     breaks=(nothing_starts_without_claim,),
 )
 def a_claim_is_never_renewed() -> Patches:
-    def seconds_to_renewal(self: StoreJournal) -> float | None:
-        del self
-        return None
-
-    yield patch(Lease.can_start_action, _always)
-    yield patch(StoreJournal.seconds_to_renewal, seconds_to_renewal)
+    yield returns(Lease.can_start_action, value=True)
+    yield skip(StoreJournal.seconds_to_renewal)
 
 
 @mutant(
@@ -153,10 +136,7 @@ def a_claim_is_used_to_its_last_moment() -> Patches:
     breaks=(not_expired_early,),
 )
 def a_wrong_clock_is_not_refused() -> Patches:
-    def check_clock(reading: ClockReading, lease_seconds: float, run_id: str) -> None:
-        del reading, lease_seconds, run_id
-
-    yield patch(claims.check_clock, check_clock)
+    yield skip(claims.check_clock)
 
 
 @mutant(
@@ -175,11 +155,7 @@ def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
 
 @mutant("Attempts are not counted.", breaks=(no_run_stranded,))
 def attempts_are_not_counted() -> Patches:
-    def next_attempt(run: RunRow) -> int:
-        del run
-        return 1
-
-    yield patch(claims.next_attempt, next_attempt)
+    yield returns(claims.next_attempt, 1)
 
 
 @mutant(
@@ -235,13 +211,7 @@ def outcome_is_returned_without_its_version() -> Patches:
     breaks=(cancellation_noticed_soon,),
 )
 def cancellation_is_not_checked() -> Patches:
-    async def read_nothing(objects: Objects, run_id: str) -> CancelRequest | None:
-        del objects, run_id
-        return None
-
-    yield patch(
-        read_cancel_request, read_nothing, only_in=(operator_looks, run_requests)
-    )
+    yield skip(read_cancel_request, only_in=(operator_looks, run_requests))
 
 
 @mutant(

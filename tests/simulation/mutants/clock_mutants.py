@@ -25,7 +25,14 @@ from tests.simulation.laws_of_endings import (
 )
 from tests.simulation.laws_of_runs import no_foreign_errors
 from tests.simulation.mutants.conditions import starters_die_late
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 from tests.simulation.processes import current_process
 
 if TYPE_CHECKING:
@@ -48,11 +55,7 @@ if TYPE_CHECKING:
 def dates_are_never_checked() -> Patches:
     """No sweep looks for markers that are dated too late."""
 
-    async def no_redating(objects: Objects, clock: StoreClock, seed: str) -> int:
-        del objects, clock, seed
-        return 0
-
-    yield patch(redate_misdated, no_redating)
+    yield returns(redate_misdated, 0)
 
 
 def some_sweepers_trust_their_clocks() -> Patches:
@@ -87,10 +90,7 @@ def starters_die_late_and_some_sweepers_trust_their_clocks() -> Patches:
     condition=starters_die_late_and_dates_are_never_checked,
 )
 def sweeps_trust_their_own_clock() -> Patches:
-    def observe(self: StoreClock, reading: ClockReading) -> None:
-        del self, reading
-
-    yield patch(StoreClock.observe, observe)
+    yield skip(StoreClock.observe)
 
 
 @mutant(
@@ -122,11 +122,7 @@ def misdated_markers_are_not_found() -> Patches:
     breaks=(only_able_workers_postpone,),
 )
 def own_errors_postpone_a_run() -> Patches:
-    def is_of_this_process(error: BaseException) -> bool:
-        del error
-        return False
-
-    yield patch(sweeping._is_of_this_process, is_of_this_process)
+    yield returns(sweeping._is_of_this_process, value=False)
 
 
 @mutant(
@@ -134,11 +130,7 @@ def own_errors_postpone_a_run() -> Patches:
     breaks=(approval_not_too_old_for_the_store,),
 )
 def decisions_trust_the_deciders_clock() -> Patches:
-    def time_of_record(store_time: datetime | None, now: datetime) -> datetime:
-        del store_time
-        return now
-
-    yield patch(decisions._time_of_record, time_of_record)
+    yield gives_back(decisions._time_of_record, "now")
 
 
 # Runs whose code raises -------------------------------------------------------------

@@ -23,7 +23,7 @@ from tests.simulation.laws_of_effects import (
     timed_out_call_is_over_before_a_repeat,
 )
 from tests.simulation.laws_of_endings import same_end_as_uninterrupted
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         Reopened,
     )
-    from continuations.core.calls import CallRow, Unknown
+    from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
     from continuations.core.events import Event
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.ports import Ports
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -163,10 +162,7 @@ def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
     breaks=(timed_out_call_is_over_before_a_repeat,),
 )
 def a_running_call_may_be_approved_again() -> Patches:
-    def check_call_is_over(wait: Wait, proposed: Decision) -> None:
-        del wait, proposed
-
-    yield patch(decision_errors.check_call_is_over, check_call_is_over)
+    yield skip(decision_errors.check_call_is_over)
 
 
 @mutant(
@@ -174,11 +170,7 @@ def a_running_call_may_be_approved_again() -> Patches:
     breaks=(timed_out_call_is_over_before_a_repeat,),
 )
 def a_running_call_may_be_verified_again() -> Patches:
-    def is_over(ports: Ports, state: RunState, unknown: Unknown) -> bool:
-        del ports, state, unknown
-        return True
-
-    yield patch(verification._is_over, is_over)
+    yield returns(verification._is_over, value=True)
 
 
 MUTANTS = mutants_in(globals())

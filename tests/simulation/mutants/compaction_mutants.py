@@ -23,7 +23,7 @@ from tests.simulation.laws_of_effects import (
     model_reads_committed_messages,
     transcripts_valid,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,13 +87,7 @@ def _apply_unchecked(draft: Draft, event: HistoryCompacted | SummaryFailed) -> N
     family=COMPACTIONS,
 )
 def the_last_message_of_the_user_is_dropped() -> Patches:
-    def indexes_to_keep(
-        messages: Sequence[Message], head: int, recent: int, summary_number: int
-    ) -> tuple[int, ...]:
-        del messages, head, recent, summary_number
-        return ()
-
-    yield patch(history._indexes_to_keep, indexes_to_keep)
+    yield returns(history._indexes_to_keep, ())
 
 
 @mutant(

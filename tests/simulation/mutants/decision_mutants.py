@@ -50,7 +50,14 @@ from tests.simulation.laws_of_decisions import (
 from tests.simulation.laws_of_effects import finished_never_runs_again, started_once
 from tests.simulation.laws_of_endings import no_run_stranded
 from tests.simulation.mutants.conditions import approvals_are_short
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,11 +92,7 @@ def a_decision_is_overwritten() -> Patches:
 
 @mutant("The second decider gets a success.", breaks=(one_decision,))
 def second_decider_gets_success() -> Patches:
-    async def read_first_decision(objects: Objects, proposed: Decision) -> Decision:
-        del objects
-        return proposed
-
-    yield patch(recorded_decisions._read_first_decision, read_first_decision)
+    yield gives_back(recorded_decisions._read_first_decision, "proposed")
 
 
 @mutant(
@@ -122,19 +125,12 @@ def decision_is_read_then_overwritten() -> Patches:
     breaks=(ended_by_its_decision, one_decision, refused_never_runs),
 )
 def expiry_acts_without_a_recorded_decision() -> Patches:
-    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
-        del objects
-        return proposed
-
-    yield patch(decisions.record_decision, record_decision, only_in=(deadlines,))
+    yield gives_back(decisions.record_decision, "proposed", only_in=(deadlines,))
 
 
 @mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
 def a_decision_is_taken_after_the_deadline() -> Patches:
-    def check_in_time(wait: Wait, moment: datetime) -> None:
-        del wait, moment
-
-    yield patch(decision_errors.check_in_time, check_in_time)
+    yield skip(decision_errors.check_in_time)
 
 
 # The decision of this wait and of no other ------------------------------------------
@@ -271,11 +267,7 @@ def an_expired_call_is_ready() -> Patches:
 
 @mutant("`valid_for` is never checked.", breaks=(approval_not_too_old,))
 def valid_for_is_never_checked() -> Patches:
-    def approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
-        del wait, decision
-        return None
-
-    yield patch(arrival_reducer._approval_valid_until, approval_valid_until)
+    yield skip(arrival_reducer._approval_valid_until)
 
 
 @mutant(
@@ -364,9 +356,6 @@ def an_edit_is_forgotten() -> Patches:
 
 @mutant("Edited arguments are not validated.", breaks=(edits_match_schema,))
 def an_edit_is_not_validated() -> Patches:
-    def check_edited_arguments(wait: Wait, edited_arguments: object) -> None:
-        del wait, edited_arguments
-
     original = ArrivalReducer._approval_events
 
     def approval_events(
@@ -386,7 +375,7 @@ def an_edit_is_not_validated() -> Patches:
         digest = call_waits.approval_digest(state, call, decision.arguments, contract)
         return (replace(event, digest=digest, arguments=decision.arguments),)
 
-    yield patch(verdict_checks._check_edited_arguments, check_edited_arguments)
+    yield skip(verdict_checks._check_edited_arguments)
     yield patch(ArrivalReducer._approval_events, approval_events)
 
 
@@ -400,11 +389,7 @@ def answer_counts_as_approval() -> Patches:
 
 @mutant("Deadlines are never checked.", breaks=(no_run_stranded,))
 def deadlines_are_never_checked() -> Patches:
-    def is_past_deadline(wait: Wait, now: datetime) -> bool:
-        del wait, now
-        return False
-
-    yield patch(deadlines.is_past_deadline, is_past_deadline)
+    yield returns(deadlines.is_past_deadline, value=False)
 
 
 MUTANTS = mutants_in(globals())

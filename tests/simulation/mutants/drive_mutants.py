@@ -41,7 +41,7 @@ from tests.simulation.laws_of_runs import (
     no_foreign_errors,
     nothing_unread_at_the_end,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -153,12 +153,8 @@ def commit_counts_later_events_as_durable() -> Patches:
     ),
 )
 def calls_begin_before_the_claim() -> Patches:
-    def can_start_action(self: StoreJournal) -> bool:
-        del self
-        return True
-
     yield from _started_before_commit(AskModel, RunTool)
-    yield patch(StoreJournal.can_start_action, can_start_action)
+    yield returns(StoreJournal.can_start_action, value=True)
 
 
 # After a crash ----------------------------------------------------------------------
@@ -243,11 +239,7 @@ def fence_never_grows() -> Patches:
 
 
 def _transcripts_unchecked() -> Patches:
-    def violation_at_end(self: TranscriptCheck) -> str | None:
-        del self
-        return None
-
-    yield patch(TranscriptCheck.violation_at_end, violation_at_end)
+    yield skip(TranscriptCheck.violation_at_end)
 
 
 @mutant(
@@ -350,11 +342,7 @@ def begun_call_is_taken_back() -> Patches:
     breaks=(nothing_unread_at_the_end,),
 )
 def a_run_finishes_without_a_last_look() -> Patches:
-    def would_finish(self: RunLoop, reply: ModelReplied) -> bool:
-        del self, reply
-        return False
-
-    yield patch(RunLoop._would_finish, would_finish)
+    yield returns(RunLoop._would_finish, value=False)
 
 
 # Errors -----------------------------------------------------------------------------

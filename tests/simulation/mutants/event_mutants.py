@@ -23,18 +23,22 @@ from tests.simulation.laws_of_events import (
     no_event_is_lost,
     no_signal_waits_beside_its_wait,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from continuations.core.run import KeptSignal
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.ports import Ports
     from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
-    from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
     from continuations.wire.arrival_records import Signal
     from continuations.wire.event_records import PublishedEvent
@@ -50,12 +54,7 @@ if TYPE_CHECKING:
     family=EVENTS,
 )
 def a_worker_does_not_look_back() -> Patches:
-    async def look_back(
-        objects: Objects, ports: Ports, new_waits: Iterable[Wait]
-    ) -> None:
-        del objects, ports, new_waits
-
-    yield patch(publishing.look_back, look_back)
+    yield skip(publishing.look_back)
 
 
 @mutant(
@@ -66,12 +65,7 @@ def a_worker_does_not_look_back() -> Patches:
 def a_repair_does_not_look_back() -> Patches:
     from continuations.engine import run_sweep  # noqa: PLC0415 - only its copy
 
-    async def look_back(
-        objects: Objects, ports: Ports, new_waits: Iterable[Wait]
-    ) -> None:
-        del objects, ports, new_waits
-
-    yield patch(publishing.look_back, look_back, only_in=(run_sweep,))
+    yield skip(publishing.look_back, only_in=(run_sweep,))
 
 
 @mutant(
@@ -92,12 +86,8 @@ def waits_are_listed_before_the_event() -> Patches:
             await deliver(delivery, key.split("/")[1])
         return await original(self, key, body)
 
-    async def deliver_nothing(self: EventDelivery, topic: str) -> Delivered:
-        del self, topic
-        return Delivered()
-
     yield patch(EventPublisher._create, create)
-    yield patch(EventDelivery.deliver, deliver_nothing)
+    yield returns(EventDelivery.deliver, Delivered())
 
 
 def _clock_of(publisher: EventPublisher) -> StoreClock:
@@ -139,10 +129,7 @@ def a_sweep_does_not_finish_a_publication() -> Patches:
     family=EVENTS,
 )
 def a_wait_is_not_made_known() -> Patches:
-    async def create(objects: Objects, waits: Iterable[Wait]) -> None:
-        del objects, waits
-
-    yield patch(event_waiters.create, create)
+    yield skip(event_waiters.create)
 
 
 @mutant(
@@ -151,11 +138,7 @@ def a_wait_is_not_made_known() -> Patches:
     family=EVENTS,
 )
 def a_sweep_trusts_its_clock_about_old_events() -> Patches:
-    async def really_old(self: EventSweep, old: list[EventMarker]) -> list[EventMarker]:
-        del self
-        return old
-
-    yield patch(EventSweep._really_old, really_old)
+    yield gives_back(EventSweep._really_old, "old")
 
 
 # Nothing is taken twice ---------------------------------------------------------------
@@ -167,11 +150,7 @@ def a_sweep_trusts_its_clock_about_old_events() -> Patches:
     family=EVENTS,
 )
 def a_taken_event_is_forgotten() -> Patches:
-    def with_event(taken: tuple[str, ...], event_id: str) -> tuple[str, ...]:
-        del event_id
-        return taken
-
-    yield patch(event_matching.with_event, with_event)
+    yield gives_back(event_matching.with_event, "taken")
 
 
 @mutant(
@@ -206,13 +185,7 @@ def _with_taken(wait: Wait, taken: tuple[str, ...]) -> Wait:
     family=EVENTS,
 )
 def an_own_id_is_ignored() -> Patches:
-    async def first_with_own_id(
-        self: EventPublisher, topic: str, event: PublishedEvent
-    ) -> PublishedEvent:
-        del self, topic
-        return event
-
-    yield patch(EventPublisher._first_with_own_id, first_with_own_id)
+    yield gives_back(EventPublisher._first_with_own_id, "event")
 
 
 # Nothing is left ----------------------------------------------------------------------
@@ -224,10 +197,7 @@ def an_own_id_is_ignored() -> Patches:
     family=EVENTS,
 )
 def a_decided_wait_stays_known() -> Patches:
-    async def delete(objects: Objects, waits: Iterable[Wait]) -> None:
-        del objects, waits
-
-    yield patch(event_waiters.delete, delete)
+    yield skip(event_waiters.delete)
 
 
 @mutant(
@@ -265,12 +235,8 @@ def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
     family=EVENTS,
 )
 def a_used_signal_is_kept() -> Patches:
-    def without_signal(state: RunState, number: int) -> RunState:
-        del number
-        return state
-
-    yield patch(
-        signal_delivery.without_signal, without_signal, only_in=(arrival_reducer,)
+    yield gives_back(
+        signal_delivery.without_signal, "state", only_in=(arrival_reducer,)
     )
 
 
@@ -299,11 +265,7 @@ def a_signal_before_its_wait_is_dropped() -> Patches:
     family=EVENTS,
 )
 def a_kept_signal_is_not_offered() -> Patches:
-    def awaited_signals(state: RunState) -> list[KeptSignal]:
-        del state
-        return []
-
-    yield patch(signal_matching.awaited_signals, awaited_signals)
+    yield returns(signal_matching.awaited_signals, [])
 
 
 MUTANTS = mutants_in(globals())

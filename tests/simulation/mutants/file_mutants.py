@@ -21,20 +21,25 @@ from tests.simulation.laws_of_files import (
     no_message_lacks_its_attachment,
 )
 from tests.simulation.laws_of_runs import no_foreign_errors
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from continuations.core.attachments import Content, ResultWithFiles
     from continuations.core.call_events import CallRaised
     from continuations.core.calls import CallRow
     from continuations.core.model_protocol import ModelRequest
-    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.engine.file_storing import AttachedFiles
-    from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
@@ -67,15 +72,7 @@ def result_is_stored_without_its_attachments() -> Patches:
     family=ATTACHMENTS,
 )
 def message_is_posted_before_its_attachments() -> Patches:
-    async def store_attachments(
-        objects: Objects,
-        run: Callable[[], Awaitable[RunRow]],
-        text: object,
-        is_posted: Callable[[], Awaitable[bool]] | None,
-    ) -> None:
-        del objects, run, text, is_posted
-
-    yield patch(new_run.store_attachments, store_attachments)
+    yield skip(new_run.store_attachments)
 
 
 @mutant(
@@ -99,11 +96,7 @@ def failed_create_of_an_attachment_counts() -> Patches:
     family=ATTACHMENTS,
 )
 def attachments_of_others_are_not_counted() -> Patches:
-    async def _list_sizes(self: RunFiles) -> dict[str, int]:
-        del self
-        return {}
-
-    yield patch(RunFiles._list_sizes, _list_sizes)
+    yield returns(RunFiles._list_sizes, {})
 
 
 @mutant(
@@ -112,13 +105,7 @@ def attachments_of_others_are_not_counted() -> Patches:
     family=ATTACHMENTS,
 )
 def request_lacks_the_bytes_of_attachments() -> Patches:
-    async def with_files(
-        request: ModelRequest, files: AttachedFiles, may_request: Callable[[], bool]
-    ) -> ModelRequest:
-        del files, may_request
-        return request
-
-    yield patch(file_storing.with_files, with_files)
+    yield gives_back(file_storing.with_files, "request")
 
 
 @mutant(
@@ -159,16 +146,7 @@ def attachment_in_progress_counts_as_stored() -> Patches:
     family=ATTACHMENTS,
 )
 def a_fork_lacks_the_attachments_of_its_source() -> Patches:
-    async def give_files(
-        objects: Objects,
-        journal: StoreJournal,
-        state: RunState,
-        source: RunRow,
-        files: Mapping[str, bytes],
-    ) -> None:
-        del objects, journal, state, source, files
-
-    yield patch(file_moving.give_files, give_files)
+    yield skip(file_moving.give_files)
 
 
 @mutant(

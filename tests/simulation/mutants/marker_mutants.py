@@ -18,7 +18,7 @@ from tests.simulation.laws_of_endings import (
     no_run_stranded,
 )
 from tests.simulation.mutants.conditions import canceller_dies, starters_die_late
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,10 +49,7 @@ def _no_marker_of_kind(kind: str) -> Patches:
 
 @mutant("A claim has no guard.", breaks=(no_run_stranded,))
 def a_claim_has_no_guard() -> Patches:
-    async def ensure_guarded(self: StoreJournal) -> None:
-        del self
-
-    yield patch(StoreJournal.ensure_guarded, ensure_guarded)
+    yield skip(StoreJournal.ensure_guarded)
 
 
 @mutant(
@@ -69,14 +66,11 @@ def a_guard_is_made_after_its_claim() -> Patches:
         StoreJournal._check_still_newest,
     )
 
-    async def ensure_guarded(self: StoreJournal) -> None:
-        del self
-
     async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
         await create_guard(self)
         return await original(self, state)
 
-    yield patch(StoreJournal.ensure_guarded, ensure_guarded)
+    yield skip(StoreJournal.ensure_guarded)
     yield patch(StoreJournal._check_still_newest, check_still_newest)
 
 
@@ -275,11 +269,7 @@ def stale_worker_deletes_the_winners_guard() -> Patches:
     breaks=(no_run_stranded,),
 )
 def due_decision_is_not_read() -> Patches:
-    def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
-        del state, arrived
-        return False
-
-    yield patch(readiness.arrivals_unblock, arrivals_unblock)
+    yield returns(readiness.arrivals_unblock, value=False)
 
 
 MUTANTS = mutants_in(globals())

@@ -23,7 +23,7 @@ from tests.simulation.laws_of_operators import (
     cancelled_call_never_begins,
     paused_run_begins_nothing,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 
 @mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,), family=OPERATORS)
 def a_paused_run_goes_on() -> Patches:
-    def is_suspended(self: RunState) -> bool:
-        del self
-        return False
-
-    yield patch(RunState.is_suspended, is_suspended)
+    yield returns(RunState.is_suspended, value=False)
 
 
 @mutant(

@@ -37,7 +37,7 @@ from tests.simulation.laws_of_past import (
     waits_are_asked_anew,
 )
 from tests.simulation.laws_of_runs import each_message_once
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -253,11 +253,7 @@ def a_fork_decides_in_its_source() -> Patches:
     family=PAST,
 )
 def changed_messages_are_forgotten() -> Patches:
-    def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
-        del messages
-        return state
-
-    yield patch(fork_changes.with_messages, with_messages)
+    yield gives_back(fork_changes.with_messages, "state")
 
 
 @mutant(

@@ -30,10 +30,16 @@ from tests.simulation.laws_of_policy import (
     refused_by_its_check_never_runs,
     rules_decide_under_their_names,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
     from typing import Literal
 
@@ -59,13 +65,7 @@ if TYPE_CHECKING:
     family=POLICY,
 )
 def a_revocation_is_ignored() -> Patches:
-    def with_revocations(
-        state: RunState, revocations: Sequence[Revocation]
-    ) -> RunState:
-        del revocations
-        return state
-
-    yield patch(grant_coverage.with_revocations, with_revocations)
+    yield gives_back(grant_coverage.with_revocations, "state")
 
 
 @mutant(
@@ -146,11 +146,7 @@ def a_grant_covers_a_changed_tool() -> Patches:
     family=POLICY,
 )
 def a_grant_covers_all_arguments() -> Patches:
-    def matches(grant: KeptGrant, arguments: str) -> bool:
-        del grant, arguments
-        return True
-
-    yield patch(grant_coverage._matches, matches)
+    yield returns(grant_coverage._matches, value=True)
 
 
 @mutant(
@@ -291,11 +287,7 @@ def a_rule_never_denies() -> Patches:
     family=POLICY,
 )
 def an_approved_call_is_not_checked_again() -> Patches:
-    async def recheck(self: Admission, state: RunState, call: CallRow) -> str | None:
-        del self, state, call
-        return None
-
-    yield patch(Admission._recheck, recheck)
+    yield skip(Admission._recheck)
 
 
 @mutant(
@@ -304,11 +296,7 @@ def an_approved_call_is_not_checked_again() -> Patches:
     family=POLICY,
 )
 def every_argument_can_be_edited() -> Patches:
-    def find_fixed_argument(wait: Wait, edited_json: str) -> str | None:
-        del wait, edited_json
-        return None
-
-    yield patch(editable_arguments.find_fixed_argument, find_fixed_argument)
+    yield skip(editable_arguments.find_fixed_argument)
 
 
 MUTANTS = mutants_in(globals())

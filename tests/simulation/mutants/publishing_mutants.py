@@ -27,13 +27,17 @@ from tests.simulation.laws_of_endings import (
 )
 from tests.simulation.laws_of_runs import notified_after_commit
 from tests.simulation.mutants.conditions import two_cancellers_die
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from continuations.core.state import RunState
-    from continuations.core.waits import Wait
     from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Notify
     from continuations.ledger.arrivals import Arrivals
@@ -113,12 +117,8 @@ def wait_object_is_not_deleted() -> Patches:
     breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
 )
 def a_decided_wait_is_announced_again() -> Patches:
-    async def no_wait_ids(objects: Objects, run_id: str) -> list[str]:
-        del objects, run_id
-        return []
-
     yield patch(waits.recreate_missing, waits.create)
-    yield patch(list_decided_wait_ids, no_wait_ids, only_in=(run_sweep,))
+    yield returns(list_decided_wait_ids, [], only_in=(run_sweep,))
 
 
 @mutant(
@@ -126,16 +126,13 @@ def a_decided_wait_is_announced_again() -> Patches:
     breaks=(listed_waits_are_open, no_run_stranded),
 )
 def missing_wait_objects_are_not_recreated() -> Patches:
-    async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
-        del objects, waits
-
     async def publish_again(
         objects: Objects, notify: Notify | None, state: RunState
     ) -> None:
         del objects
         await publishing.notify_waits(notify, state.waits.values())
 
-    yield patch(waits.recreate_missing, recreate_missing)
+    yield skip(waits.recreate_missing)
     yield patch(publishing.publish_again, publish_again)
 
 
@@ -157,16 +154,9 @@ def waits_of_a_dead_worker_are_not_notified() -> Patches:
 # Cancellation -----------------------------------------------------------------------
 
 
-async def _keep_waits_open(
-    self: RunEnder, before: RunState, after: RunState
-) -> RunState:
-    del self, before
-    return after
-
-
 @mutant("The waits of a cancelled run stay open.", breaks=_WAITS_STAY_OPEN)
 def waits_of_an_ended_run_stay_open() -> Patches:
-    yield patch(RunEnder.close_waits_if_ended, _keep_waits_open)
+    yield gives_back(RunEnder.close_waits_if_ended, "after")
 
 
 @mutant(
@@ -188,7 +178,7 @@ def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
             await close_waits(RunEnder(self.objects, self.ports), before, state)
         return later
 
-    yield patch(RunEnder.close_waits_if_ended, _keep_waits_open)
+    yield gives_back(RunEnder.close_waits_if_ended, "after")
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
 

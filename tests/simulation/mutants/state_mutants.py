@@ -11,7 +11,7 @@ from continuations.core import delta, frame_state, jsontext
 from continuations.wire import rows
 from tests.simulation.families import STATES
 from tests.simulation.laws_of_state import state_is_the_replay_of_its_changes
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     family=STATES,
 )
 def calls_that_write_begin_together() -> Patches:
-    def is_held(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> bool:
-        del call, frame, calls
-        return False
-
-    yield patch(frame_state.is_held, is_held)
+    yield returns(frame_state.is_held, value=False)
 
 
 @mutant(

@@ -32,14 +32,13 @@ from tests.simulation.laws_of_threads import (
     senders_get_their_own_replies,
     turns_end_as_asked,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
-    from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.thread_keys import Generation
     from continuations.ledger.versions import LoadedVersion
@@ -150,10 +149,6 @@ def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
     family=THREADS,
 )
 def messages_behind_a_turn_have_no_marker() -> Patches:
-    def none_left(state: RunState, inbox_messages: tuple[InboxMessage, ...]) -> bool:
-        del state, inbox_messages
-        return False
-
     original = inbox._post_from
 
     async def post(
@@ -163,7 +158,7 @@ def messages_behind_a_turn_have_no_marker() -> Patches:
         await objects.delete(posted.marker or "")
         return posted
 
-    yield patch(leaves_messages, none_left)
+    yield returns(leaves_messages, value=False)
     yield patch(original, post)
 
 
@@ -227,12 +222,7 @@ def an_interruption_leaves_approved_calls() -> Patches:
     family=THREADS,
 )
 def a_release_marker_of_a_resting_thread_stays() -> Patches:
-    async def delete_releases(
-        self: RunSweep, due_markers: list[Marker], newest: LoadedVersion
-    ) -> None:
-        del self, due_markers, newest
-
-    yield patch(RunSweep._delete_releases, delete_releases)
+    yield skip(RunSweep._delete_releases)
 
 
 @mutant(

@@ -29,10 +29,10 @@ from tests.simulation.laws_of_waits import (
     tool_before_a_wait_never_runs_again,
 )
 from tests.simulation.mutants.conditions import tools_wait
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from continuations.core.call_events import CallEvent
@@ -219,13 +219,7 @@ def a_timer_has_no_marker() -> Patches:
     condition=tools_wait,
 )
 def an_early_answer_is_ignored_after_a_crash() -> Patches:
-    def answered_calls(
-        state: RunState, decided_ids: Collection[str]
-    ) -> dict[str, CallRow]:
-        del state, decided_ids
-        return {}
-
-    yield patch(early_answers.answered_calls, answered_calls)
+    yield returns(early_answers.answered_calls, {})
 
 
 @mutant(
