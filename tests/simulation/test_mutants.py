@@ -20,7 +20,6 @@ from continuations.ledger import claims, doctor, erasing
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
 from tests.simulation.laws import LAWS
-from tests.simulation.laws_of_effects import started_once
 from tests.simulation.mutants.find_seeds import (
     find_seed,
     laws_broken_with,
@@ -38,6 +37,7 @@ from tests.simulation.mutants.mutant import (
 )
 from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
 from tests.simulation.mutants.seeds import SEEDS
+from tests.simulation.protocol.laws_of_effects import started_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable

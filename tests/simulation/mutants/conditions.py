@@ -16,10 +16,11 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
 from continuations.ledger import wait_slots
 from continuations.ledger.versions import Versions
-from tests.simulation import actors, agents, laws_of_endings, tools
+from tests.simulation import actors, agents, tools
 from tests.simulation.actors import Actor
 from tests.simulation.mutants.mutant import patch, returns
 from tests.simulation.processes import Process, current_process
+from tests.simulation.protocol import laws_of_endings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,7 +48,7 @@ P = ParamSpec("P")
 # Modules that may hold a copy of a function, because they import it by name.
 _SEARCHED_PACKAGES = ("continuations", "continuations_storage", "tests.simulation")
 # A mutant calls the original function through names of its own, which stay.
-_MUTANTS_PACKAGE = __name__.rpartition(".")[0]
+_MODULE_OF_MUTANTS = re.compile(r"tests\.simulation\..*mutants\b")
 
 
 class InvalidMutantError(Exception):
@@ -219,7 +220,7 @@ def _own_attribute(owner: object, name: str) -> object:
 
 def _searched_modules() -> list[str]:
     names = [name for name in sys.modules if name.startswith(_SEARCHED_PACKAGES)]
-    return sorted(name for name in names if not name.startswith(_MUTANTS_PACKAGE))
+    return sorted(name for name in names if not _MODULE_OF_MUTANTS.match(name))
 
 
 # Mutants ----------------------------------------------------------------------------
