@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import error_texts
 from tests.python_path import python_path
 from tests.sampling import examples
 
@@ -30,11 +31,12 @@ settings.load_profile("without_deadline")
 pytest.register_assert_rewrite("continuations_storage.conformance")
 
 
-def pytest_configure() -> None:
-    """Have the processes of the tests start quickly, and heed SIGINT.
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the processes of the tests start quickly, and heed SIGINT; check errors.
 
     A shell that starts the tests in the background makes them ignore SIGINT.
     """
+    config.pluginmanager.register(error_texts.watch(), "error_texts")
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = python_path(*given)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
