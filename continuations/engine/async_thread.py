@@ -103,7 +103,7 @@ class AsyncThread(Generic[Output]):
             InvalidInput: An argument is invalid, or `id` names another message.
             RunExists: A run that is no thread has the id of this thread.
             ThreadClosed: The thread was closed before this message.
-            ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `resume` of a runner.
                 The message is posted. A repeat with the same `id` returns its reply.
         """
         ticket = await self._ticket(text, by, id, when_busy, context, PYTHON)
@@ -207,8 +207,8 @@ class AsyncThread(Generic[Output]):
                 again; by default its newest run.
 
         Returns:
-            The ticket, or `None` if the thread does not exist. `AsyncTicket.look` tells
-            whether the message exists.
+            The ticket, or `None` if the thread does not exist. Its `look` tells whether
+            the message exists.
 
         Raises:
             InvalidInput: An argument is invalid.
@@ -274,10 +274,11 @@ class AsyncThread(Generic[Output]):
 
     @property
     async def state(self) -> Any:
-        """The state of the agent in this conversation: `await thread.state`.
+        """The state of the agent in this conversation, read from the store.
 
         It is a new value of `Agent(state=...)`, with the changes of all turns that have
-        ended. Before the first message, it has the defaults.
+        ended. Before the first message, it has the defaults. In `AsyncThread`, write
+        `await thread.state`.
 
         Raises:
             InvalidInput: The agent has no state.

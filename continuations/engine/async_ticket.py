@@ -96,7 +96,7 @@ class AsyncTicket(Generic[Output]):
 
         Raises:
             ThreadClosed: The thread was closed before this message.
-            ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `resume` of a runner.
                 Call again.
         """
         newest = self._newest
