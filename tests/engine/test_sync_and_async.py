@@ -262,7 +262,7 @@ def test_sync_method_returns_sync_objects() -> None:
     """A stream, a thread or a ticket needs no event loop either."""
     runner = agent_builders.make_runner({"go": ["end"], "Hi": ["Hello."]})
     thread = runner.thread(key="kim")
-    streams = [
+    streams: list[RunStream[Any]] = [
         runner.stream("go"),
         runner.resume_stream("r"),
         thread.stream("Hi"),
