@@ -16,18 +16,25 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
-from continuations.engine.sync_face import joined_docstring, sync_annotation
+from continuations.engine.sync_face import joined_docstring, sync_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import EllipsisType
 
 ROOT = Path(__file__).parents[1]
-# The modules with classes that `sync_face.of` completes.
-FACES = ("continuations.engine.sync_runner", "continuations.engine.sync_thread")
-HEADER = "# Written by tools/sync_stubs.py. Do not edit it: change the async class.\n"
+# The modules whose names `sync_face` makes.
+FACES = (
+    "continuations.engine.sync_runner",
+    "continuations.engine.sync_storeless",
+    "continuations.engine.sync_thread",
+)
+HEADER = "# Written by tools/sync_stubs.py. Do not edit it: change the async source.\n"
+
+
+Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Module(NamedTuple):
@@ -45,13 +52,28 @@ class Module(NamedTuple):
         tree = ast.parse(source.read_text(encoding="utf-8"))
         return cls(name, tree, dict(_origins(name, tree.body)))
 
-    def find_class(self, name: str) -> ast.ClassDef:
-        """Return the definition of a class."""
-        return next(each for each in self.classes() if each.name == name)
+    def find(self, name: str) -> Definition:
+        """Return the definition of a class or a function."""
+        return next(each for each in self.definitions() if each.name == name)
 
-    def classes(self) -> Iterator[ast.ClassDef]:
-        """Yield the classes, in their order."""
-        return (each for each in self.tree.body if isinstance(each, ast.ClassDef))
+    def definitions(self) -> Iterator[Definition]:
+        """Yield the classes and functions, in their order."""
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef) or _is_function(node):
+                yield node
+
+    def stubs(self) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+        """Yield what `sync_face` makes in this module, with types and docstrings."""
+        for node in self.tree.body:
+            match node:
+                case ast.ClassDef():
+                    yield Face.read(self, node).stub()
+                case ast.Assign(value=ast.Call(args=[ast.Name(id=async_name), *_])):
+                    source = Module.read(self.origins[async_name]).find(async_name)
+                    assert _is_function(source)  # noqa: S101 - as the module is written
+                    yield _stub(source)
+                case _:
+                    pass
 
 
 def _origins(module: str, body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
@@ -73,7 +95,6 @@ class Face(NamedTuple):
     """A class of the sync face, and the async class whose members it gets."""
 
     node: ast.ClassDef
-    async_module: Module
     async_node: ast.ClassDef
     without: frozenset[str]
 
@@ -92,8 +113,9 @@ class Face(NamedTuple):
             ),
             (),
         )
-        async_node = async_module.find_class(async_name)
-        return cls(node, async_module, async_node, frozenset(without))
+        async_node = async_module.find(async_name)
+        assert isinstance(async_node, ast.ClassDef)  # noqa: S101 - likewise
+        return cls(node, async_node, frozenset(without))
 
     def stub(self) -> ast.ClassDef:
         """Return the class with its types and docstrings only."""
@@ -142,11 +164,11 @@ def _stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
     docstring = ast.get_docstring(function, clean=False)
     returned = ast.unparse(function.returns) if function.returns else "None"
     return ast.FunctionDef(
-        function.name,
+        sync_name(function.name),
         function.args,
         body=[_expression(docstring or ...)],
         decorator_list=function.decorator_list,
-        returns=ast.parse(sync_annotation(returned), mode="eval").body,
+        returns=ast.parse(sync_name(returned), mode="eval").body,
     )
 
 
@@ -157,11 +179,11 @@ def _expression(value: str | EllipsisType | None) -> ast.Expr:
 def write_stub(name: str) -> str:
     """Return the text of the stub of a module."""
     module = Module.read(name)
-    faces = [Face.read(module, node) for node in module.classes()]
-    stubs = [face.stub() for face in faces]
-    origins: dict[str, str] = {}
-    for known in (*(face.async_module for face in faces), module):
-        origins |= known.origins
+    stubs = list(module.stubs())
+    origins = dict(module.origins)
+    for async_name, source in module.origins.items():
+        if async_name != sync_name(async_name):
+            origins |= Module.read(source).origins
     used = {
         node.id
         for stub in stubs
@@ -182,7 +204,7 @@ def write_stub(name: str) -> str:
 def _origin(name: str, origins: dict[str, str]) -> str:
     """Return the module of a name: `Iterator` is where `AsyncIterator` is."""
     for face in FACES:
-        if any(each.name == name for each in Module.read(face).classes()):
+        if any(each.name == name for each in Module.read(face).definitions()):
             return face
     return origins[name] if name in origins else origins[f"Async{name}"]
 

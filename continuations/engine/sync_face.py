@@ -64,15 +64,39 @@ def of(
     return add_members
 
 
+def sync_function(
+    async_function: Callable[..., Any], module: str, wrap: Wrap | None = None
+) -> Callable[..., Any]:
+    """Return the sync twin of a function whose name ends with `_async`.
+
+    Args:
+        async_function: A coroutine function, or one that returns an async object.
+        module: The module of the twin.
+        wrap: Makes the sync object of the async one that the function returns.
+
+    Returns:
+        The function, without `_async` at the end of its name.
+    """
+
+    @functools.wraps(async_function)
+    def twin(*args: Any, **kwargs: Any) -> Any:
+        result = complete(call(async_function, *args, **kwargs))
+        return result if wrap is None else wrap(result)
+
+    twin.__name__ = sync_name(async_function.__name__)
+    return _described(twin, async_function, module, twin.__name__)
+
+
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function; an error about its arguments names the sync class."""
+    """Call a function; an error about its arguments names the sync twin."""
     try:
         return function(*args, **kwargs)
     except TypeError as error:
         own_frame = error.__traceback__
         if own_frame is not None and own_frame.tb_next is None:
             # The arguments do not fit: Python raised before the function began.
-            raise TypeError(str(error).removeprefix("Async")) from None
+            name, dot, reason = str(error).partition("()")
+            raise TypeError(f"{sync_name(name)}{dot}{reason}") from None
         raise
 
 
@@ -92,9 +116,9 @@ def run_stream(stream: AsyncRunStream[Any]) -> RunStream[Any]:
     return RunStream(stream)
 
 
-def sync_annotation(annotation: str) -> str:
-    """Return the sync type for an async one: `AsyncIterator[Wait]` is an `Iterator`."""
-    return annotation.replace("Async", "")
+def sync_name(name: str) -> str:
+    """Return the name without `Async` before a class, or `_async` after a function."""
+    return name.replace("Async", "").removesuffix("_async")
 
 
 def _sync_method(
@@ -112,15 +136,24 @@ def _sync_method(
         )
         return result if wrap is None or result is None else wrap(result)
 
-    method.__module__ = face.__module__
-    method.__qualname__ = f"{face.__qualname__}.{name}"
+    return _described(method, function, face.__module__, f"{face.__name__}.{name}")
+
+
+def _described(
+    twin: Callable[..., Any],
+    function: Callable[..., Any],
+    module: str,
+    qualified_name: str,
+) -> Callable[..., Any]:
+    """Give a twin its own names, and the type of its result."""
+    twin.__module__, twin.__qualname__ = module, qualified_name
     returned = str(function.__annotations__.get("return"))
     if "Async" in returned:
-        returned = sync_annotation(returned)
-        method.__annotations__ = {**function.__annotations__, "return": returned}
+        returned = sync_name(returned)
+        twin.__annotations__ = {**function.__annotations__, "return": returned}
         signature = inspect.signature(function).replace(return_annotation=returned)
-        vars(method)["__signature__"] = signature
-    return method
+        vars(twin)["__signature__"] = signature
+    return twin
 
 
 def _sync_property(member: property, name: str, attribute: str) -> property:

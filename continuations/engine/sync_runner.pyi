@@ -1,4 +1,4 @@
-# Written by tools/sync_stubs.py. Do not edit it: change the async class.
+# Written by tools/sync_stubs.py. Do not edit it: change the async source.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from continuations.authoring.agent import Agent
 from continuations.core.audit import AuditLine

@@ -1,4 +1,4 @@
-# Written by tools/sync_stubs.py. Do not edit it: change the async class.
+# Written by tools/sync_stubs.py. Do not edit it: change the async source.
 from continuations.core.doors import Door, PYTHON
 from continuations.core.identity import Identity
 from continuations.core.output_type import Output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import pickle
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Generic, cast
@@ -23,10 +24,16 @@ from continuations import (
     Suspended,
     Thread,
     Ticket,
+    resume,
+    resume_async,
+    resume_stream,
+    resume_stream_async,
     run,
+    run_async,
+    run_stream,
+    run_stream_async,
     tool,
 )
-from continuations.engine.storeless import resume_async, run_async
 from continuations.ledger.waits import PEOPLES_KINDS
 from continuations_storage import MemoryStore
 from tests.engine import agent_builders
@@ -223,6 +230,30 @@ def test_sync_method_is_a_plain_function_of_its_class(
     assert returned.replace("Async", "") == inspect.signature(method).return_annotation
     if name != "serve_forever":
         assert inspect.getdoc(method) == inspect.getdoc(original)
+
+
+@pytest.mark.parametrize(
+    ("function", "source"),
+    [
+        (run, run_async),
+        (resume, resume_async),
+        (run_stream, run_stream_async),
+        (resume_stream, resume_stream_async),
+    ],
+)
+def test_sync_function_is_described_as_the_async_one(
+    function: Any, source: Any
+) -> None:
+    ours, theirs = inspect.signature(function), inspect.signature(source)
+
+    assert f"{function.__name__}_async" == source.__name__
+    assert function is pickle.loads(pickle.dumps(function))  # noqa: S301 - made here
+    assert not inspect.iscoroutinefunction(function)
+    assert ours.parameters == theirs.parameters
+    assert ours.return_annotation == theirs.return_annotation.replace("Async", "")
+    assert inspect.getdoc(function) == inspect.getdoc(source)
+    with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected"):
+        function(contxt=1)
 
 
 @pytest.mark.parametrize("module", sync_stubs.FACES)
