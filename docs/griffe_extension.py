@@ -1,8 +1,8 @@
 """Show the project's parameters in the reference.
 
 Griffe reads the source without running it. It knows `dataclasses.dataclass` only. It
-does not know which keyword arguments a `TypedDict` of options stands for. Of a module
-and its stub, it prefers the parameters and docstrings of the module.
+does not know which keyword arguments a `TypedDict` of options stands for. It prefers
+the parameters and docstrings of a module to those of its stub.
 """
 
 from __future__ import annotations

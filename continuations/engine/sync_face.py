@@ -164,7 +164,7 @@ def _sync_property(member: property, name: str, attribute: str) -> property:
 
 
 def joined_docstring(own: str | None, of_async_class: str | None) -> str | None:
-    """Append the sections from `Args` on; without docstrings (`-OO`) there are none."""
+    """Append the sections from `Args` on. `python -OO` removes both docstrings."""
     before, start, rest = (of_async_class or "").partition(_START_OF_ARGUMENTS)
     if not own or not start:
         return own

@@ -271,7 +271,7 @@ def test_stub_of_the_sync_face_follows_the_async_source(module: str) -> None:
 def test_stub_has_the_parameters_and_the_docstring_of_the_method(
     face: type[Any], name: str
 ) -> None:
-    """What a reader of the stub sees is what a program gets."""
+    """A reader of the stub sees the methods that a program gets."""
     path = ROOT.joinpath(*face.__module__.split(".")).with_suffix(".pyi")
     [stub] = [
         function
