@@ -171,6 +171,7 @@ test-newer: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/python tools/sync_stubs.py --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pyright

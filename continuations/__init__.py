@@ -98,15 +98,20 @@ if TYPE_CHECKING:
         Suspended,
     )
     from continuations.engine.run_streams import AsyncRunStream, RunStream
-    from continuations.engine.storeless import resume, resume_async, run, run_async
-    from continuations.engine.storeless_streams import (
-        resume_stream,
+    from continuations.engine.storeless import (
+        resume_async,
         resume_stream_async,
-        run_stream,
+        run_async,
         run_stream_async,
     )
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.sync_runner import Runner
+    from continuations.engine.sync_storeless import (
+        resume,
+        resume_stream,
+        run,
+        run_stream,
+    )
     from continuations.engine.sync_thread import Thread, Ticket
     from continuations.errors import (
         AgentChanged,
@@ -196,12 +201,12 @@ _EXPORTS_BY_MODULE = {
     "continuations.engine.async_ticket": "AsyncTicket",
     "continuations.engine.drift_rows": "DriftReason DriftRow",
     "continuations.engine.run_streams": "AsyncRunStream RunStream",
-    "continuations.engine.storeless": "resume resume_async run run_async",
-    "continuations.engine.storeless_streams": (
-        "resume_stream resume_stream_async run_stream run_stream_async"
+    "continuations.engine.storeless": (
+        "resume_async resume_stream_async run_async run_stream_async"
     ),
     "continuations.engine.sweeping": "SweepResult",
     "continuations.engine.sync_runner": "Runner",
+    "continuations.engine.sync_storeless": "resume resume_stream run run_stream",
     "continuations.engine.sync_thread": "Thread Ticket",
     "continuations.errors": (
         "AgentChanged AlreadyDecided Cancelled ClockOff CompactionFailed "

@@ -1,7 +1,8 @@
 """Show the project's parameters in the reference.
 
 Griffe reads the source without running it. It knows `dataclasses.dataclass` only. It
-does not know which keyword arguments a `TypedDict` of options stands for.
+does not know which keyword arguments a `TypedDict` of options stands for. It prefers
+the parameters and docstrings of a module to those of its stub.
 """
 
 from __future__ import annotations
@@ -55,6 +56,30 @@ class KeywordOptions(griffe.Extension):
             owner = function.parent if function.name == "__init__" else function
             text = owner.docstring
             text.value = re.sub(r"\n +\*\*options: .*", "", text.value)
+
+
+class SyncStubs(griffe.Extension):
+    """Read `Runner` and `Thread` from their stubs: a program makes their methods."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
+        """Replace each module that has a stub by what the stub says."""
+        if pkg.name != "continuations":
+            return
+        engine = pkg["engine"]
+        for path in sorted(pkg.filepath.parent.glob("engine/sync_*.pyi")):
+            docstring = engine[path.stem].docstring
+            stub = griffe.visit(
+                path.stem,
+                filepath=path,
+                code=path.read_text(encoding="utf-8"),
+                parent=engine,
+                docstring_parser=docstring.parser,
+                docstring_options=docstring.parser_options,
+                lines_collection=pkg.lines_collection,
+                modules_collection=pkg.modules_collection,
+            )
+            engine.del_member(path.stem)  # `set_member` would merge them again
+            engine.set_member(path.stem, stub)
 
 
 def _parameters(

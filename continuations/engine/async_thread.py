@@ -110,7 +110,7 @@ class AsyncThread(Generic[Output]):
             RunExists: A run that is not a thread has the id of this thread.
             InboxFull: The thread has too many unread messages.
             ThreadClosed: The thread was closed before this message.
-            ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `resume` of a runner.
                 The message is posted. A repeat with the same `id` returns its reply.
         """
         self._check_can_work("send")
@@ -239,8 +239,8 @@ class AsyncThread(Generic[Output]):
                 again; by default its newest run.
 
         Returns:
-            The ticket, or `None` if the thread does not exist. `AsyncTicket.look` tells
-            whether the message exists.
+            The ticket, or `None` if the thread does not exist. Its `look` tells whether
+            the message exists.
 
         Raises:
             InvalidInput: An argument is invalid.
@@ -353,10 +353,11 @@ class AsyncThread(Generic[Output]):
 
     @property
     async def state(self) -> Any:
-        """The state of the agent in this conversation: `await thread.state`.
+        """The state of the agent in this conversation, read from the store.
 
         It is a new value of `Agent(state=...)`, with the changes of all turns that have
-        ended. Before the first message, it has the defaults.
+        ended. Before the first message, it has the defaults. In `AsyncThread`, write
+        `await thread.state`.
 
         Raises:
             InvalidInput: The agent has no state, or the runner has no agents.

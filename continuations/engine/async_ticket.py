@@ -104,7 +104,7 @@ class AsyncTicket(Generic[Output]):
         Raises:
             ThreadClosed: The thread was closed before this message.
             InvalidInput: The reply is missing, and the runner has no agents.
-            ModelError, AgentChanged, ClockOff, StoreError: As for `AsyncRunner.resume`.
+            ModelError, AgentChanged, ClockOff, StoreError: As for `resume` of a runner.
                 Call again.
         """
         if not self.can_work:

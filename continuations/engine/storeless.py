@@ -1,4 +1,4 @@
-"""run and resume without a store: the caller keeps the continuation."""
+"""Coroutines that run and resume without a store: the caller keeps the continuation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring import agent_declaration
 from continuations.authoring.agent import Agent
 from continuations.authoring.registry import AgentRegistry
-from continuations.engine import new_run, portal
+from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context, check_run_prices
 from continuations.engine.ports import Ports
@@ -24,6 +24,7 @@ from continuations.engine.storeless_answers import (
 from continuations.engine.storeless_work import StorelessWork
 from continuations.engine.worker_options import check_max_depth, check_prices
 from continuations.errors import InvalidInput
+from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
+    from continuations.engine.run_streams import AsyncRunStream
     from continuations.engine.storeless_answers import Answers
     from continuations.ledger.claims import Clock
 
 
-def run(  # noqa: PLR0913 - what a start may say, all by keyword
+async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
@@ -83,22 +85,21 @@ def run(  # noqa: PLR0913 - what a start may say, all by keyword
             function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
-    running = run_async(
-        agent,
-        input,
-        context=context,
-        max_depth=max_depth,
-        budget=budget,
-        prices=prices,
-        clock=clock,
-        by=by,
-        settings=settings,
-        on_event=on_event,
-    )
-    return portal.run_until_complete(running)
+    work = _make_work(agent, context, max_depth, prices, clock)
+    listening = with_listeners(work.run_options, on_event)
+    messages = new_run.parse_input(input)
+    limits = new_run.RunLimits(budget, work.max_depth, work.prices)
+    instructions = await new_run.root_instructions(agent, input, context)
+    state = _first_state(agent, messages, instructions, work.ports, limits)
+    if by is not None or settings is not None:
+        state = _description(by, settings).describe(state)
+    contents = new_run.contents_of(messages, input)
+    files = {each.digest: each.data for each in contents}
+    async with listening as run_options:
+        return await replace(work, run_options=run_options).start(state, files)
 
 
-def resume(  # noqa: PLR0913 - what a resume may say, all by keyword
+async def resume_async(  # noqa: PLR0913 - what a resume may say, all by keyword
     data: bytes | Continuation,
     agent: Agent[Output],
     *,
@@ -144,22 +145,24 @@ def resume(  # noqa: PLR0913 - what a resume may say, all by keyword
             needed no approval is missing or has changed.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
-    return portal.run_until_complete(
-        resume_async(
-            data,
-            agent,
-            answers=answers,
-            unpause=unpause,
-            context=context,
-            max_depth=max_depth,
-            prices=prices,
-            clock=clock,
-            on_event=on_event,
-        )
-    )
+    continuation = _read_continuation(data)
+    work = _make_work(agent, context, max_depth, prices, clock)
+    listening = with_listeners(work.run_options, on_event)
+    state = continuation.run_state
+    check_run_prices(state.run, work.prices, agent)
+    _check_answers(answers)
+    now = work.ports.clock.now()  # once: a deadline may pass between two readings
+    state = with_escalated_waits(state, now)
+    decisions = decisions_from_answers(state, answers or {}, work.ports, now)
+    work.stack_binding.check_agents(state, decisions)
+    due = due_decisions(state, state.waits.values(), now)
+    check_tools(state, {**due, **decisions}, work.stack_binding)
+    async with listening as run_options:
+        work = replace(work, run_options=run_options)
+        return await work.resume(continuation, state, decisions, now, unpause=unpause)
 
 
-async def run_async(  # noqa: PLR0913 - as for `run`
+def run_stream_async(  # noqa: PLR0913 - as for `run`
     agent: Agent[Output],
     input: Input,  # noqa: A002 - the best name for the caller
     *,
@@ -170,58 +173,47 @@ async def run_async(  # noqa: PLR0913 - as for `run`
     clock: Clock | None = None,
     by: str | Identity | None = None,
     settings: Mapping[str, Any] | None = None,
-    on_event: OnEvent | None = None,
-) -> Outcome[Output]:
-    """Run an agent until it ends or must wait, without a store; see `run`.
+) -> AsyncRunStream[Outcome[Output]]:
+    """Run an agent without a store, and yield the events while this process works.
+
+    The events are those of `Runner.stream`. If the loop is left early, the work is
+    cancelled, and its results are lost: they are in no continuation.
 
     Args:
         agent: The root agent.
-        input: A text, or a list: texts and attachments, or chat messages.
-        context: Your object for the tools, `ctx.context`. It is never stored.
-        max_depth: Maximum number of levels of agents, or `None` for no limit. It is
-            stored with the run.
+        input: As for `run`, as all arguments.
+        context: Your object for the tools, `ctx.context`.
+        max_depth: Maximum number of levels of agents.
         budget: Limits for the model usage of the whole run.
-        prices: The prices of models: with them, `Usage.cost` is known.
+        prices: The prices of models.
         clock: The clocks of this machine, for tests.
-        by: The requester: a name or an `Identity`, whose name is stored.
-        settings: Model settings of the run, JSON values. In each turn of each agent
-            they win over `Agent(settings=...)`. They are stored: pass no secrets.
-        on_event: A function, plain or async, that gets each event, as of `run_stream`.
+        by: The requester.
+        settings: Model settings of the run.
 
     Returns:
-        `Finished`, `Suspended` or `Failed`, with the continuation.
-
-    Raises:
-        InvalidInput: `agent`, `input`, `context`, `max_depth`, `budget`, `clock`,
-            `by`, `settings` or `on_event` is invalid, or the agent's instructions
-            function raised.
-        ModelError: A model refused. The error's `continuation` can be resumed.
+        The stream. Iterate over it; at the end, `stream.outcome` has the outcome. The
+        iteration raises the errors of `run`.
     """
-    _check_agent(agent)
-    check_context(context, agent)
-    listening = with_listeners(RunOptions(context=context), on_event)
-    max_depth, prices = check_max_depth(max_depth), check_prices(prices)
-    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
-    messages = new_run.parse_input(input)
-    limits = new_run.RunLimits(budget, max_depth, prices)
-    instructions = await new_run.root_instructions(agent, input, context)
-    state = _first_state(agent, messages, instructions, ports, limits)
-    if by is not None or settings is not None:
-        state = _description(by, settings).describe(state)
-    contents = new_run.contents_of(messages, input)
-    async with listening as run_options:
-        work = StorelessWork(
-            agent=agent,
-            stack_binding=StackBinding(AgentRegistry([agent]), has_store=False),
-            ports=ports,
-            run_options=run_options,
+    from continuations.engine.run_streams import AsyncRunStream  # noqa: PLC0415 - only for streams
+
+    return AsyncRunStream(
+        lambda events: run_async(
+            agent,
+            input,
+            context=context,
             max_depth=max_depth,
+            budget=budget,
             prices=prices,
-        )
-        return await work.start(state, {each.digest: each.data for each in contents})
+            clock=clock,
+            by=by,
+            settings=settings,
+            on_event=events,
+        ),
+        None,
+    )
 
 
-async def resume_async(  # noqa: PLR0913 - as for `resume`
+def resume_stream_async(
     data: bytes | Continuation,
     agent: Agent[Output],
     *,
@@ -231,55 +223,61 @@ async def resume_async(  # noqa: PLR0913 - as for `resume`
     max_depth: int | None = None,
     prices: Prices | None = None,
     clock: Clock | None = None,
-    on_event: OnEvent | None = None,
-) -> Outcome[Output]:
-    """Decide waits of a continuation and continue its run; see `resume`.
+) -> AsyncRunStream[Outcome[Output]]:
+    """Continue a run without a store, and yield the events while this process works.
+
+    Their cursors follow those of the calls before. If the loop is left early, the work
+    is cancelled, and `data` is the last continuation.
 
     Args:
         data: A continuation, or its bytes.
         agent: The root agent.
         answers: Verdicts by wait id, as for `resume`.
-        unpause: Whether to end the waits of conditions, as `Runner.unpause` does.
-        context: Your object for the tools, `ctx.context`. It is never stored.
+        unpause: Whether to end the waits of conditions.
+        context: Your object for the tools, `ctx.context`.
         max_depth: Maximum number of levels; the smaller one of this and the start's.
-        prices: As for `run`.
+        prices: The prices of models.
         clock: The clocks of this machine, for tests.
-        on_event: As for `run`.
 
     Returns:
-        `Finished`, `Suspended` or `Failed`, with the new continuation.
-
-    Raises:
-        InvalidInput, FormatError, Corrupt, WaitNotFound, DecisionRefused: As for
-            `resume`.
-        WaitExpired, AgentChanged, ModelError: As for `resume`.
+        The stream, as of `run_stream`. The iteration raises the errors of `resume`.
     """
-    continuation = _read_continuation(data)
-    _check_agent(agent)
-    check_context(context, agent)
-    listening = with_listeners(RunOptions(context=context), on_event)
-    max_depth, prices = check_max_depth(max_depth), check_prices(prices)
-    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
-    state = continuation.run_state
-    check_run_prices(state.run, prices, agent)
-    _check_answers(answers)
-    now = ports.clock.now()  # once: a deadline may pass between two readings
-    state = with_escalated_waits(state, now)
-    decisions = decisions_from_answers(state, answers or {}, ports, now)
-    stack_binding = StackBinding(AgentRegistry([agent]), has_store=False)
-    stack_binding.check_agents(state, decisions)
-    due = due_decisions(state, state.waits.values(), now)
-    check_tools(state, {**due, **decisions}, stack_binding)
-    async with listening as run_options:
-        work = StorelessWork(
-            agent=agent,
-            stack_binding=stack_binding,
-            ports=ports,
-            run_options=run_options,
+    from continuations.engine.run_streams import AsyncRunStream  # noqa: PLC0415 - only for streams
+
+    return AsyncRunStream(
+        lambda events: resume_async(
+            data,
+            agent,
+            answers=answers,
+            unpause=unpause,
+            context=context,
             max_depth=max_depth,
             prices=prices,
-        )
-        return await work.resume(continuation, state, decisions, now, unpause=unpause)
+            clock=clock,
+            on_event=events,
+        ),
+        None,
+    )
+
+
+def _make_work(
+    agent: Agent,
+    context: Any,
+    max_depth: int | None,
+    prices: Prices | None,
+    clock: Clock | None,
+) -> StorelessWork:
+    """Check the arguments that a start and a resume share."""
+    _check_agent(agent)
+    check_context(context, agent)
+    return StorelessWork(
+        agent=agent,
+        stack_binding=StackBinding(AgentRegistry([agent]), has_store=False),
+        ports=Ports.with_defaults(clock=clock, ids=None, notify=None),
+        run_options=RunOptions(context=context),
+        max_depth=check_max_depth(max_depth),
+        prices=check_prices(prices),
+    )
 
 
 def _first_state(

@@ -86,8 +86,8 @@ class ThreadPosts(Generic[Output]):
     async def header(self, generation: Generation) -> VersionHeader | None:
         """Return the newest header, or `None` without a run or for an erased one.
 
-        Raises `RunExists` for a run that is not a thread, and `Corrupt` for the thread of
-        another key. So nothing is posted to either.
+        Raises `RunExists` for a run that is not a thread, and `Corrupt` for the thread
+        of another key. So nothing is posted to either.
         """
         if not generation.version:
             return None

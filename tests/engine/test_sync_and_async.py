@@ -1,30 +1,47 @@
-"""`Runner` and `AsyncRunner` have the same methods."""
+"""`Runner` has the methods of `AsyncRunner`, and `Thread` those of `AsyncThread`."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
+import pickle
+import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 import pytest
 
 from continuations import (
     Approve,
     AsyncRunner,
+    AsyncThread,
+    AsyncTicket,
     ContinuationsError,
     Finished,
     Runner,
+    RunStream,
     Suspended,
+    Thread,
+    Ticket,
+    resume,
+    resume_async,
+    resume_stream,
+    resume_stream_async,
     run,
+    run_async,
+    run_stream,
+    run_stream_async,
     tool,
 )
-from continuations.engine.storeless import resume_async, run_async
+from continuations.ledger.waits import PEOPLES_KINDS
 from continuations_storage import MemoryStore
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
+from tests.run_environment import ROOT
 from tests.scripts import call
+from tools import sync_stubs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,45 +189,198 @@ def test_sync_run_inside_a_tool_works_only_in_a_thread(how: str) -> None:
     assert text == "inner end" or (how == "async tool" and text.startswith("ERROR"))
 
 
-def public_methods(runner: type[object]) -> dict[str, Any]:
-    """Return the public methods of a class by name."""
+FACES = [(Runner, AsyncRunner), (Thread, AsyncThread), (Ticket, AsyncTicket)]
+# Only AsyncTicket has them, for AsyncThread.
+INNER = {"work", "closed_error"}
+
+
+def public_members(face: type[object]) -> dict[str, Any]:
+    """Return the public methods and properties of a class by name."""
     return {
         name: member
-        for name, member in inspect.getmembers(runner, inspect.isfunction)
-        if not name.startswith("_")
+        for name, member in inspect.getmembers(face)
+        if (inspect.isfunction(member) or isinstance(member, property))
+        and not name.startswith("_")
+        and name not in INNER
     }
 
 
+def public_methods(face: type[object]) -> list[str]:
+    """Return the names of the public methods of a class."""
+    members = public_members(face)
+    return [name for name in members if inspect.isfunction(members[name])]
+
+
+METHODS = [
+    pytest.param(face, source, name, id=f"{face.__name__}.{name}")
+    for face, source in FACES
+    for name in public_methods(face)
+]
 # The sync method has no `stop` event, and handles signals by default.
 LOOP_PARAMETERS = {("serve_forever", "stop"), ("serve_forever", "handle_signals")}
 
 
-def test_runner_and_async_runner_have_the_same_methods_and_parameters() -> None:
+@pytest.mark.parametrize(("face", "source"), FACES)
+def test_sync_and_async_class_have_the_same_members(
+    face: type[Any], source: type[Any]
+) -> None:
+    assert public_members(face).keys() == public_members(source).keys()
+
+
+@pytest.mark.parametrize(("face", "source", "name"), METHODS)
+def test_sync_and_async_method_have_the_same_parameters(
+    face: type[Any], source: type[Any], name: str
+) -> None:
     """Only `serve_forever` differs: the sync one has an event loop of its own."""
-    sync, coroutines = public_methods(Runner), public_methods(AsyncRunner)
-
-    assert sync.keys() == coroutines.keys()
-    for name in sync:
-        ours, theirs = (
-            [
-                parameter
-                for parameter in inspect.signature(methods[name]).parameters.values()
-                if (name, parameter.name) not in LOOP_PARAMETERS
-            ]
-            for methods in (sync, coroutines)
-        )
-        assert ours == theirs
+    ours, theirs = (
+        [
+            parameter
+            for parameter in inspect.signature(getattr(each, name)).parameters.values()
+            if (name, parameter.name) not in LOOP_PARAMETERS
+        ]
+        for each in (face, source)
+    )
+    assert ours == theirs
 
 
-# Their docstrings name the kind of iterator.
-ITERATORS = {"drift", "events", "history", "open_waits", "runs", "waiting"}
+@pytest.mark.parametrize(("face", "source", "name"), METHODS)
+def test_sync_method_is_a_plain_function_of_its_class(
+    face: type[Any], source: type[Any], name: str
+) -> None:
+    """Its type has no coroutine, and neither page sends the reader to the other."""
+    method, original = getattr(face, name), getattr(source, name)
+
+    assert not inspect.iscoroutinefunction(method)
+    assert (face.__module__, f"{face.__name__}.{name}") == (
+        method.__module__,
+        method.__qualname__,
+    )
+    returned = inspect.signature(original).return_annotation
+    assert returned.replace("Async", "") == inspect.signature(method).return_annotation
+    if name != "serve_forever":
+        assert inspect.getdoc(method) == inspect.getdoc(original)
 
 
 @pytest.mark.parametrize(
-    "name", sorted(public_methods(Runner).keys() - {"serve_forever"} - ITERATORS)
+    ("function", "source"),
+    [
+        (run, run_async),
+        (resume, resume_async),
+        (run_stream, run_stream_async),
+        (resume_stream, resume_stream_async),
+    ],
 )
-def test_runner_and_async_runner_have_the_same_docstrings(name: str) -> None:
-    """Neither page of the reference sends the reader to the other."""
-    assert inspect.getdoc(getattr(Runner, name)) == inspect.getdoc(
-        getattr(AsyncRunner, name)
-    )
+def test_sync_function_is_described_as_the_async_one(
+    function: Any, source: Any
+) -> None:
+    ours, theirs = inspect.signature(function), inspect.signature(source)
+
+    assert f"{function.__name__}_async" == source.__name__
+    assert function is pickle.loads(pickle.dumps(function))  # noqa: S301 - made here
+    assert not inspect.iscoroutinefunction(function)
+    assert ours.parameters == theirs.parameters
+    assert ours.return_annotation == theirs.return_annotation.replace("Async", "")
+    assert inspect.getdoc(function) == inspect.getdoc(source)
+    with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected"):
+        function(contxt=1)
+
+
+@pytest.mark.parametrize("module", sync_stubs.FACES)
+def test_stub_of_the_sync_face_follows_the_async_source(module: str) -> None:
+    """Editors and type checkers read it. `python tools/sync_stubs.py` writes it."""
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".pyi")
+
+    assert sync_stubs.write_stub(module) == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("face", "name"),
+    [(face, name) for face, _ in FACES for name in public_methods(face)],
+)
+def test_stub_has_the_parameters_and_the_docstring_of_the_method(
+    face: type[Any], name: str
+) -> None:
+    """A reader of the stub sees the methods that a program gets."""
+    path = ROOT.joinpath(*face.__module__.split(".")).with_suffix(".pyi")
+    [stub] = [
+        function
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == face.__name__
+        for function in node.body
+        if isinstance(function, ast.FunctionDef) and function.name == name
+    ]
+    method = getattr(face, name)
+    parameters = inspect.signature(method).parameters.values()
+
+    assert ast.get_docstring(stub) == inspect.getdoc(method)
+    assert {each.name for each in parameters} == {
+        each.arg for each in ast.walk(stub.args) if isinstance(each, ast.arg)
+    }
+
+
+def test_sync_method_returns_sync_objects() -> None:
+    """A stream, a thread or a ticket needs no event loop either."""
+    runner = agent_builders.make_runner({"go": ["end"], "Hi": ["Hello."]})
+    thread = runner.thread(key="kim")
+    streams: list[RunStream[Any]] = [
+        runner.stream("go"),
+        runner.resume_stream("r"),
+        thread.stream("Hi"),
+    ]
+    for stream in streams:
+        stream.close()
+
+    assert [RunStream] * 3 == [type(stream) for stream in streams]
+    assert thread.ticket(1) is None
+    assert (Thread, Ticket) == (type(thread), type(thread.post("Hi")))
+    assert isinstance(thread.ticket(1), Ticket)
+
+
+def test_class_of_the_sync_face_documents_its_arguments() -> None:
+    text = inspect.getdoc(Runner) or ""
+
+    assert text.startswith("Runs of some agents, kept in a store.")
+    assert "async_runner: The `AsyncRunner` of the same agents" in text
+    assert (inspect.getdoc(AsyncRunner) or "").partition("Args:")[2] in text
+    assert inspect.signature(Runner) == inspect.signature(AsyncRunner)
+
+
+def test_call_with_wrong_arguments_names_the_sync_class() -> None:
+    runner: Any = Runner([], store=MemoryStore())
+
+    with pytest.raises(TypeError, match=r"^Runner.decide\(\) missing 2 required"):
+        runner.decide()
+    with pytest.raises(TypeError, match=r"^Runner.waiting\(\) got an unexpected"):
+        runner.waiting(kind="approval")
+    with pytest.raises(TypeError, match=r"^Runner.__init__\(\) missing 1 required"):
+        cast("Any", Runner)([])
+
+
+def test_type_error_within_a_method_is_raised_as_it_is() -> None:
+    """Only Python's own errors about arguments are rewritten."""
+    runner = Runner([], store=MemoryStore())
+
+    class Listing(AsyncRunner):
+        def runs(self, **_: object) -> Any:
+            msg = "Async is kept here"
+            raise TypeError(msg)
+
+    runner.async_runner = Listing([], store=MemoryStore())
+
+    with pytest.raises(TypeError, match=r"^Async is kept here$"):
+        runner.runs()
+
+
+def test_runner_has_at_most_two_classes() -> None:
+    """A reader finds a method in the class that it belongs to."""
+    for face, source in FACES:
+        for each in (face, source):
+            assert len(each.__mro__) <= len([each, "RunnerParts", Generic, object])
+
+
+@pytest.mark.parametrize("name", ["waiting", "open_waits", "worklist"])
+def test_docstring_names_the_kinds_that_are_listed_by_default(name: str) -> None:
+    text = " ".join((getattr(AsyncRunner, name).__doc__ or "").split())
+    [listed] = re.findall(r"`None`: of the kinds that ask a person: (.*?)\.", text)
+
+    assert sorted(PEOPLES_KINDS) == sorted(re.findall(r"`(\w+)`", listed))

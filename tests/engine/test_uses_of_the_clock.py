@@ -79,7 +79,7 @@ _REASONS: dict[str, str] = {
     """,
     """The create of a marker tells the store's time, which replaces this one.""": """
         cli/doctor.py repair_run
-        engine/async_decider.py AsyncDecider.decide
+        engine/async_runner.py AsyncRunner.decide
         engine/forking.py Forker._decide
         ledger/event_delivery.py EventDelivery._end
     """,
@@ -104,8 +104,8 @@ _REASONS: dict[str, str] = {
     """,
     """Only in an id or a nonce, which no place compares with a clock.""": """
         cli/run_commands.py start
-        engine/async_approvals.py AsyncApprovals.grants
-        engine/async_jobs.py AsyncJobs.heartbeat
+        engine/async_runner.py AsyncRunner.grants
+        engine/async_runner.py AsyncRunner.heartbeat
         engine/journal.py StoreJournal.__init__
         engine/journal.py StoreJournal._new_release_marker
         engine/publishing.py look_back

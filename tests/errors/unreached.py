@@ -35,6 +35,7 @@ UNREACHED: dict[str, str] = {
     "continuations/value_class.py:NamedOnly.__new__": _MISTAKE,
     "continuations/core/past_rules.py:_row": "a rule without code; see its tests",
     "continuations/engine/sync_runner.py:Runner.__getattr__": _MISTAKE,
+    "continuations/engine/sync_face.py:call": "see test_sync_and_async.py",
     "continuations/engine/run_streams.py:AsyncRunStream.__iter__": _MISTAKE,
     "continuations/engine/outcomes.py:Queued.result": "see test_threads.py",
     "continuations/engine/run_loop.py:RunLoop._look_before_turn": (
