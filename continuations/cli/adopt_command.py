@@ -89,7 +89,9 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Store the paused agent of a file as a new run. Nothing runs."""
     if as_ is FileFormat.SNAPLOGIC:
-        runner = runner_with_agents(app, store, command="adopt --as snaplogic")
+        runner = runner_with_agents(
+            app, store, command="adopt --as snaplogic", may_be_first=True
+        )
         paused = _read_snaplogic(file, runner, agent)
         outcome = runner.adopt(paused.continuation, run_id=run_id, by=by)
     elif decisions or agent is not None:
@@ -99,9 +101,9 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
     else:
         paused = None
         runner = (
-            runner_without_agents(None, store)
+            runner_without_agents(None, store, may_be_first=True)
             if app is None
-            else runner_with_agents(app, store, command="adopt")
+            else runner_with_agents(app, store, command="adopt", may_be_first=True)
         )
         outcome = runner.adopt(_read_bytes(file), run_id=run_id, by=by)
     if json:

@@ -14,7 +14,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.store_name import store_name
 from continuations.engine.loading import load_object, load_or_call
 from continuations.errors import ContinuationsError, InvalidInput
-from continuations.ledger.objects import open_store
+from continuations.ledger.objects import check_folder_exists, open_store
 from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
@@ -24,10 +24,26 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Groups
 
 
-def runner_with_agents(app: str | None, store: str | None, *, command: str) -> Runner:
-    """Return the runner of an application; raise `UsageError` without one."""
+def runner_with_agents(
+    app: str | None, store: str | None, *, command: str, may_be_first: bool = False
+) -> Runner:
+    """Return the runner of an application.
+
+    Args:
+        app: The option `--app`.
+        store: The option `--store`.
+        command: The command, for the error.
+        may_be_first: Whether the command may make the folder of a `file:` store.
+
+    Raises:
+        UsageError: There is no application, or it cannot be loaded.
+        StoreUnavailable: The folder does not exist, and the command does not make it.
+    """
     if app is not None:
-        return _runner(app, load_option("--app", app), store)
+        runner = _runner(app, load_option("--app", app), store)
+        if not may_be_first:
+            check_folder_exists(runner.store)
+        return runner
     msg = (
         f"--app is missing: `{command}` runs your agents. Pass --app MODULE:NAME or "
         "set CONTINUATIONS_APP. NAME must be a Runner, an AsyncRunner or an Agent."
@@ -54,21 +70,36 @@ def missing_code(app: str | None, store: str | None, run_id: str) -> Iterator[st
                     yield escape_invisible(f"{app} does not continue it: {reason.text}")
 
 
-def runner_without_agents(app: str | None, store: str | None) -> Runner:
-    """Return a runner that inspects and decides; raise `UsageError` without a store.
+def runner_without_agents(
+    app: str | None, store: str | None, *, may_be_first: bool = False
+) -> Runner:
+    """Return a runner that inspects and decides.
 
     With a store, the application is imported only if it must tell groups of a person.
+
+    Args:
+        app: The option `--app`.
+        store: The option `--store`.
+        may_be_first: Whether the command may make the folder of a `file:` store.
+
+    Raises:
+        UsageError: There is no store.
+        StoreUnavailable: The folder does not exist, and the command does not make it.
     """
     if store is not None:
         groups = None if app is None else _groups_of(app)
-        return continuations.Runner([], store=store, groups=groups)
-    if app is not None:
-        return _runner(app, load_option("--app", app), store)
-    msg = (
-        "--store is missing. Pass --store URL (file:PATH or s3://BUCKET/PREFIX) or set "
-        "CONTINUATIONS_STORE."
-    )
-    raise UsageError(msg)
+        runner = continuations.Runner([], store=store, groups=groups)
+    elif app is not None:
+        runner = _runner(app, load_option("--app", app), store)
+    else:
+        msg = (
+            "--store is missing. Pass --store URL (file:PATH or s3://BUCKET/PREFIX) or "
+            "set CONTINUATIONS_STORE."
+        )
+        raise UsageError(msg)
+    if not may_be_first:
+        check_folder_exists(runner.store)
+    return runner
 
 
 def _groups_of(app: str) -> Groups:

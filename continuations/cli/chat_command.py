@@ -101,7 +101,7 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     from continuations.cli.chat_session import ChatSession, next_command  # noqa: PLC0415
     from continuations.cli.chat_terminal import ChatTerminal  # noqa: PLC0415
 
-    runner = runner_with_agents(app, store, command="chat")
+    runner = runner_with_agents(app, store, command="chat", may_be_first=True)
     thread = runner.thread(agent, key=key)
     actor = resolve_actor(by)
     session = ChatSession(runner, thread, actor, load_context(context))

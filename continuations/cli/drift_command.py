@@ -14,7 +14,6 @@ from continuations.cli.application import load_context, runner_with_agents
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Context, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
-from continuations.cli.store_name import missing_folder, store_name
 from continuations.errors import ContinuationsError
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.counted import counted
@@ -58,12 +57,6 @@ def drift(
         else:
             write_lines(_row_lines(row, _thread_key(runner, row)))
         sys.stdout.flush()
-    folder = missing_folder(runner.store)
-    if folder is not None:
-        write_note(
-            f"No runs in {store_name(runner.store)}: the folder {folder} does not "
-            "exist. Check the URL of the store."
-        )
     found = ", ".join(f"{counts[name]} {name}" for name in counts) or "no run"
     has = "has" if counts.total() == 1 else "have"
     write_note(f"{counted(counts.total(), 'run')} that {has} not ended: {found}.")

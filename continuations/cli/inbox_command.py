@@ -15,7 +15,6 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.runs_without_model import awaiting_models
-from continuations.cli.store_name import missing_folder, store_name
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
@@ -98,13 +97,6 @@ def inbox(
         if models:
             write_note(models)
         write_json([listed_wait_json(row) for row in rows])
-        return
-    folder = missing_folder(runner.store)
-    if folder is not None:
-        write_note(
-            f"No open waits in {store_name(runner.store)}: the folder {folder} does "
-            "not exist. Check the URL of the store."
-        )
         return
     others = [*filter(None, (_others(runner), models))]
     if not sys.stdout.isatty():

@@ -26,7 +26,7 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.runs_without_model import awaiting_models
-from continuations.cli.store_name import missing_folder, store_name
+from continuations.cli.store_name import store_name
 from continuations.errors import ContinuationsError
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.escaping import escape_invisible
@@ -103,12 +103,6 @@ def waiting(
     if approver is not None:
         person = f" for {escape_invisible(approver)}"
         _note_unknown_groups(runner, approver)
-    folder = missing_folder(runner.store)
-    if folder is not None:
-        write_note(
-            f"No open waits in {store_name(runner.store)}: the folder {folder} does "
-            "not exist. Check the URL of the store."
-        )
     if ids:
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
@@ -120,14 +114,13 @@ def waiting(
         return
     waits = list(summaries)
     if not waits:
-        if folder is None:
-            hint = (
-                ""
-                if kind or person
-                else " Events, jobs, timers and pauses are listed with --kind, for "
-                "example --kind event."
-            )
-            write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
+        hint = (
+            ""
+            if kind or person
+            else " Events, jobs, timers and pauses are listed with --kind, for example "
+            "--kind event."
+        )
+        write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
         _write_note(models)
         return
     write_lines(formatting.wait_table_lines(waits))
@@ -204,13 +197,7 @@ def runs(  # noqa: PLR0913 - one parameter for each option
     elif rows:
         write_lines(formatting.run_table_lines(rows))
     else:
-        folder = missing_folder(runner.store)
-        end = (
-            "."
-            if folder is None
-            else f": the folder {folder} does not exist. Check the URL of the store."
-        )
-        write_note(f"No such runs in {store_name(runner.store)}{end}")
+        write_note(f"No such runs in {store_name(runner.store)}.")
 
 
 def show(

@@ -59,7 +59,7 @@ def publish(
     """
     value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
     actor = resolve_actor(by)
-    publication = runner_without_agents(app, store).publish(
+    publication = runner_without_agents(app, store, may_be_first=True).publish(
         name, value, key=key, by=actor.name, id=event_id, door=actor.door
     )
     write_actor_note(actor)

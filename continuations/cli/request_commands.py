@@ -81,7 +81,8 @@ def post(  # noqa: PLR0913 - one parameter for each option
     """
     actor = resolve_actor(by)
     message = input_with_files(text, file or [])
-    thread = runner_without_agents(app, store).thread(agent, key=key)
+    runner = runner_without_agents(app, store, may_be_first=True)
+    thread = runner.thread(agent, key=key)
     ticket = thread.post(message, by=actor.name, id=message_id, door=actor.door)
     write_actor_note(actor)
     _write_recorded(ticket.run_id, "message", ticket.number, json=json)

@@ -87,7 +87,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Start a run and advance it until it ends or must wait."""
     _check_stream(stream=stream, no_work=no_work)
-    runner = runner_with_agents(app, store, command="start")
+    runner = runner_with_agents(app, store, command="start", may_be_first=True)
     ports = Ports()
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())

@@ -14,6 +14,8 @@ from continuations.cli import web_server
 from continuations.cli.application import load_context, load_option, runner_with_agents
 from continuations.cli.errors import UsageError
 from continuations.cli.options import App, Context, StoreUrl
+from continuations.errors import StoreUnavailable
+from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
     import uvicorn
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
 
+_log = logging.getLogger("continuations")
 _DEFAULT_HOST = "127.0.0.1"
 # The fields of the line about the work on a run; see `engine.work_log`.
 _WORK_FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
@@ -71,8 +74,11 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     After the first signal nothing new begins. Calls in progress are completed, their
     runs are suspended, and the exit code is 0. A second signal stops the process at
     once.
+
+    If the folder of a file: store does not exist, a warning says so, and the worker
+    waits for the first run, which makes it.
     """
-    runner = runner_with_agents(app, store, command="serve")
+    runner = runner_with_agents(app, store, command="serve", may_be_first=True)
     options: dict[str, Any] = {
         "interval": interval,
         "max_concurrent_runs": max_concurrent_runs,
@@ -81,13 +87,22 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     if http is not None:
         server = _make_server(runner, _parse_address(http), verify, links, options)
         _log_to_stderr(as_json=json)
+        _warn_of_missing_folder(runner)
         web_server.run(server)
         return
     if verify is not None or links is not None:
         msg = "--verify and --links need --http. Add it, or leave them out."
         raise UsageError(msg)
     _log_to_stderr(as_json=json)
+    _warn_of_missing_folder(runner)
     runner.serve_forever(**options)
+
+
+def _warn_of_missing_folder(runner: Runner) -> None:
+    try:
+        check_folder_exists(runner.store)
+    except StoreUnavailable as error:
+        _log.warning("%s", error)
 
 
 def _make_server(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from continuations_storage import FileStore, MemoryStore
@@ -23,14 +22,6 @@ def store_name(store: Store) -> str:
     if isinstance(store, FileStore):
         return f"file:{text}"
     return text if "://" in text else repr(store)
-
-
-def missing_folder(store: Store) -> str | None:
-    """Return the folder of a file store that does not exist, otherwise `None`."""
-    if not isinstance(store, FileStore):
-        return None
-    folder = _place(store)
-    return None if Path(folder).exists() else folder
 
 
 def _place(store: Store) -> str:

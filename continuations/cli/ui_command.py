@@ -74,7 +74,8 @@ def ui(  # noqa: PLR0913 - one parameter for each option
 
     Prints an address with a token that works once. Decisions are recorded as
     local:NAME. With --app the runs go on in this process. With --store alone they go on
-    where their workers are. Ctrl-C ends the command.
+    where their workers are. Ctrl-C ends the command. The folder of a file: store must
+    exist: the first run makes it.
     """
     address = _address(host, verify)
     if app is None:

@@ -28,6 +28,7 @@ from continuations_storage.contract import (
     created_at,
     is_last_page,
     listing_size,
+    missing_folder,
     read_many,
     time_resolution,
 )
@@ -121,6 +122,26 @@ def to_store(store_or_url: object) -> Store:
         "example store='file:.runs'."
     )
     raise InvalidInput(msg)
+
+
+def check_folder_exists(store: Store) -> None:
+    """Refuse to read a store of files whose folder does not exist.
+
+    The commands, the console and the HTTP API ask before they read: a wrong path or a
+    disk that is not mounted must not look like an empty store. A `Runner` does not ask,
+    because its first run makes the folder.
+
+    Raises:
+        StoreUnavailable: The folder does not exist.
+    """
+    folder = missing_folder(store)
+    if folder is None:
+        return
+    msg = (
+        f"store file:{folder} cannot be read: the folder does not exist. Correct the "
+        "URL or mount its disk. For a new store, start a run: it makes the folder."
+    )
+    raise StoreUnavailable(msg)
 
 
 class Objects:

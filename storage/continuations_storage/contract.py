@@ -37,7 +37,8 @@ is kept in the store under ``probe/passed``. *A crash* leaves one small key unde
 with an attribute ``time_resolution`` (a timedelta). A store whose `create` returns no
 time may have a method ``created_at(key)`` that returns the store's time of the create.
 A store for which large pages are cheaper has an attribute ``listing_size`` (a number of
-keys). `continuations_storage.forwarding.ForwardingStore` passes all of them on.
+keys). A store of files says with an attribute ``missing_folder`` that its folder does
+not exist. `continuations_storage.forwarding.ForwardingStore` passes all of them on.
 A store that reads many bodies faster together than one by one may have a method
 ``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
 on, because a subclass may change `read`.
@@ -67,6 +68,7 @@ __all__ = [
     "created_at",
     "is_last_page",
     "listing_size",
+    "missing_folder",
     "read_many",
     "time_resolution",
 ]
@@ -193,6 +195,23 @@ def listing_size(store: Store) -> int:
     """
     size: int = getattr(store, "listing_size", PAGE_SIZE)
     return size
+
+
+def missing_folder(store: Store) -> str | None:
+    """Return the folder that a store of files needs, if it does not exist.
+
+    Such a store reads as empty until its first create makes the folder. A program that
+    only reads can tell a wrong path, or a disk that is not mounted, from an empty store.
+
+    Args:
+        store: The store.
+
+    Returns:
+        The attribute ``missing_folder`` of a store that keeps files; `None` without
+        one, or if the folder exists.
+    """
+    folder: str | None = getattr(store, "missing_folder", None)
+    return folder
 
 
 def is_last_page(page: list[str], limit: int) -> bool:

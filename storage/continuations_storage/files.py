@@ -111,6 +111,15 @@ class FileStore:
     def __repr__(self) -> str:
         return f"<FileStore {self._folders.root}>"
 
+    @property
+    def missing_folder(self) -> str | None:
+        """The root folder, if it does not exist; a store of files reads as empty then.
+
+        A symbolic link whose folder does not exist counts as missing.
+        """
+        root = self._folders.root
+        return None if os.path.exists(root) else root  # noqa: PTH110 -- pathlib is 5 ms cold
+
     async def create(self, key: str, body: bytes) -> datetime:
         """Put the body if the key is absent; see `Store.create`.
 

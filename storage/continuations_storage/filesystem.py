@@ -38,7 +38,8 @@ _DURABLE_AFTER_SECONDS = 60.0
 _MAX_OPEN = 64
 _GONE = (
     "Mount its disk again or put the folder back; it is safe to repeat the call. To "
-    "begin an empty store there, start the process again."
+    "use the folder that is there now, or to begin an empty store, start the process "
+    "again."
 )
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
@@ -90,7 +91,9 @@ class FolderTree:
     def __init__(self, root: str) -> None:
         self.root = root
         self._open: dict[str, Folder] = {}
-        self._was_found = False
+        # The root that was found first. It stays open, so that no other folder gets its
+        # inode number.
+        self._root: Folder | None = None
 
     def __reduce__(self) -> tuple[type[FolderTree], tuple[str]]:
         """Pickle the path alone: another process opens its own folders."""
@@ -199,23 +202,28 @@ class FolderTree:
         return folder
 
     def _open_root(self, *, create: bool) -> Folder:
-        was_found = self._was_found  # before: another thread may make the root now
+        found = self._root  # before: another thread may make the root now
         try:
             descriptor = os.open(self.root, _OPEN_FOLDER)
         except FileNotFoundError:
-            if was_found:
-                # Without this error, a disk that is not mounted looks like an empty
-                # store, and a create would begin a second store below its mount point.
-                why = f"the folder {self.root!r} has gone"
-                raise Unavailable(None, why, advice=_GONE) from None
+            if found is not None:
+                raise self._gone("has gone") from None
             if not create:
                 raise
             _make_root(self.root)
             descriptor = os.open(self.root, _OPEN_FOLDER)
         except NotADirectoryError:
             raise Unavailable(None, f"{self.root!r} is not a folder") from None
-        self._was_found = True
-        return self._keep(self.root, Folder(descriptor))
+        root = Folder(descriptor)
+        if found is not None and found.identity != root.identity:
+            raise self._gone("was replaced by another one")
+        self._root = root
+        return self._keep(self.root, root)
+
+    def _gone(self, what: str) -> Unavailable:
+        # Without this error, a disk that is not mounted looks like an empty store, and
+        # a create would begin a second store below its mount point.
+        return Unavailable(None, f"the folder {self.root!r} {what}", advice=_GONE)
 
 
 def open_subfolder(parent: int, segment: str) -> int:

@@ -8,6 +8,7 @@ from continuations_storage.contract import (
     PAGE_SIZE,
     created_at,
     listing_size,
+    missing_folder,
     time_resolution,
 )
 
@@ -43,6 +44,11 @@ class ForwardingStore:
     def listing_size(self) -> int:
         """The number of keys to ask the inner store for in a long listing."""
         return listing_size(self.inner)
+
+    @property
+    def missing_folder(self) -> str | None:
+        """The folder of the inner store, if the folder does not exist."""
+        return missing_folder(self.inner)
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent."""

@@ -111,9 +111,10 @@ def test_json_is_one_row_for_each_line_and_an_empty_store_is_accepted(
     cli: CommandLine,
 ) -> None:
     cli.write_file("early.py", OLD)
+    (cli.folder / "runs").mkdir()
     empty = cli("drift", "--app", "early:runner")
     assert (0, "") == (empty.exit_code, empty.out)
-    assert "does not exist" in empty.err
+    assert "0 runs that have not ended" in empty.err
     waiting_runs(cli, "json")
 
     rows = [

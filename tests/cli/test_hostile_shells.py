@@ -82,5 +82,5 @@ def test_bytes_that_are_no_text_are_not_sent(cli: CommandLine, runner: Runner) -
 def test_wrong_folder_is_named(cli: CommandLine) -> None:
     found = cli("runs", "--store", "file:nope")
 
-    assert 0 == found.exit_code
-    assert "nope does not exist. Check the URL of the store." in found.err
+    assert (5, "") == (found.exit_code, found.out)
+    assert "nope cannot be read: the folder does not exist. Correct the" in found.err

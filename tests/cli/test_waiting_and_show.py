@@ -39,15 +39,9 @@ def make_runner(cli: CommandLine, *calls: ScriptedCall) -> Runner:
 
 
 def test_an_empty_store_lists_nothing(cli: CommandLine) -> None:
-    state, listing = cli("waiting"), cli("waiting", "--json")
-
-    assert (0, "") == (state.exit_code, state.out)
     folder = cli.folder / "runs"
-    missing = f"No open waits in file:{folder}: the folder {folder} does not exist."
-    assert state.err.startswith(missing)
-    assert [] == json.loads(listing.out)
-    assert listing.err == state.err
     folder.mkdir()
+    assert [] == json.loads(cli("waiting", "--json").out)
     nothing = cli("waiting").err
     assert nothing.startswith(f"No open waits in file:{folder}. ")
     assert "--kind event" in nothing

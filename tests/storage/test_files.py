@@ -23,6 +23,8 @@ from continuations_storage import (
     StorageError,
     Unavailable,
 )
+from continuations_storage.contract import missing_folder
+from continuations_storage.forwarding import ForwardingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +100,57 @@ def test_folder_that_has_gone_is_no_empty_store(tmp_path: Path, operation: str) 
     assert not root.exists()
     away.rename(root)
     assert b"body" == asyncio.run(store.read("runs/a"))
+
+
+@pytest.mark.parametrize("operation", ["create", "read", "keys", "delete"])
+def test_folder_that_was_replaced_is_no_empty_store(
+    tmp_path: Path, operation: str
+) -> None:
+    """A disk that was unmounted leaves the empty folder of its mount point."""
+    root, away = tmp_path / "root", tmp_path / "away"
+    store = FileStore(root)
+    create(store, "runs/a")
+    root.rename(away)
+    root.mkdir()
+    arguments = {"create": ("b", b""), "keys": ("",)}.get(operation, ("runs/a",))
+
+    for _ in range(2):
+        with pytest.raises(Unavailable, match=r"replaced by another one\)\. Mount its"):
+            asyncio.run(getattr(store, operation)(*arguments))
+
+    assert [] == list(root.iterdir())
+    assert [] == asyncio.run(FileStore(root).keys(""))  # a process that starts now
+    root.rmdir()
+    away.rename(root)
+    assert b"body" == asyncio.run(store.read("runs/a"))
+
+
+def test_folder_that_was_removed_and_made_again_is_no_empty_store(
+    tmp_path: Path,
+) -> None:
+    """A new folder does not get the inode number of the removed one."""
+    root = tmp_path / "root"
+    store = FileStore(root)
+    create(store, "a")
+    (root / "a").unlink()
+    root.rmdir()
+    with pytest.raises(Unavailable, match="has gone"):
+        asyncio.run(store.keys(""))
+    root.mkdir()
+
+    with pytest.raises(Unavailable, match="replaced by another one"):
+        asyncio.run(store.keys(""))
+
+
+def test_missing_folder_is_told_until_the_first_create(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "root")
+    wrapped = ForwardingStore(store)
+
+    assert str(tmp_path / "root") == missing_folder(store) == missing_folder(wrapped)
+    assert [] == asyncio.run(store.keys(""))
+    create(store, "a")
+    assert None is missing_folder(store) is missing_folder(wrapped)
+    assert missing_folder(MemoryStore()) is None
 
 
 def test_root_that_is_a_file_is_unavailable(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.doors import Door
 from continuations.core.identity import Identity
+from continuations.ledger.objects import check_folder_exists
 from continuations.serve.console import error_pages, same_origin
 from continuations.serve.console.last_views import LastViews
 from continuations.serve.console.local_identity import LocalIdentity
@@ -212,6 +213,7 @@ class Console:
             cursors=self.api.cursors(),
         )
         try:
+            check_folder_exists(self.runner.store)
             response = await route.handler(page)
             self.last_views.keep(page, route.path, response)
         except Exception as error:  # noqa: BLE001 - every error is a page

@@ -86,7 +86,8 @@ _WORDS: Mapping[str, _Words] = {
     ),
     "store-unavailable": _Words(
         "The store does not answer",
-        "Nothing is lost. This page works again as soon as the store does.",
+        "Nothing is lost. This page works again as soon as the store does. The log of "
+        "the server says why it does not answer, and what to do.",
     ),
     "inconclusive": _Words(
         "The store did not confirm the write",

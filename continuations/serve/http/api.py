@@ -20,6 +20,7 @@ from urllib.parse import quote
 from continuations.engine.ports import SystemClock
 from continuations.engine.worker_options import is_count
 from continuations.errors import InvalidInput
+from continuations.ledger.objects import check_folder_exists
 from continuations.serve.http import problems
 from continuations.serve.http.links import Links
 from continuations.serve.http.request_context import RequestContext
@@ -211,6 +212,8 @@ class HttpApi:
         handler = route.handlers.get(method)
         if handler is None:
             return _problem_response(problems.method_not_allowed(route.methods), route)
+        if method not in route.works_without_folder:
+            check_folder_exists(self._runner.store)
         context = RequestContext(
             request=request,
             path_params=path_params,

@@ -22,12 +22,15 @@ class Route:
         handlers: The handler of each method.
         is_public: The route needs no identity.
         is_html_page: Errors are pages, not problem details.
+        works_without_folder: The methods that also work if the folder of a `file:`
+            store does not exist: they read no store, or may be the first to write.
     """
 
     path: str
     handlers: Mapping[str, RouteHandler]
     is_public: bool = False
     is_html_page: bool = False
+    works_without_folder: frozenset[str] = frozenset()
     _segments: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

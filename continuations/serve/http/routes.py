@@ -330,13 +330,26 @@ def _parse_after(after: str) -> str:
     return after
 
 
+_GET, _POST = frozenset({"GET"}), frozenset({"POST"})
+
 ROUTES = (
-    Route(path="/healthz", handlers={"GET": healthz}, is_public=True),
-    Route(path="/openapi.json", handlers={"GET": openapi}),
+    Route(
+        path="/healthz",
+        handlers={"GET": healthz},
+        is_public=True,
+        works_without_folder=_GET,
+    ),
+    Route(
+        path="/openapi.json", handlers={"GET": openapi}, works_without_folder=_GET
+    ),
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),
-    Route(path="/runs", handlers={"GET": list_runs, "POST": start}),
+    Route(
+        path="/runs",
+        handlers={"GET": list_runs, "POST": start},
+        works_without_folder=_POST,
+    ),
     Route(path="/runs/{run_id}", handlers={"GET": show_run, "DELETE": erase}),
     Route(path="/runs/{run_id}/audit", handlers={"GET": approval_routes.audit}),
     Route(path="/runs/{run_id}/events", handlers={"GET": event_routes.list_events}),
@@ -373,16 +386,27 @@ ROUTES = (
     ),
     Route(path="/runs/{run_id}/wake", handlers={"POST": operator_routes.wake}),
     Route(path="/signals", handlers={"POST": event_routes.signal}),
-    Route(path="/events", handlers={"POST": event_routes.publish}),
+    Route(
+        path="/events",
+        handlers={"POST": event_routes.publish},
+        works_without_folder=_POST,
+    ),
     Route(path=THREAD_PATH, handlers={"GET": thread_routes.show}),
     Route(
-        path=f"{THREAD_PATH}/messages", handlers={"POST": thread_routes.post_message}
+        path=f"{THREAD_PATH}/messages",
+        handlers={"POST": thread_routes.post_message},
+        works_without_folder=_POST,
     ),
     Route(
         path=f"{THREAD_PATH}/messages/{{number}}",
         handlers={"GET": thread_routes.show_message},
     ),
-    Route(path=f"{THREAD_PATH}/events", handlers={"GET": thread_routes.stream_events}),
+    # A client may follow a thread before its first message.
+    Route(
+        path=f"{THREAD_PATH}/events",
+        handlers={"GET": thread_routes.stream_events},
+        works_without_folder=_GET,
+    ),
     Route(path=f"{THREAD_PATH}/stop", handlers={"POST": thread_routes.stop}),
     Route(path=f"{THREAD_PATH}/close", handlers={"POST": thread_routes.close}),
     Route(path="/sweep", handlers={"POST": sweep}),
@@ -392,7 +416,12 @@ ROUTES = (
         handlers={"POST": extend_job},
         is_public=True,
     ),
-    Route(path="/webhooks/{name}", handlers={"POST": receive_webhook}, is_public=True),
+    Route(
+        path="/webhooks/{name}",
+        handlers={"POST": receive_webhook},
+        is_public=True,
+        works_without_folder=_POST,
+    ),
     Route(
         path="/d/{token}",
         handlers={"GET": show_link_page, "POST": decide_by_link},

@@ -307,13 +307,38 @@ def test_time_that_is_left_is_said_in_two_units(left: timedelta, words: str) -> 
 
 
 def test_store_whose_folder_has_gone_is_no_empty_inbox(tmp_path: Path) -> None:
-    runner = AsyncRunner([], store=f"file:{tmp_path}/runs")
+    """A page that was seen is shown as it was; another one is an error."""
+    client = folder_client(tmp_path)
+    runner = client.runner
     asyncio.run(runner.store.create("waits/x", b""))
-    client = ConsoleClient(runner)
     assert 200 == asyncio.run(client.get("/inbox?for=all")).status_code
     (tmp_path / "runs").rename(tmp_path / "away")
 
-    for path in ("/inbox?for=all", "/inbox?for=all&kind=question", "/runs"):
-        response = asyncio.run(client.get(path))
-        is_old_view = "cannot be reached" in response.text  # it says its time
-        assert is_old_view or 503 == response.status_code, response.text
+    for _ in ("has gone", "is replaced by an empty folder"):
+        seen = asyncio.run(client.get("/inbox?for=all"))
+        assert "The store does not answer. This page is as it was" in seen.text
+        for path in ("/inbox?for=all&kind=question", "/inbox", "/runs"):
+            check_away(client, path)
+        (tmp_path / "runs").mkdir(exist_ok=True)
+
+
+def test_new_process_shows_no_empty_inbox_for_a_missing_folder(tmp_path: Path) -> None:
+    client = folder_client(tmp_path)
+    for path in ("/inbox", "/inbox?for=all", "/runs", "/runs/r1", "/drift"):
+        check_away(client, path)
+    assert not (tmp_path / "runs").exists()
+
+    asyncio.run(client.runner.store.create("waits/x", b""))
+
+    assert 200 == asyncio.run(client.get("/inbox?for=all")).status_code
+
+
+def folder_client(folder: Path) -> ConsoleClient:
+    return ConsoleClient(AsyncRunner([], store=f"file:{folder}/runs"))
+
+
+def check_away(client: ConsoleClient, path: str) -> None:
+    response = asyncio.run(client.get(path))
+    assert 503 == response.status_code, response.text
+    assert "The log of the server says why it does not answer" in response.text
+    assert "This page is as it was" not in response.text

@@ -1,0 +1,85 @@
+"""A command that reads does not take a missing folder for an empty store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations.cli.program import program
+from tests.cli.command_line import RUNNERS
+
+if TYPE_CHECKING:
+    from tests.cli.command_line import CommandLine
+
+APP = ("--app", f"{RUNNERS}:boss")
+WAIT = f"j1@{1:08}-{'0' * 16}"
+# The commands that make the folder, that wait for it, or that use no store.
+MAKERS = {"start", "chat", "post", "publish", "adopt"}
+OTHERS = {"serve", "completion"}
+READERS: dict[str, tuple[str, ...]] = {
+    "inbox": ("--json", "--by", "kim"),
+    "waiting": ("--json",),
+    "runs": ("--json",),
+    "show": ("j1",),
+    "watch": ("j1",),
+    "history": ("j1",),
+    "diff": ("j1", "1", "2"),
+    "audit": ("j1",),
+    "approve": (WAIT,),
+    "deny": (WAIT,),
+    "answer": (WAIT, "yes"),
+    "fail": (WAIT, "no"),
+    "decide": (WAIT, "--approve"),
+    "grants": ("j1",),
+    "revoke": ("j1", "1"),
+    "resume": ("j1", *APP),
+    "send": ("j1", "hello"),
+    "signal": ("j1", "paid"),
+    "signals": ("j1",),
+    "drop-signals": ("j1", "--name", "paid"),
+    "heartbeat": (WAIT,),
+    "wake": ("j1",),
+    "pause": ("j1",),
+    "unpause": ("j1",),
+    "cancel": ("j1",),
+    "fork": ("j1", "1"),
+    "rewind": ("j1", "1"),
+    "drift": APP,
+    "sweep": (),
+    "ui": (),
+    "erase": ("j1", "--yes"),
+    "prune": ("--older-than", "1d", "--yes"),
+    "doctor": ("j1",),
+}
+
+
+def test_each_command_reads_or_makes_the_folder() -> None:
+    names = {each.name for each in program.registered_commands}
+
+    assert names == READERS.keys() | MAKERS | OTHERS
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_command_that_reads_refuses_a_missing_folder(
+    cli: CommandLine, name: str
+) -> None:
+    result = cli(name, *READERS[name])
+
+    assert (5, "") == (result.exit_code, result.out), result
+    folder = cli.folder / "runs"
+    assert f"store file:{folder} cannot be read: the folder does not" in result.err
+    assert "Correct the URL or mount its disk." in result.err
+    assert not folder.exists()
+
+
+def test_first_run_makes_the_folder(cli: CommandLine) -> None:
+    assert 0 == cli("start", "go", "--run-id", "j1", *APP).exit_code
+
+    assert 0 == cli("runs").exit_code
+
+
+def test_first_message_makes_the_folder(cli: CommandLine) -> None:
+    assert 0 == cli("post", "support", "hello", "--key", "k").exit_code
+
+    assert 0 == cli("runs").exit_code
