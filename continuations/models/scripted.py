@@ -73,6 +73,30 @@ _SEQUENCE: type[Any] = Sequence
 Script: TypeAlias = "AgentScript | Mapping[str, AgentScript]"
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadConversation:
+    """The conversation of the last request, so that the next one reads what is new.
+
+    Attributes:
+        messages: All messages.
+        check: Whether a provider accepts the messages.
+        turn: The number of assistant messages.
+    """
+
+    messages: tuple[Message, ...] = ()
+    check: transcript.TranscriptCheck = transcript.NOTHING_CHECKED
+    turn: int = 0
+
+    def extended(self, messages: Sequence[Message]) -> _ReadConversation:
+        """Return the conversation of a request, which may be another one."""
+        every, count = tuple(messages), len(self.messages)
+        if every[:count] != self.messages:
+            return _ReadConversation().extended(every)
+        new = every[count:]
+        turn = self.turn + sum(message.role == "assistant" for message in new)
+        return _ReadConversation(every, self.check.extended(new), turn)
+
+
 class ScriptedModel:
     """A `Model` that returns the replies of a script.
 
@@ -111,6 +135,7 @@ class ScriptedModel:
         self._name = name
         self.requests: list[ModelRequest] = []
         self.polls: list[str] = []
+        self._read = _ReadConversation()
 
     def __repr__(self) -> str:
         return f"ScriptedModel(name={self._name!r})"
@@ -162,11 +187,12 @@ class ScriptedModel:
 
     async def _next_reply(self, request: ModelRequest) -> tuple[int, ScriptedReply]:
         """Return the turn of a conversation, from 0, and its reply in the script."""
-        violation = transcript.find_violation(request.messages)
+        self._read = read = self._read.extended(request.messages)
+        violation = read.check.violation_at_end()
         if violation is not None:
             text = f"the conversation is not valid: {violation}"
             raise self._model_error(request, text, status=400)
-        turn = sum(message.role == "assistant" for message in request.messages)
+        turn = read.turn
         script = self._script_of(request)
         scripted = (
             script(request)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
 
 APP = ("--app", f"{RUNNERS}:boss")
-WAIT = f"j1@{1:08}-{'0' * 16}"
+WAIT = f"j1@{'0' * 16}.w1"
 # The commands that make the folder, that wait for it, or that use no store.
 MAKERS = {"start", "chat", "post", "publish", "adopt"}
 OTHERS = {"serve", "completion"}
@@ -28,9 +28,9 @@ READERS: dict[str, tuple[str, ...]] = {
     "audit": ("j1",),
     "approve": (WAIT,),
     "deny": (WAIT,),
-    "answer": (WAIT, "yes"),
+    "answer": (WAIT, "1"),
     "fail": (WAIT, "no"),
-    "decide": (WAIT, "--approve"),
+    "decide": (f'[{{"wait_id": "{WAIT}", "decision": "approve"}}]',),
     "grants": ("j1",),
     "revoke": ("j1", "1"),
     "resume": ("j1", *APP),
@@ -38,13 +38,13 @@ READERS: dict[str, tuple[str, ...]] = {
     "signal": ("j1", "paid"),
     "signals": ("j1",),
     "drop-signals": ("j1", "--name", "paid"),
-    "heartbeat": (WAIT,),
+    "heartbeat": (WAIT, "--extend", "60"),
     "wake": ("j1",),
     "pause": ("j1",),
     "unpause": ("j1",),
     "cancel": ("j1",),
-    "fork": ("j1", "1"),
-    "rewind": ("j1", "1"),
+    "fork": ("j1", "--version", "1"),
+    "rewind": ("j1", "--version", "1", "--yes"),
     "drift": APP,
     "sweep": (),
     "ui": (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -132,8 +133,7 @@ def test_folder_that_was_removed_and_made_again_is_no_empty_store(
     root = tmp_path / "root"
     store = FileStore(root)
     create(store, "a")
-    (root / "a").unlink()
-    root.rmdir()
+    shutil.rmtree(root)
     with pytest.raises(Unavailable, match="has gone"):
         asyncio.run(store.keys(""))
     root.mkdir()
