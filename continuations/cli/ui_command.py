@@ -78,11 +78,11 @@ def ui(  # noqa: PLR0913 - one parameter for each option
     exist: the first run makes it.
     """
     address = _address(host, verify)
+    console = _console_module()
     if app is None:
         runner = runner_without_agents(app, store)
     else:
         runner = runner_with_agents(app, store, command="ui")
-    console = _console_module()
     identity = load_option("--verify", verify)
     sign_in_path = "/"
     if identity is None:

@@ -139,6 +139,7 @@ def test_repair_of_a_claimed_run_is_refused(cli: CommandLine, runner: Runner) ->
 
 @pytest.mark.parametrize("name", ["nobody", "../etc", "a/b", "-x"])
 def test_doctor_of_an_unknown_run_is_an_error(cli: CommandLine, name: str) -> None:
+    (cli.folder / "runs").mkdir()
     done = cli("doctor", "--", name)
 
     assert (5, "") == (done.exit_code, done.out)

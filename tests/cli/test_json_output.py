@@ -192,6 +192,7 @@ def test_cancel_of_an_ended_run_prints_it_and_exits_with_1(cli: CommandLine) -> 
 
 
 def test_error_is_text_on_standard_error(cli: CommandLine) -> None:
+    (cli.folder / "runs").mkdir()
     done = cli("resume", "nothing", "--app", APP, "--json")
 
     assert (5, "") == (done.exit_code, done.out)

@@ -51,6 +51,7 @@ def test_runs_are_listed_page_by_page(cli: CommandLine, runner: Runner) -> None:
 
 
 def test_an_empty_store_lists_no_runs(cli: CommandLine) -> None:
+    (cli.folder / "runs").mkdir()
     listed = cli("runs")
     assert (0, "") == (listed.exit_code, listed.out)
     assert listed.err.startswith("No such runs in file:")
@@ -131,6 +132,7 @@ def test_prune_erases_runs_that_ended_two_days_ago(
 def test_waits_are_listed_with_tool_and_deadline(
     cli: CommandLine, runner: Runner
 ) -> None:
+    (cli.folder / "runs").mkdir()
     nothing = cli("waiting", "--due")
     runner.start("go", run_id="j1")
     table, rows = cli("waiting", "--due"), cli("waiting", "--due", "--json")

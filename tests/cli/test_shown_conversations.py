@@ -56,6 +56,7 @@ def test_show_names_the_approval_of_a_conversation_and_its_failed_reply(
 
 
 def test_unknown_conversation_is_named(cli: CommandLine) -> None:
+    (cli.folder / "runs").mkdir()
     done = cli("show", "support", "--key", "nobody")
 
     assert (2, "") == (done.exit_code, done.out)

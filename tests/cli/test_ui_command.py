@@ -106,6 +106,7 @@ def test_address_of_other_machines_needs_a_verifier(cli: CommandLine) -> None:
 
 
 def test_port_that_is_taken_is_named(cli: CommandLine) -> None:
+    (cli.folder / "runs").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = cli("ui", "--port", str(port))
