@@ -64,7 +64,7 @@ class RunSweep:
         Raises the error that stopped the run. Then its markers are as they were.
         """
         try:
-            newest = await self.worker.versions.load_newest()
+            newest = await self.worker.versions.load_after_kept()
         except RunNotFound:
             # The starting process died before version 1, or is about to write it.
             await self._delete_abandoned_files(due_markers)
@@ -216,7 +216,7 @@ class RunSweep:
 
     async def _repair(self, due_markers: list[Marker], before: LoadedVersion) -> None:
         """Delete wait objects and markers that are done."""
-        newest = await self.worker.versions.load_newest()
+        newest = await self.worker.versions.load_after_kept()
         state = newest.state
         if state.run.claim is not None or self.worker.keeps_markers:
             return  # in the second case the next sweep repairs the run

@@ -112,7 +112,13 @@ class Versions:
 
     async def load_newest(self) -> LoadedVersion:
         """Return the newest version; raises `RunNotFound` and `Corrupt`."""
-        number = await self.newest_number()
+        return await self._load_existing(await self.newest_number())
+
+    async def load_after_kept(self) -> LoadedVersion:
+        """Return the newest version as `load_newest`, without a listing if possible."""
+        return await self._load_existing(await self.number_after_kept())
+
+    async def _load_existing(self, number: int) -> LoadedVersion:
         if number == 0:
             raise self.run_not_found_error()
         return await self.load(number)

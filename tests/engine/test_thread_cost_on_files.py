@@ -22,6 +22,7 @@ class CountingFiles(FileStore):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.requests: Counter[str] = Counter()
+        self.listed: list[str] = []
 
     async def create(self, key: str, body: bytes) -> datetime:
         self.requests["create"] += 1
@@ -33,6 +34,7 @@ class CountingFiles(FileStore):
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
         self.requests["keys"] += 1
+        self.listed.append(prefix)
         return await super().keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:
@@ -69,6 +71,23 @@ def test_a_turn_on_files_costs_the_same_operations_at_every_length(
     assert costs[10]["create"] == costs[120]["create"]
     assert costs[10]["delete"] == costs[120]["delete"]
     assert costs[120]["read"] <= costs[10]["read"] + 2 * 4  # log2(120 / 10) + 1
+
+
+def test_a_sweep_lists_the_versions_of_a_thread_once_in_a_process(
+    tmp_path: Path,
+) -> None:
+    """The first sweep of a process lists the folder of versions once, the next none."""
+    root = tmp_path / "store"
+    there, store = make_runner(FileStore(root)), CountingFiles(root)
+    here = make_runner(store)
+    send(there)
+    for listings in (1, 0, 0):
+        there.thread(key="k").post("Hello", by="ann")
+        store.listed.clear()
+
+        assert 1 == len(here.sweep().resumed)
+
+        assert listings == sum("/v/" in prefix for prefix in store.listed)
 
 
 def test_a_process_sees_the_versions_that_another_process_wrote(

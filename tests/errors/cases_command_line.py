@@ -55,6 +55,7 @@ USAGE = Area(
             _USAGE,
             'cli("inbox", "--for", "kim", "--store", folder)',
             'cli("inbox", "--by", "kim", "--store", folder)',
+            setup='(folder / "runs").mkdir()',
             names=("--for", "kim", "--by"),
         ),
         Case(
@@ -62,7 +63,7 @@ USAGE = Area(
             _USAGE,
             'cli("show", "talker", "--key", "42")',
             'cli("runs")',
-            setup=_APP,
+            setup=f'{_APP}\n    (folder / "runs").mkdir()',
             names=("--key",),
         ),
         Case(
@@ -163,6 +164,7 @@ USAGE = Area(
             _USAGE,
             'cli("waiting", store=False)',
             'cli("waiting")',
+            setup='(folder / "runs").mkdir()',
             names=("--store",),
         ),
         Case(
@@ -170,6 +172,7 @@ USAGE = Area(
             _USAGE,
             'cli("waiting", "--approver", "kim", "--due")',
             'cli("waiting", "--approver", "kim")',
+            setup='(folder / "runs").mkdir()',
             names=("--approver", "--due"),
         ),
         Case(
@@ -354,6 +357,14 @@ USAGE = Area(
 COMMANDS = Area(
     "Command line: commands that fail",
     (
+        Case(
+            "cli-missing-folder",
+            "exit 5",
+            'cli("inbox", "--for", "all")',
+            f'{_START}; cli("inbox", "--for", "all")',
+            setup=_APP,
+            names=("StoreUnavailable", "the folder does not exist", "start a run"),
+        ),
         Case(
             "cli-unknown-run",
             "exit 5",

@@ -141,6 +141,7 @@ FINDING = Area(
             "exit 2",
             'cli("prune", "--older-than", "3 weeks", "--yes")',
             'cli("prune", "--older-than", "21d", "--yes")',
+            setup='(folder / "runs").mkdir()',
             names=("--older-than", "3 weeks", "90d"),
         ),
         Case(

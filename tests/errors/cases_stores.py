@@ -799,6 +799,22 @@ FAILING = Area(
             names=("has gone", "Mount its disk"),
         ),
         Case(
+            "run-root-was-replaced",
+            StoreUnavailable,
+            "list(runner.waiting())",
+            """
+                (folder / "runs").rmdir(); (folder / "away").rename(folder / "runs")
+                list(runner.waiting())
+            """,
+            setup="""
+                runner = Runner(clerk(), store=folder / "runs")
+                runner.start(TASK)
+                (folder / "runs").rename(folder / "away")
+                (folder / "runs").mkdir()
+            """,
+            names=("was replaced by another one", "Mount its disk"),
+        ),
+        Case(
             "run-root-is-a-file",
             StoreUnavailable,
             'Runner(clerk(), store=folder / "runs").start(TASK)',

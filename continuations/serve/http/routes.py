@@ -339,9 +339,7 @@ ROUTES = (
         is_public=True,
         works_without_folder=_GET,
     ),
-    Route(
-        path="/openapi.json", handlers={"GET": openapi}, works_without_folder=_GET
-    ),
+    Route(path="/openapi.json", handlers={"GET": openapi}, works_without_folder=_GET),
     Route(path="/waits", handlers={"GET": list_waits}),
     Route(path="/waits/{wait_id}", handlers={"GET": show_wait}),
     Route(path="/waits/{wait_id}/decision", handlers={"POST": decide}),

@@ -1,0 +1,81 @@
+"""A route that reads does not take a missing folder for an empty store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from continuations import Agent, AsyncRunner
+from continuations.models.scripted import ScriptedModel
+from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.routes import ROUTES
+from tests.serve.http.api_fixture import problem_slug, verify_bearer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from continuations.serve.http.request_response import Response
+    from continuations.serve.http.route import Route
+
+JSON = {"content-type": "application/json", "authorization": "Bearer kim"}
+# The routes that read no store, or may be the first to write.
+WITHOUT_FOLDER = {
+    ("GET", "/healthz"),
+    ("GET", "/openapi.json"),
+    ("POST", "/runs"),
+    ("POST", "/events"),
+    ("POST", "/threads/{agent}/{key}/messages"),
+    ("GET", "/threads/{agent}/{key}/events"),
+    ("POST", "/webhooks/{name}"),
+}
+READING = [
+    (route, method)
+    for route in ROUTES
+    for method in route.handlers
+    if (method, route.path) not in WITHOUT_FOLDER
+]
+
+
+def make_api(folder: Path) -> HttpApi:
+    agent = Agent("clerk", model=ScriptedModel(["done"]))
+    return HttpApi(AsyncRunner(agent, store=f"file:{folder}"), verify=verify_bearer)
+
+
+def send(api: HttpApi, method: str, path: str, body: bytes = b"") -> Response:
+    request = Request(method=method, path=path, headers=JSON, body=body)
+    return asyncio.run(api.handle(request))
+
+
+@pytest.mark.parametrize(
+    ("route", "method"), READING, ids=[f"{m} {r.path}" for r, m in READING]
+)
+def test_route_that_reads_refuses_a_missing_folder(
+    tmp_path: Path, route: Route, method: str
+) -> None:
+    path = route.path.replace("{", "").replace("}", "")
+    response = send(make_api(tmp_path / "runs"), method, path)
+
+    assert 503 == response.status
+    if not route.is_html_page:
+        assert "store-unavailable" == problem_slug(response)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_first_run_makes_the_folder(tmp_path: Path) -> None:
+    api = make_api(tmp_path / "runs")
+    assert 200 == send(api, "GET", "/healthz").status
+    body = json.dumps({"input": "go", "run_id": "r1"}).encode()
+    assert 200 == send(api, "POST", "/runs", body).status
+
+    assert 200 == send(api, "GET", "/runs").status
+
+
+def test_first_message_makes_the_folder(tmp_path: Path) -> None:
+    api = make_api(tmp_path / "runs")
+    path = "/threads/clerk/k/messages"
+    assert 202 == send(api, "POST", path, b'{"text": "hello"}').status
+
+    assert 200 == send(api, "GET", "/runs").status
