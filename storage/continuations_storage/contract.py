@@ -200,8 +200,8 @@ def listing_size(store: Store) -> int:
 def missing_folder(store: Store) -> str | None:
     """Return the folder that a store of files needs, if it does not exist.
 
-    Such a store reads as empty until its first create makes the folder. A program that
-    only reads can tell a wrong path, or a disk that is not mounted, from an empty store.
+    Such a store reads as empty until its first create makes the folder. So a program
+    that only reads can tell an empty store from a wrong path or an unmounted disk.
 
     Args:
         store: The store.

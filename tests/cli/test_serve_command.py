@@ -111,3 +111,25 @@ def test_missing_uvicorn_is_named(
 
     assert (2, "") == (done.exit_code, done.out)
     assert "pip install starlette uvicorn" in done.err
+
+
+def test_worker_warns_of_a_missing_folder_and_waits_for_the_first_run(
+    cli: CommandLine, runner: Runner
+) -> None:
+    """The folder appears while the worker runs; the worker does not make it."""
+    process = cli.start_process(
+        *("serve", "--app", TELLING, "--interval", "0.05"),
+        *("--context", f"{RUNNERS}:number"),
+        program=("-c", INTERRUPTIBLE_PROGRAM),
+    )
+    assert process.stderr is not None
+    warning = process.stderr.readline()
+    assert "cannot be read: the folder does not exist." in warning
+    assert not (cli.folder / "runs").exists()
+
+    cli.start(TELLING, "--no-work")
+    wait_until(lambda: is_finished(runner))
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert 0 == process.returncode
