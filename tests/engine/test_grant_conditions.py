@@ -387,6 +387,20 @@ def test_condition_on_a_secret_argument_is_refused(
     runner.decide(wait.id, Approve(remember=works))
 
 
+def test_stored_condition_on_a_secret_argument_is_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another program may have stored a grant that no door accepts."""
+    runner, wait = start_charge()
+    grant = Grant("charge", on("pin", const=9876))
+    with monkeypatch.context() as patched:
+        patched.setattr(grant_checks, "find_problem", lambda wait, grant: None)
+        runner.decide(wait.id, Approve(remember=grant))
+        [given] = runner.grants("r")
+
+    assert {"const": "[secret]"} == given.arguments
+
+
 def test_condition_beside_a_secret_is_accepted() -> None:
     runner, wait = start_charge()
     beside = Grant("charge", on("card", **on("holder", const="Jane")))
