@@ -84,7 +84,7 @@ async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wa
     kim, lee = by_path["boss", "send"], by_path["boss", "clerk", "send"]
     edit = {"to": "Kim", "cents": 6, "pin": "[secret]"}
     grant = Grant("send", {"properties": {"pin": {"const": PIN}}})
-    with patch.object(grant_checks, "find_problem", lambda wait, grant: None):
+    with patch.object(grant_checks, "find_problem", lambda *_: None):
         approve = Approve(arguments=edit, by="kim", remember=grant)
         await runner.decide(kim.id, approve)
         await runner.resume(RUN)

@@ -174,7 +174,9 @@ class SchemaSamples:
         if not texts or not _is_decimal(value):
             return found
         # The schema of a Decimal allows numbers and all texts, and the tool gets texts.
-        rest = [leaf for leaf in found if named_types(leaf) not in (["number"], ["string"])]
+        rest = [
+            leaf for leaf in found if named_types(leaf) not in (["number"], ["string"])
+        ]
         has_numbers = len(rest) + len(texts) < len(found)
         is_bare = not any("format" in leaf or "enum" in leaf for leaf in texts)
         return [*rest, _DECIMAL] if has_numbers and is_bare else found
@@ -235,7 +237,9 @@ class SchemaSamples:
         conditions = [part["items"] for part in parts if "items" in part]
         prefix = leaf.get("prefixItems")
         if prefix:
-            choices = [self.values(conditions, [each], depth=depth + 1) for each in prefix]
+            choices = [
+                self.values(conditions, [each], depth=depth + 1) for each in prefix
+            ]
             first = [each[0] for each in choices]
             return [
                 [*first[:place], each, *first[place + 1 :]]
@@ -245,7 +249,11 @@ class SchemaSamples:
         samples = self.values(conditions, items([leaf]), depth=depth + 1)
         lists: list[Any] = [[], *([each] for each in samples)]
         for size in _sizes(parts, "minItems", "maxItems"):
-            lists += [samples[:1] * size, [*range(size)], [f"t{n}" for n in range(size)]]
+            lists += [
+                samples[:1] * size,
+                [*range(size)],
+                [f"t{n}" for n in range(size)],
+            ]
         if any("uniqueItems" in part for part in parts):
             lists.append(samples[:1] * 2)
         return lists
@@ -256,7 +264,9 @@ class SchemaSamples:
         known = jsontext.as_object(value) or {}
         names: dict[str, None] = {}
         for part in parts:
-            names |= dict.fromkeys((*part.get("properties", ()), *part.get("required", ())))
+            names |= dict.fromkeys(
+                (*part.get("properties", ()), *part.get("required", ()))
+            )
         base = dict(known)
         for name in leaf.get("required", ()):
             if name not in base:

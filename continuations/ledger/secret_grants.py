@@ -41,8 +41,7 @@ def with_masked_secret(state: RunState, grant: KeptGrant) -> KeptGrant:
     paths = {
         path
         for call in state.calls.values()
-        if call.secrets
-        and (*frame_path(state, call.frame_id), call.tool) == grant.path
+        if call.secrets and (*frame_path(state, call.frame_id), call.tool) == grant.path
         for path in call.secrets
     }
     paths |= {

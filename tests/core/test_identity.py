@@ -136,7 +136,7 @@ def test_character_that_shows_nothing_is_refused(code: int) -> None:
 
 @pytest.mark.parametrize("name", ["group: finance", "group:\u2003finance"])
 def test_group_with_a_blank_at_its_beginning_is_refused(name: str) -> None:
-    """No group has such a name, so nobody could decide."""
+    """No group has such a name, so no person could decide."""
     with pytest.raises(InvalidInput, match="approvers must be"):
         ApprovalPolicy(approvers=[name])
 

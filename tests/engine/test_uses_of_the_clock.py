@@ -199,7 +199,7 @@ _REASONS: dict[str, str] = {
 
 
 def _names_of_time(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Return the names of the module `time`, and of its functions that tell the time."""
+    """Return the names of the module `time`, and of its functions of the time."""
     modules: set[str] = set()
     functions: set[str] = set()
     for node in ast.walk(tree):
