@@ -69,6 +69,10 @@ def make_agents(*, echo: bool) -> list[Agent[Any]]:
     return [boss, chat]
 
 
+def _find_no_problem(wait: Wait, grant: object) -> None:
+    del wait, grant
+
+
 async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wait]:
     """Start a run and a thread; return the runner, and an open wait for an approval.
 
@@ -84,7 +88,7 @@ async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wa
     kim, lee = by_path["boss", "send"], by_path["boss", "clerk", "send"]
     edit = {"to": "Kim", "cents": 6, "pin": "[secret]"}
     grant = Grant("send", {"properties": {"pin": {"const": PIN}}})
-    with patch.object(grant_checks, "find_problem", lambda *_: None):
+    with patch.object(grant_checks, "find_problem", _find_no_problem):
         approve = Approve(arguments=edit, by="kim", remember=grant)
         await runner.decide(kim.id, approve)
         await runner.resume(RUN)
