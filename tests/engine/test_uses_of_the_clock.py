@@ -16,8 +16,15 @@ PACKAGES = (ROOT / "continuations", ROOT / "storage" / "continuations_storage")
 _CLOCKS = {"now", "utcnow", "today"}
 _TIMES = {"time", "time_ns"}
 # Times of files and their functions: an age is computed from them.
-_FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"}
-_FILE_TIMES |= {"st_birthtime", "getmtime", "getctime"}
+_FILE_TIMES = {
+    "st_mtime",
+    "st_mtime_ns",
+    "st_ctime",
+    "st_ctime_ns",
+    "st_birthtime",
+    "getmtime",
+    "getctime",
+}
 
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
