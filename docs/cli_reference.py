@@ -18,7 +18,7 @@ HEAD = """\
 
 The extra `cli` installs it. `python -m continuations` is the same program.
 
-| option | meaning | in place of it |
+| option | meaning | variable |
 |---|---|---|
 | `--store URL` | The store, for example `file:PATH` or `s3://BUCKET/PREFIX`. | `CONTINUATIONS_STORE` |
 | `--app MODULE:NAME` | Your code: a Runner, an AsyncRunner or an Agent in a module. | `CONTINUATIONS_APP` |
@@ -26,7 +26,7 @@ The extra `cli` installs it. `python -m continuations` is the same program.
 | `--context MODULE:NAME` | The object that the tools get as `ctx.context`. If NAME is a function, the object is its result. | `CONTINUATIONS_CONTEXT` |
 | `--json` | Print one line of JSON, in the forms of `docs/schemas/continuations.schema.json`. Errors stay text on standard error; the exit code tells them apart. | |
 
-Below, the last line of each command names those of these options that it takes.
+Below, the last line of each command names those of these options that it takes. RUN is the id of a run. WAIT is the id of a wait, as `waiting` lists it.
 
 Ctrl-C or SIGTERM while `start` or `resume` works on a run:
 
@@ -37,14 +37,6 @@ Ctrl-C or SIGTERM while `start` or `resume` works on a run:
 
 The exit code is 130 after Ctrl-C and 143 after SIGTERM. In `chat`, the first Ctrl-C has the same effect on the reply, and
 the chat goes on: Enter continues the reply, and `/stop` gives it up. At the prompt, Ctrl-C leaves the chat.
-
-Completion:
-
-```sh
-eval "$(continuations completion bash)"   # in ~/.bashrc
-eval "$(continuations completion zsh)"    # in ~/.zshrc, after compinit
-continuations completion fish | source    # in ~/.config/fish/config.fish
-```
 """  # noqa: E501 - a row of a Markdown table is one line
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -60,6 +52,12 @@ COMMON = {
     ),
     "--json": "Print JSON.",
 }
+# The id of a run or a wait alone; the line of the usage has its name.
+_PLAIN_ARGUMENTS = re.compile(
+    r"\nArguments:\n"
+    r"  (RUN  The id of a run|WAIT  The id of a wait, as `waiting` lists it)\."
+    r"  \[required\]\n(?!  )"
+)
 _ENTRY = re.compile(r"\n(?=  -)")
 _ENVIRONMENT_NAME = re.compile(r"\s*\[env\s+var:\s+\w+\]")
 
@@ -85,7 +83,7 @@ def own_help(command: str) -> str:
             common.append(option)
         elif option != "-h,":
             kept.append(entry)
-    lines = [usage.rstrip()]
+    lines = [_PLAIN_ARGUMENTS.sub("", usage).rstrip()]
     if kept:
         lines += ["", "Options:", *kept]
     if common:
@@ -102,7 +100,8 @@ def page() -> str:
         for line in listed.splitlines()
         if line.startswith("  ") and line[2] != " "
     ]
-    parts = [HEAD, "```text", overview, "```"]
+    before, _, after = overview.partition("Commands:\n")
+    parts = [HEAD, "```text", before + after.partition("\n\n")[2], "```"]
     for command in commands:
         parts += ["", f"## {command}", "", "```text", own_help(command), "```"]
     return "\n".join(parts) + "\n"

@@ -31,7 +31,8 @@ from continuations.ledger.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fork-and-rewind.md"
+DECISIONS = Path(__file__).parents[2] / "docs" / "decisions"
+RECORD = DECISIONS / "0051-forks-and-rewinds.md"
 sent: list[str] = []
 
 
@@ -296,8 +297,8 @@ def test_each_reason_of_a_marker_has_a_rule() -> None:
     assert sorted(described) == sorted(MARKER_RULES)
 
 
-def test_page_shows_each_rule() -> None:
-    lines = PAGE.read_text().splitlines()
+def test_record_shows_each_rule() -> None:
+    lines = RECORD.read_text().splitlines()
     code: dict[str, tuple[str, ...]] = {**FIELD_RULES, **MARKER_RULES}
     rules = {f"`{name}`": rule for name, rule in code.items()}
     rules.update(ARRIVAL_RULES)
