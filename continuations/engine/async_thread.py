@@ -18,12 +18,13 @@ from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from continuations.authoring.agent import Agent
     from continuations.core.identity import Identity
     from continuations.core.live_events import RunEvent
     from continuations.core.run import Budget, WhenBusy
     from continuations.engine.async_ticket import ThreadParts
-    from continuations.engine.batches import Flattened
     from continuations.engine.event_listeners import EventBuffer
     from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
@@ -299,7 +300,7 @@ class AsyncThread(Generic[Output]):
 
     def follow(
         self, *, after: str | Continuation = "", words: bool = False
-    ) -> Flattened[RunEvent]:
+    ) -> AsyncIterator[RunEvent]:
         """Iterate over the events of the thread, without an end.
 
         Stored events come from all processes, over the rests between messages and from

@@ -1,4 +1,5 @@
 # Written by tools/sync_stubs.py. Do not edit it: change the async source.
+from collections.abc import Iterator
 from continuations.core.doors import Door, PYTHON
 from continuations.core.identity import Identity
 from continuations.core.live_events import RunEvent
@@ -6,7 +7,6 @@ from continuations.core.output_type import Output
 from continuations.core.run import WhenBusy
 from continuations.engine.async_thread import AsyncThread
 from continuations.engine.async_ticket import AsyncTicket
-from continuations.engine.batches import Flattened
 from continuations.engine.new_run import UserText
 from continuations.engine.outcomes import SendResult
 from continuations.engine.ports import OnEvent
@@ -242,7 +242,7 @@ class Thread(Generic[Output]):
 
     def follow(
         self, *, after: str | Continuation = "", words: bool = False
-    ) -> Flattened[RunEvent]:
+    ) -> Iterator[RunEvent]:
         """Iterate over the events of the thread, without an end.
 
         Stored events come from all processes, over the rests between messages and from

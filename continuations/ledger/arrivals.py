@@ -121,21 +121,15 @@ async def read_arrivals(
     run = state.run
     if keys is None:
         keys = await _list_keys(objects, state)
-    ids = [layout.decided_wait_id(key, run.id) for key in keys]
-    from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
-
-    digests = early_answers.accepted_digests(state, filter(None, ids))
+    digests = _accepted_digests(state, keys)
     unread = _new_numbers(keys, layout.MESSAGE, run.last_inbox_number)
     numbers = unread if all_messages else readable_numbers(state, unread)
     signal_numbers = _new_numbers(keys, layout.SIGNAL, run.last_signal_number)
-    request_numbers = _new_numbers(
-        keys, layout.OPERATOR_REQUEST, run.last_operator_number
-    )
+    last_request = run.last_operator_number
+    request_numbers = _new_numbers(keys, layout.OPERATOR_REQUEST, last_request)
     cancelled = layout.cancel_request_key(run.id) in keys
     undecided = state.waits.keys() - digests.keys()
-    # The marker of a moved deadline is found by its slot only.
-    movable = {key for key, wait in state.waits.items() if wait.rules.is_extendable}
-    slots = _slot_keys(keys, run.id, undecided | movable)
+    slots = _slot_keys(keys, run.id, undecided | _movable(state))
     reads: list[list[Coroutine[Any, Any, Any]]] = [
         list(_decision_reads(objects, state, digests)),
         [read_kept_signal(objects, run.id, number) for number in signal_numbers],
@@ -160,6 +154,21 @@ async def read_arrivals(
         operator_requests=tuple(requests),
         cancel_request=next(iter(cancel_requests), None),
     )
+
+
+def _movable(state: RunState) -> set[str]:
+    """Return the waits whose moved deadline has a marker that only a slot names."""
+    return {key for key, wait in state.waits.items() if wait.rules.is_extendable}
+
+
+def _accepted_digests(
+    state: RunState, keys: tuple[str, ...]
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the digests that each listed decision of the run may have."""
+    from continuations.ledger import early_answers  # noqa: PLC0415 - not to decide
+
+    ids = [layout.decided_wait_id(key, state.run.id) for key in keys]
+    return early_answers.accepted_digests(state, filter(None, ids))
 
 
 async def _list_keys(objects: Objects, state: RunState) -> tuple[str, ...]:

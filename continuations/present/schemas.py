@@ -246,6 +246,32 @@ def _signal_definitions() -> Json:
                 )
             },
         ),
+        **_untaken_signal_definitions(),
+        "wake_request": object_form("No fields.", {}),
+        "woken_waits": object_form(
+            "The waits of a run for its models have ended.",
+            {
+                "run_id": TEXT,
+                "waits": described(
+                    COUNT, "How many ended, now or by an earlier request."
+                ),
+            },
+            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+        ),
+        "sent_signal": object_form(
+            "A signal was sent to a run.",
+            {
+                "run_id": TEXT,
+                "number": described(COUNT, "Its number, from 1."),
+            },
+            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+        ),
+        **_event_definitions(),
+    }
+
+
+def _untaken_signal_definitions() -> Json:
+    return {
         "untaken_signal": object_form(
             "A signal that no wait of the run has taken.",
             {
@@ -272,26 +298,6 @@ def _signal_definitions() -> Json:
             "Signals were dropped.",
             {"run_id": TEXT, "dropped": described(COUNT, "How many.")},
         ),
-        "wake_request": object_form("No fields.", {}),
-        "woken_waits": object_form(
-            "The waits of a run for its models have ended.",
-            {
-                "run_id": TEXT,
-                "waits": described(
-                    COUNT, "How many ended, now or by an earlier request."
-                ),
-            },
-            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
-        ),
-        "sent_signal": object_form(
-            "A signal was sent to a run.",
-            {
-                "run_id": TEXT,
-                "number": described(COUNT, "Its number, from 1."),
-            },
-            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
-        ),
-        **_event_definitions(),
     }
 
 

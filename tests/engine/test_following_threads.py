@@ -211,7 +211,7 @@ def test_slow_follower_changes_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
         runner = make_runner(MemoryStore())
         thread = runner.thread(key=KEY)
         follow = thread.follow(words=True)
-        waiting = asyncio.create_task(anext(follow.__aiter__()))
+        waiting = asyncio.ensure_future(anext(follow.__aiter__()))
         await asyncio.sleep(0.05)
         await thread.send("Hello")
         await waiting

@@ -66,7 +66,7 @@ def make_runner(store: MemoryStore, turns: int = 1) -> Runner:
     return Runner(Agent("clerk", tools=[pay], model=model), store=store)
 
 
-def start(runner: Runner) -> Suspended[Any]:
+def start(runner: Runner) -> Suspended:
     """Start a run that waits for an approval."""
     outcome = runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)

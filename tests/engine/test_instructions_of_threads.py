@@ -179,7 +179,7 @@ def test_messages_show_where_the_instructions_changed(store: MemoryStore) -> Non
 
 def test_max_turns_are_those_of_the_present_agent(store: MemoryStore) -> None:
     Code(store, "A", max_turns=1).thread.send("one")
-    calls = [ToolCall("note", {}), ToolCall("note", {}), "Done."]
+    calls: list[Any] = [ToolCall("note", {}), ToolCall("note", {}), "Done."]
 
     @tool
     def note() -> str:

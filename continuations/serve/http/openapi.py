@@ -254,6 +254,25 @@ def _operator_paths() -> Json:
                 body=request_body("application/json", "unpause_request"),
             )
         },
+        "/runs/{run_id}/signals": {
+            "get": operation(
+                "listSignals",
+                "List the signals that no wait of a run has taken",
+                {"200": json_response("signal_list", "The signals.")},
+                *(400, 404, 410, 503),
+                parameters=(RUN_ID_PARAMETER,),
+            )
+        },
+        "/runs/{run_id}/signals/drop": {
+            "post": operation(
+                "dropSignals",
+                "Drop the signals that no wait of a run has taken",
+                {"200": json_response("dropped_signals", "The signals are dropped.")},
+                *(400, 404, 410, 415, 503),
+                parameters=(RUN_ID_PARAMETER,),
+                body=request_body("application/json", "drop_signals_request"),
+            )
+        },
     }
 
 
@@ -277,25 +296,6 @@ def _signal_paths() -> Json:
                 *(400, 404, 410, 415, 429, 503),
                 parameters=(RUN_ID_PARAMETER,),
                 body=request_body("application/json", "run_message_request"),
-            )
-        },
-        "/runs/{run_id}/signals": {
-            "get": operation(
-                "listSignals",
-                "List the signals that no wait of a run has taken",
-                {"200": json_response("signal_list", "The signals.")},
-                *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER,),
-            )
-        },
-        "/runs/{run_id}/signals/drop": {
-            "post": operation(
-                "dropSignals",
-                "Drop the signals that no wait of a run has taken",
-                {"200": json_response("dropped_signals", "The signals are dropped.")},
-                *(400, 404, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "drop_signals_request"),
             )
         },
         "/signals": {

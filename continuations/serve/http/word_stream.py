@@ -8,7 +8,7 @@ words of the present reply from their beginning.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from continuations.core.live_events import BaseLiveEvent
 from continuations.engine.event_listeners import EventBuffer
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from continuations.core.live_events import RunEvent
     from continuations.core.messages import Detail
+    from continuations.engine.batches import Flattened
     from continuations.serve.http.request_context import RequestContext
 
 # A response ends after so many seconds.
@@ -40,7 +41,8 @@ async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
     thread = context.runner.thread(agent, key=key)
     run_id, cursor = last_place(context.request, agent, key)
     after = f"{run_id}/{cursor}" if run_id else ""
-    events = thread.follow(after=after, words=True)
+    follow = thread.follow(after=after, words=True)
+    events = cast("Flattened[RunEvent]", follow)
     return Response(
         status=200, headers=_HEADERS, chunks=_chunks(context, events.batches)
     )
@@ -52,7 +54,7 @@ async def _chunks(
     yield _RETRY_LINE
     buffer = EventBuffer()
     reader = asyncio.create_task(_read(buffer, batches))
-    details: dict[str, Detail] = {}
+    details: dict[str, Detail | None] = {}
     try:
         async with asyncio.timeout(STREAM_SECONDS):
             while events := await buffer.read():

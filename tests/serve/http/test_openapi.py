@@ -21,6 +21,7 @@ from continuations import (
     AgentChanged,
     AsyncRunner,
     Image,
+    InboxFull,
     ModelError,
     RunBusy,
     RunErased,
@@ -88,6 +89,7 @@ EXCLUDED_CHECKS = {
     "/runs/{run_id}/grants/{grant}/revoke": ["positive_data_acceptance"],
 }
 SEND = "/runs/{run_id}/messages"
+SIGNALS, DROP = "/runs/{run_id}/signals", "/runs/{run_id}/signals/drop"
 EMPTY_BODY: dict[str, object] = {}
 START = {"run_id": "j", "input": "pay Jane"}
 SIGNAL = {"run_id": "j", "name": "receipt"}
@@ -107,6 +109,7 @@ REQUEST_BODIES = {
     "/runs/{run_id}/wake": EMPTY_BODY,
     "/runs/{run_id}/pause": EMPTY_BODY,
     "/runs/{run_id}/unpause": EMPTY_BODY,
+    DROP: EMPTY_BODY,
     "/runs/{run_id}/grants/{grant}/revoke": EMPTY_BODY,
     "/waits/{wait_id}/decision": APPROVE,
 }
@@ -489,6 +492,12 @@ class _RaisingRunner(AsyncRunner):
     async def wake(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
+    async def signals(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+    async def drop_signals(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
     async def pause(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
@@ -507,6 +516,16 @@ async def send_messages(
         assert status == found
 
 
+async def with_a_full_inbox(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    fixture.api = HttpApi(_RaisingRunner(InboxFull("full")), verify=verify_bearer)
+    message = REQUEST_BODIES[SEND]
+    assert 429 == await checker.request(fixture, "post", SEND, message, names=J)
+    posted = "/threads/{agent}/{key}/messages"
+    names = {"agent": "boss", "key": "k"}
+    assert 429 == await checker.request(fixture, "post", posted, message, names=names)
+
+
 async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     for error in (RunErased("erased"), ModelError("down"), AgentChanged("changed")):
         fixture = ApiFixture()
@@ -523,6 +542,8 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
             for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
                 await checker.request(fixture, "post", path, {}, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/grants", names=J)
+            await checker.request(fixture, "get", SIGNALS, names=J)
+            await checker.request(fixture, "post", DROP, {}, names=J)
             await checker.request(fixture, "get", "/runs/{run_id}/events", names=J)
             revoke = "/runs/{run_id}/grants/{grant}/revoke"
             await checker.request(fixture, "post", revoke, {}, names=J)
@@ -631,7 +652,9 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 415 == await checker.request(fixture, "post", "/signals")
     await send_messages(checker, fixture, names)
     await publish_events(checker, fixture)
-    for path in ("/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
+    assert 200 == await checker.request(fixture, "get", SIGNALS, names=names)
+    assert 404 == await checker.request(fixture, "get", SIGNALS, names=J)
+    for path in (DROP, "/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
         assert 200 == await checker.request(fixture, "post", path, {}, names=names)
         assert 404 == await checker.request(fixture, "post", path, {}, names=J)
         wrong = {"x": 1}
@@ -907,6 +930,7 @@ SCENARIOS = (
     with_large_bodies,
     with_a_broken_runner,
     with_an_unavailable_store,
+    with_a_full_inbox,
     with_a_run_that_cannot_continue,
     with_invalid_ids,
     with_an_erased_run,

@@ -81,7 +81,9 @@ def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
         nonce: str,
     ) -> InboxMessage:
         number = await inbox._next_number(objects, run_id, last_read)
-        return await inbox._post_from(objects, run_id, message, number, nonce)
+        return await inbox._post_from(
+            objects, run_id, message, number, last_read, nonce=nonce
+        )
 
     yield patch(inbox.post_once, post_once)
 
@@ -156,9 +158,17 @@ def messages_behind_a_turn_have_no_marker() -> Patches:
     original = inbox._post_from
 
     async def post(
-        objects: Objects, run_id: str, message: InboxMessage, number: int, nonce: str
+        objects: Objects,
+        run_id: str,
+        message: InboxMessage,
+        number: int,
+        last_read: int,
+        *,
+        nonce: str,
     ) -> InboxMessage:
-        posted = await original(objects, run_id, message, number, nonce)
+        posted = await original(
+            objects, run_id, message, number, last_read, nonce=nonce
+        )
         await objects.delete(posted.marker or "")
         return posted
 
