@@ -26,7 +26,7 @@ The extra `cli` installs it. `python -m continuations` is the same program.
 | `--context MODULE:NAME` | The object that the tools get as `ctx.context`. If NAME is a function, the object is its result. | `CONTINUATIONS_CONTEXT` |
 | `--json` | Print one line of JSON, in the forms of `docs/schemas/continuations.schema.json`. Errors stay text on standard error; the exit code tells them apart. | |
 
-Below, the last line of each command names those of these options that it takes. RUN is the id of a run. WAIT is the id of a wait, as `waiting` lists it.
+Below, the last line of each command names those of these options that it takes. A name in braces, such as {RUN}, is a required argument. RUN is the id of a run. WAIT is the id of a wait, as `waiting` lists it.
 
 Ctrl-C or SIGTERM while `start` or `resume` works on a run:
 
@@ -83,7 +83,10 @@ def own_help(command: str) -> str:
             common.append(option)
         elif option != "-h,":
             kept.append(entry)
-    lines = [_PLAIN_ARGUMENTS.sub("", usage).rstrip()]
+    usage = _PLAIN_ARGUMENTS.sub("", usage).rstrip()
+    for obvious in ("Usage: ", " [OPTIONS]", "  [required]"):
+        usage = usage.replace(obvious, "")
+    lines = [usage]
     if kept:
         lines += ["", "Options:", *kept]
     if common:
