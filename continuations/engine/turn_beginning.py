@@ -1,4 +1,4 @@
-"""What a thread takes from the code of this process when it begins a turn."""
+"""Take the options of a turn from the code of this process when the turn begins."""
 
 from __future__ import annotations
 
