@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from continuations.authoring.agent import Agent
+    from continuations.engine.event_reading import Cursor
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import OnEvent, Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
@@ -48,6 +49,12 @@ class ThreadParts:
         [RunOptions, OnEvent | None], AbstractAsyncContextManager[RunOptions]
     ]
     word_hub: Callable[[], WordHub]
+
+
+def _repeats(on_event: OnEvent | None, newest: VersionHeader) -> bool:
+    """Return whether a listener also wants stored events up to a version."""
+    after: Cursor | None = getattr(on_event, "after", None)
+    return after is not None and after.version <= newest.number
 
 
 class AsyncTicket(Generic[Output]):
@@ -110,7 +117,7 @@ class AsyncTicket(Generic[Output]):
         if not self.can_work:
             return await self._reply_of_others()
         newest = self._newest
-        if newest and self.number <= newest.answered and on_event is None:
+        if newest and self.number <= newest.answered and not _repeats(on_event, newest):
             return await self._read_reply(newest)
         outcome = await self.work(
             context=context, should_pause=should_pause, on_event=on_event

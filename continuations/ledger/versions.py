@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.delta import diff
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
-from continuations.ledger import layout
+from continuations.ledger import layout, reply_table
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
@@ -148,7 +148,9 @@ class Versions:
         chain = self._rebuild_chain([(n, bodies[n]) for n in reversed(numbers)], tree)
         state = chain[-1].state
         markers = layout.own_markers(header.markers, self.run_id)
-        loaded = LoadedVersion(number, tree, state, chain, header.at, markers)
+        loaded = LoadedVersion(
+            number, tree, state, chain, header.at, markers, replies=header.replies
+        )
         self._keep(loaded)
         return loaded
 
@@ -225,10 +227,19 @@ class Versions:
         """
         number, tree = 1, FIRST_TREE
         chain: tuple[RebuiltVersion, ...] = ()
+        replies, answered = (), 0
         if previous is not None:
             number, tree, chain = previous.number + 1, previous.tree, previous.chain
+            replies, answered = previous.replies, previous.state.run.answered
         return await self._create(
-            number, tree, chain, state, at, marker_keys, may_be_stored=may_be_stored
+            number,
+            tree,
+            chain,
+            state,
+            at,
+            marker_keys,
+            replies=reply_table.follow(replies, answered, state.run.answered, number),
+            may_be_stored=may_be_stored,
         )
 
     async def append_root(
@@ -251,6 +262,7 @@ class Versions:
         at: datetime,
         marker_keys: tuple[str, ...],
         *,
+        replies: tuple[int, ...] = (),
         may_be_stored: bool = False,
     ) -> LoadedVersion:
         base = tree.base(number)
@@ -271,6 +283,7 @@ class Versions:
             base_object=_carried_object(tree, number, step, state),
             inbox=run.last_inbox_number if is_thread else 0,
             answered=run.answered if is_thread else 0,
+            replies=replies if is_thread else (),
         )
         body = encode_version(header, diff(step.state if step else None, state))
         store_time: datetime | None = None
@@ -286,7 +299,7 @@ class Versions:
         small = _small_root(tree, number, body)
         new = RebuiltVersion(number, state, object_digest(body), small)
         created = LoadedVersion(
-            number, tree, state, (*chain, new), at, marker_keys, store_time
+            number, tree, state, (*chain, new), at, marker_keys, store_time, replies
         )
         self._keep(created)
         return created

@@ -56,6 +56,7 @@ from continuations.wire.field_codecs import (
     METADATA,
     NAMES_TEXT,
     NUMBER,
+    NUMBERS,
     OPTIONAL_TEXT,
     PARTS,
     QUORUM,
@@ -103,6 +104,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(2, "base_object", BINARY),
         NewField(3, "inbox", NUMBER),
         NewField(3, "answered", NUMBER),
+        NewField(3, "replies", NUMBERS),
     ),
     "wait": (
         NewField(2, "approve_after", TIME),
