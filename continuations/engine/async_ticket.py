@@ -117,6 +117,8 @@ class AsyncTicket(Generic[Output]):
         if not self.can_work:
             return await self._reply_of_others()
         newest = self._newest
+        if newest is None:  # the ticket of an earlier message
+            newest = await Versions(self._parts.objects, self.run_id).newest_header()
         if newest and self.number <= newest.answered and not _repeats(on_event, newest):
             return await self._read_reply(newest)
         outcome = await self.work(

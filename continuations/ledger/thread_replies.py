@@ -116,7 +116,7 @@ async def _load(
     """Load a version; read only what the kept version of the run does not contain."""
     kept = objects.recent_versions.newest(versions.run_id)
     if kept is None or number > kept.number:
-        return await versions.load(number)
+        return await versions.load(number, known)
     bases = {step.number: step for step in kept.chain}
     bodies: list[tuple[int, bytes]] = []
     base = number

@@ -117,8 +117,10 @@ class Versions:
             raise self.run_not_found_error()
         return await self.load(number)
 
-    async def load(self, number: int) -> LoadedVersion:
-        """Return one version.
+    async def load(
+        self, number: int, known: Mapping[int, bytes] | None = None
+    ) -> LoadedVersion:
+        """Return one version; `known` has the bytes of versions that were just read.
 
         Raises:
             RunNotFound: The store has no such run or version.
@@ -131,7 +133,9 @@ class Versions:
         numbers = _MOST_LIKELY_TREE.chain(number)
         if _MOST_LIKELY_TREE.follows_root(number):
             numbers = (number,)
-        bodies = await self._read_chain(numbers, allow_missing=True)
+        bodies = {n: data for n, data in (known or {}).items() if n in numbers}
+        unread = tuple(n for n in numbers if n not in bodies)
+        bodies |= await self._read_chain(unread, allow_missing=True)
         if number not in bodies:
             newest = await self.newest_number()
             if number > newest:

@@ -196,6 +196,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "signal": (
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
+        NewField(3, "keyed", FLAG),
     ),
     "message": (
         NewField(3, "when_busy", WHEN_BUSY_TEXT),
@@ -284,6 +285,7 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "file": (NewValue(3, lambda _: True),),
     "file header": (NewValue(3, lambda _: True),),
     "message id": (NewValue(3, lambda _: True),),
+    "signal id": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),
     "tombstone header": (NewValue(3, lambda _: True),),
