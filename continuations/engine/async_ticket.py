@@ -91,6 +91,11 @@ class AsyncTicket(Generic[Output]):
         """Whether this process has the agent, so that `reply` works on the thread."""
         return self._parts.factory is not None
 
+    @property
+    def was_answered(self) -> bool:
+        """Whether the message had its reply when it was posted: then it is a repeat."""
+        return self._newest is not None and self.number <= self._newest.answered
+
     async def reply(
         self,
         *,

@@ -231,7 +231,8 @@ class Versions:
         """
         number, tree = 1, FIRST_TREE
         chain: tuple[RebuiltVersion, ...] = ()
-        replies, answered = (), 0
+        replies: tuple[int, ...] = ()
+        answered = 0
         if previous is not None:
             number, tree, chain = previous.number + 1, previous.tree, previous.chain
             replies, answered = previous.replies, previous.state.run.answered
