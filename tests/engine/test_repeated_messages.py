@@ -1,4 +1,4 @@
-"""A repeated message of a thread costs few requests at every door, also after uneven turns."""
+"""A repeated message of a thread costs few requests at every door."""
 
 from __future__ import annotations
 

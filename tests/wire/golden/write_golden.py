@@ -70,7 +70,6 @@ from continuations.wire.arrival_records import (
     InboxMessage,
     Signal,
     encode_cancel_request,
-    encode_first_signal,
     encode_inbox_message,
     encode_signal,
 )
@@ -853,11 +852,11 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["cancellation-door"] = GoldenObject(
         encode_cancel_request(by_link, RUN), by_link
     )
-    sent = replace(signal, door="cli", authentication="login")
-    keyed = replace(signal, keyed=True)
-    objects["signal-keyed"] = GoldenObject(encode_signal(keyed, RUN), keyed)
-    objects["signal-id"] = GoldenObject(encode_first_signal(7, RUN), 7)
-    objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
+    for name, sent in (
+        ("signal-door", replace(signal, door="cli", authentication="login")),
+        ("signal-keyed", replace(signal, keyed=True)),
+    ):
+        objects[name] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
 
 
