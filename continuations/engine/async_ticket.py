@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from continuations.authoring.agent import Agent
-    from continuations.engine.event_reading import Cursor
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import OnEvent, Ports
     from continuations.engine.run_options import RunOptions, ShouldPause
@@ -53,7 +52,7 @@ class ThreadParts:
 
 def _repeats(on_event: OnEvent | None, newest: VersionHeader) -> bool:
     """Return whether a listener also wants stored events up to a version."""
-    after: Cursor | None = getattr(on_event, "after", None)
+    after: Any = getattr(on_event, "after", None)
     return after is not None and after.version <= newest.number
 
 
