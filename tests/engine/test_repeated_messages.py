@@ -77,20 +77,20 @@ def _fresh(earlier: Runner) -> Runner:
 
 
 def _send(runner: Runner, number: int, *, uneven: bool) -> str:
-    return runner.thread(key="k").send(**_arguments(number, uneven=uneven)).output
+    return str(runner.thread(key="k").send(**_arguments(number, uneven=uneven)).output)
 
 
 def _stream(runner: Runner, number: int, *, uneven: bool) -> str:
     stream = runner.thread(key="k").stream(**_arguments(number, uneven=uneven))
     assert [] == list(stream)
-    return stream.outcome.output
+    return str(stream.outcome.output)
 
 
 def _ticket(runner: Runner, number: int, *, uneven: bool) -> str:
     del uneven
     ticket = runner.thread(key="k").ticket(number)
     assert ticket is not None
-    return ticket.reply().output
+    return str(ticket.reply().output)
 
 
 def _http(runner: Runner, number: int, *, uneven: bool, accept: str) -> str:

@@ -14,7 +14,7 @@ from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.value_class import replace
 from continuations.wire.arrival_records import encode_first_signal, encode_signal
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.test_thread_cost import CountingStore
@@ -26,7 +26,7 @@ def receive() -> object:
     return wait_for("paid")
 
 
-def _runner(store: MemoryStore) -> Runner:
+def _runner(store: Store) -> Runner:
     model = ScriptedModel([ToolCall("receive"), "done"])
     agent = Agent("clerk", tools=[receive], model=model)
     return Runner(agent, store=store, clock=ManualClock())
