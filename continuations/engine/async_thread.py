@@ -222,6 +222,8 @@ class AsyncThread(Generic[Output]):
                 not posted twice.
         """
         ticket = await self._ticket(text, by, id, when_busy, context, door)
+        if ticket.was_answered:
+            return ticket
         versions = Versions(self._parts.objects, ticket.run_id)
         newest = await versions.newest_header()
         is_over = newest is None or newest.status in ENDED_STATUSES
