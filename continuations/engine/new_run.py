@@ -120,12 +120,24 @@ def with_instructions(
     return (system_message(instructions), *messages)
 
 
+async def stored_instructions(
+    agent: AgentProtocol, agent_input: Any, context: Any
+) -> str:
+    """Return the instructions that a conversation stores; errors pass.
+
+    Those of a state are made for each request.
+    """
+    if agent.renders_state:
+        return ""
+    return await agent.make_instructions(agent_input, context)
+
+
 async def root_instructions(
     agent: AgentProtocol, agent_input: Input, context: Any
 ) -> str:
     """Return the instructions of a root agent for a run; raises `InvalidInput`."""
     try:
-        return await agent.make_instructions(agent_input, context)
+        return await stored_instructions(agent, agent_input, context)
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise

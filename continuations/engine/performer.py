@@ -31,7 +31,7 @@ from continuations.engine.admission import Admission
 from continuations.engine.call_checks import CallChecks, is_possible
 from continuations.engine.call_examination import CallExaminer
 from continuations.engine.model_turn import ModelTurn
-from continuations.engine.new_run import with_instructions
+from continuations.engine.new_run import stored_instructions, with_instructions
 from continuations.engine.rule_approvals import (
     RuleApprovals,
     asks_person,
@@ -175,7 +175,7 @@ class Performer:
             return CallStarted(call_id=call_id)
         task = agent.first_user_message(call.arguments or "{}")
         try:
-            text = await agent.make_instructions(task, self.run_options.context)
+            text = await stored_instructions(agent, task, self.run_options.context)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
