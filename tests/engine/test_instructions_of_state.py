@@ -1,4 +1,4 @@
-"""Instructions that are a function of the state: made for each request, never stored."""
+"""Instructions that are a function of the state are made for each request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from continuations import (
     Approve,
     Compaction,
     Finished,
-    Guardrail,
     Guardrails,
     HookFailed,
     InvalidInput,
