@@ -18,6 +18,7 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.run_overview import has_thread_id
@@ -118,18 +119,6 @@ def with_instructions(
     if not instructions or has_own_instructions:
         return messages
     return (system_message(instructions), *messages)
-
-
-async def stored_instructions(
-    agent: AgentProtocol, agent_input: Any, context: Any
-) -> str:
-    """Return the instructions that a conversation stores; errors pass.
-
-    Those of a state are made for each request.
-    """
-    if agent.renders_state:
-        return ""
-    return await agent.make_instructions(agent_input, context)
 
 
 async def root_instructions(

@@ -31,12 +31,13 @@ from continuations.engine.admission import Admission
 from continuations.engine.call_checks import CallChecks, is_possible
 from continuations.engine.call_examination import CallExaminer
 from continuations.engine.model_turn import ModelTurn
-from continuations.engine.new_run import stored_instructions, with_instructions
+from continuations.engine.new_run import with_instructions
 from continuations.engine.rule_approvals import (
     RuleApprovals,
     asks_person,
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import context_of_call
 from continuations.errors import AgentChanged, ModelError

@@ -10,7 +10,7 @@ from continuations.core import turn_instructions
 from continuations.core.events import TurnBeginning
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.inbox_messages import find_beginning_message
-from continuations.engine.new_run import stored_instructions
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Memory:
-    """What the agent knows."""
+    """The facts that the agent knows."""
 
     name: str = "nobody"
 
 
 class Verdict(BaseModel):
-    """What a guardrail replies."""
+    """The reply of a guardrail."""
 
     tripped: bool
     reason: str = ""
