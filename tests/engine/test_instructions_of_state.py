@@ -66,7 +66,7 @@ async def known_later(state: Memory) -> str:
 REMEMBERS = ToolCall("remember", {"name": "Ann"})
 
 
-def host(replies: Any, instructions: Any = known, **options: Any) -> Agent[Any]:
+def host(replies: Any, instructions: Any = known, **options: Any) -> Any:
     """Return an agent whose model remembers a name."""
     options = {"tools": [remember], "state": Memory, **options}
     model = ScriptedModel(replies)
@@ -161,7 +161,7 @@ def test_a_sub_agent_renders_its_own_state() -> None:
 
     calls = [ToolCall("rename", {"name": "Kim"}), "Done."]
     agent = host(calls, tools=[rename])
-    replies = [ToolCall("host", {"input": "Rename"}), "All done."]
+    replies: list[Any] = [ToolCall("host", {"input": "Rename"}), "All done."]
     boss = Agent("boss", model=ScriptedModel(replies), tools=[agent])
     store = MemoryStore()
     outcome = Runner(boss, store=store).start("Go")
@@ -237,7 +237,7 @@ def test_an_agent_without_state_refuses_the_function() -> None:
 
 def test_a_guardrail_that_is_an_agent_has_the_default_state() -> None:
     """It has no frame, so its function reads the defaults."""
-    judge = Agent(
+    judge: Any = Agent(
         "judge",
         model=ScriptedModel(['{"tripped": false}']),
         instructions=known,
