@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import docstring_parser
-import pytest
 
 import continuations
 from continuations import errors
@@ -25,7 +24,7 @@ from continuations_storage.contract import Store
 from tests.docs.replay import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 PATHS = re.compile(r"^::: ([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)
@@ -125,78 +124,127 @@ def test_every_exported_class_and_function_is_checked() -> None:
     assert [] == lost
 
 
-@pytest.mark.parametrize("path", sorted(FUNCTIONS))
-def test_docstring_documents_every_parameter(path: str) -> None:
-    function, documented = FUNCTIONS[path]
+def undocumented_parameters(function: Any, documented: Any) -> set[str]:
+    """Return the parameters that a docstring leaves out."""
     parameters = {
         name.lstrip("*")
         for name in inspect.signature(function).parameters
         if not name.startswith("_")
     }
     described = {param.arg_name.lstrip("*") for param in parsed(documented).params}
+    return parameters - described - IMPLIED
 
-    assert set() == parameters - described - IMPLIED
 
+def unknown_parameters(function: Any, documented: Any) -> set[str]:
+    """Return the parameters that a docstring describes and the function has not.
 
-@pytest.mark.parametrize("path", sorted(FUNCTIONS))
-def test_docstring_describes_no_parameter_that_does_not_exist(path: str) -> None:
-    """A function with `**options` describes them as if they were parameters."""
-    function, documented = FUNCTIONS[path]
+    A function with `**options` describes them as if they were parameters.
+    """
     parameters = inspect.signature(function).parameters.values()
     # `inspect.signature(tool)` has the options in place of `**options`.
     known = {each.name for each in parameters} | {"options"}
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         known |= {*AgentOptions.__annotations__, "output_type"}
         known |= {*ToolOptions.__annotations__, "readings"}
-    sections = parsed(documented)
     described = {
         each.arg_name.lstrip("*")
-        for each in sections.params
+        for each in parsed(documented).params
         if each.args[0] != "attribute"
     }
+    return described - known
 
-    assert set() == described - known
 
+def unknown_errors(function: Any, documented: Any) -> set[str]:
+    """Return the names after `Raises:` that are not errors.
 
-@pytest.mark.parametrize("path", sorted(FUNCTIONS))
-def test_docstring_names_errors_that_exist(path: str) -> None:
-    """Each name is that of a public error, an error of Python, or of its package."""
-    function, documented = FUNCTIONS[path]
-    named = [each.type_name or "" for each in parsed(documented).raises]
+    Each name is that of a public error, an error of Python, or of its package.
+    """
     own = importlib.import_module(function.__module__)
     modules = (builtins, errors, authoring_errors, storage_errors, own)
-
-    lost = [
+    return {
         name
-        for names in named
-        for name in names.split(", ")
+        for each in parsed(documented).raises
+        for name in (each.type_name or "").split(", ")
         if not any(hasattr(module, name) for module in modules)
-    ]
-    assert [] == lost
+    }
 
 
-@pytest.mark.parametrize(
-    "path", sorted(path for path in FUNCTIONS if path.rpartition(".")[2].islower())
-)
-def test_docstring_documents_the_result(path: str) -> None:
-    function, documented = FUNCTIONS[path]
-    sections = parsed(documented)
+def undocumented_result(function: Any, documented: Any) -> set[str]:
+    """Return the type of a result that a docstring says nothing about."""
     returned = function.__annotations__.get("return")
+    is_class = documented is not function
+    if is_class or returned in (None, "None") or parsed(documented).returns:
+        return set()
+    return {str(returned)}
 
-    silent = returned in (None, "None") or documented is not function
-    assert silent or sections.returns is not None
 
+def undocumented_attributes(value: Any) -> set[str]:
+    """Return the fields of a dataclass that its docstring leaves out.
 
-@pytest.mark.parametrize(
-    "path", sorted(name for name, v in NAMES.items() if dataclasses.is_dataclass(v))
-)
-def test_docstring_documents_every_attribute(path: str) -> None:
-    value = NAMES[path]
+    A base class documents the attributes that its subclasses share.
+    """
     fields = {
         each.name for each in dataclasses.fields(value) if not each.name.startswith("_")
     }
-    # A base class documents the attributes that its subclasses share.
     classes = filter(dataclasses.is_dataclass, value.__mro__)
-    described = {param.arg_name for each in classes for param in parsed(each).params}
+    return fields - {
+        param.arg_name for each in classes for param in parsed(each).params
+    }
 
-    assert set() == fields - described
+
+def offenders(check: Callable[[Any, Any], set[str]]) -> dict[str, set[str]]:
+    """Return the functions that break a rule, with the names that break it."""
+    found = {path: check(*each) for path, each in FUNCTIONS.items()}
+    return {path: names for path, names in found.items() if names}
+
+
+def test_docstrings_document_every_parameter() -> None:
+    assert 200 < len(FUNCTIONS)
+    assert {} == offenders(undocumented_parameters)
+
+
+def test_docstrings_describe_no_parameter_that_does_not_exist() -> None:
+    assert {} == offenders(unknown_parameters)
+
+
+def test_docstrings_name_errors_that_exist() -> None:
+    assert {} == offenders(unknown_errors)
+
+
+def test_docstrings_document_the_result() -> None:
+    assert {} == offenders(undocumented_result)
+
+
+def test_docstrings_document_every_attribute() -> None:
+    values = {name: v for name, v in NAMES.items() if dataclasses.is_dataclass(v)}
+    found = {name: undocumented_attributes(value) for name, value in values.items()}
+
+    assert 100 < len(values)
+    assert {} == {name: fields for name, fields in found.items() if fields}
+
+
+def test_each_check_of_a_docstring_finds_its_defect() -> None:
+    """A check that finds nothing anywhere would pass forever."""
+
+    @dataclasses.dataclass
+    class Value:
+        """Hold a value."""
+
+        field: int
+
+    def function(given: int) -> int:
+        """Return a number.
+
+        Args:
+            other: A number.
+
+        Raises:
+            NoSuchError: Never.
+        """
+        return given
+
+    assert {"given"} == undocumented_parameters(function, function)
+    assert {"other"} == unknown_parameters(function, function)
+    assert {"NoSuchError"} == unknown_errors(function, function)
+    assert {"int"} == undocumented_result(function, function)
+    assert {"field"} == undocumented_attributes(Value)

@@ -31,15 +31,15 @@ from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.wire.records import decode_wait
-from tests.simulation import charging
 from tests.simulation.agents import deployed_root, find_tree
-from tests.simulation.past_changers import is_fork
-from tests.simulation.policy_tools import draw_grant
+from tests.simulation.costs import charging
+from tests.simulation.past.actors import is_fork
+from tests.simulation.policy.tools import draw_grant
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
 from tests.simulation.tools import result_of
-from tests.simulation.voting_tools import VOTERS
-from tests.simulation.waiting_tools import WAITING_TOOLS, draw_answer, final_result
+from tests.simulation.votes.tools import VOTERS
+from tests.simulation.waits.tools import WAITING_TOOLS, draw_answer, final_result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -17,12 +17,13 @@ from continuations.core import jsontext
 from continuations.core.attachments import attachments_of, digest_of
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, PendingReply
-from tests.simulation import charging, readers
-from tests.simulation.guarded_tools import GUARDRAILS, HOOKS, REFUSED_TASK
-from tests.simulation.judging import JUDGED
+from tests.simulation.costs import charging
+from tests.simulation.guards.tools import GUARDRAILS, HOOKS, REFUSED_TASK
+from tests.simulation.judging.guardrails import JUDGED
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import ModelTurn
-from tests.simulation.state_tools import Kept
+from tests.simulation.state.tools import Kept
+from tests.simulation.streams import actors as readers
 from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:

@@ -20,18 +20,18 @@ from tests.simulation.agents import (
     STATE_TREES,
     VOTING_TREES,
 )
-from tests.simulation.attachers import draw_attachers
-from tests.simulation.charging import BUDGET_TREES, draw_budgets
-from tests.simulation.conversations import draw_writers
-from tests.simulation.event_reporters import EVENT_TREE_NAMES, draw_reporters
+from tests.simulation.costs.charging import BUDGET_TREES, draw_budgets
+from tests.simulation.events.actors import EVENT_TREE_NAMES, draw_reporters
 from tests.simulation.fault_schedule import CodeChange, PolicyChange
-from tests.simulation.job_systems import JOB_TREE_NAMES, draw_job_systems
-from tests.simulation.operators import OPERATED_TREES, draw_operators
-from tests.simulation.past_changers import CHANGED_TREES, draw_changers
-from tests.simulation.policy import draw_policy_actors
-from tests.simulation.readers import STREAMED_TREES, draw_readers
-from tests.simulation.slow_provider import SLOW_TREES, draw_slow_models
-from tests.simulation.voting import draw_voters
+from tests.simulation.files.actors import draw_attachers
+from tests.simulation.jobs.actors import JOB_TREE_NAMES, draw_job_systems
+from tests.simulation.models.slow_provider import SLOW_TREES, draw_slow_models
+from tests.simulation.operators.actors import OPERATED_TREES, draw_operators
+from tests.simulation.past.actors import CHANGED_TREES, draw_changers
+from tests.simulation.policy.actors import draw_policy_actors
+from tests.simulation.streams.actors import STREAMED_TREES, draw_readers
+from tests.simulation.threads.actors import draw_writers
+from tests.simulation.votes.actors import draw_voters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -7,31 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tests.simulation import (
-    laws_of_compactions,
-    laws_of_costs,
-    laws_of_decisions,
-    laws_of_denials,
-    laws_of_effects,
-    laws_of_endings,
-    laws_of_events,
-    laws_of_files,
-    laws_of_forks,
-    laws_of_guards,
-    laws_of_index,
-    laws_of_jobs,
-    laws_of_judging,
-    laws_of_models,
-    laws_of_operators,
-    laws_of_past,
-    laws_of_policy,
-    laws_of_runs,
-    laws_of_state,
-    laws_of_streams,
-    laws_of_threads,
-    laws_of_votes,
-    laws_of_waits,
-)
+from tests.simulation.compactions import laws as laws_of_compactions
+from tests.simulation.costs import laws as laws_of_costs
+from tests.simulation.decisions import laws as laws_of_decisions
+from tests.simulation.denials import laws as laws_of_denials
+from tests.simulation.events import laws as laws_of_events
+from tests.simulation.files import laws as laws_of_files
+from tests.simulation.guards import laws as laws_of_guards
+from tests.simulation.index import laws as laws_of_index
+from tests.simulation.jobs import laws as laws_of_jobs
+from tests.simulation.judging import laws as laws_of_judging
+from tests.simulation.models import laws as laws_of_models
+from tests.simulation.operators import laws as laws_of_operators
+from tests.simulation.past import laws as laws_of_past
+from tests.simulation.past import laws_of_forks
+from tests.simulation.policy import laws as laws_of_policy
+from tests.simulation.protocol import laws_of_effects, laws_of_endings, laws_of_runs
+from tests.simulation.state import laws as laws_of_state
+from tests.simulation.streams import laws as laws_of_streams
+from tests.simulation.threads import laws as laws_of_threads
+from tests.simulation.votes import laws as laws_of_votes
+from tests.simulation.waits import laws as laws_of_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,13 +24,13 @@ from tests.simulation.agents import (
     WAITING_TREES,
     names_of_trees,
 )
-from tests.simulation.attachers import small_limit
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
 from tests.simulation.families import family_of
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
+from tests.simulation.files.actors import small_limit
 from tests.simulation.laws import broken_laws
-from tests.simulation.operators import unpause_if_held
+from tests.simulation.operators.actors import unpause_if_held
 from tests.simulation.processes import EPOCH
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS

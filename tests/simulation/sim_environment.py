@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from continuations import Rewound, Wait
     from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
-    from tests.simulation.conversations import SendAnswer, SentMessage
     from tests.simulation.fault_schedule import Deployment, FaultSchedule
-    from tests.simulation.policy_tools import Recheck
-    from tests.simulation.readers import Screen
-    from tests.simulation.slow_provider import SlowProvider
+    from tests.simulation.models.slow_provider import SlowProvider
+    from tests.simulation.policy.tools import Recheck
+    from tests.simulation.streams.actors import Screen
+    from tests.simulation.threads.actors import SendAnswer, SentMessage
 
 
 _ENQUEUE_PROBABILITY = 0.1

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.fault_schedule import FAULT_KINDS, LOST_REPLY_KINDS
 from tests.simulation.laws import LAWS
-from tests.simulation.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.mutants.registry import MUTANTS
+from tests.simulation.protocol.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.schedule import report_text, run, shrink
 
 if TYPE_CHECKING:

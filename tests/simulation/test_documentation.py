@@ -6,8 +6,6 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.docs.replay import ROOT, matches
 from tests.simulation.families import SEEDS_PER_FAMILY
 from tests.simulation.laws import LAWS
@@ -16,7 +14,7 @@ from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.simulate import main
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import pytest
 
 PAGE = ROOT / "tests" / "README.md"
 GUARANTEES = ROOT / "docs" / "guarantees.md"
@@ -58,11 +56,3 @@ def test_guarantees_page_names_every_law_and_no_other() -> None:
     [stated] = re.findall(r"among the first ([\d,]+) of their family", text)
     largest = max(seed % SEEDS_PER_FAMILY for seed, _ in SEEDS.values())
     assert largest < int(stated.replace(",", ""))
-
-
-@pytest.mark.parametrize("page", [PAGE, GUARANTEES], ids=lambda page: page.name)
-def test_links_of_the_pages_lead_to_files(page: Path) -> None:
-    """A reader can follow every link."""
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
-
-    assert [] == [link for link in links if not (page.parent / link).exists()]

@@ -18,17 +18,17 @@ from continuations.ledger import layout
 from continuations.ledger.erasing import Eraser
 from continuations.wire.versions import decode_header
 from tests.simulation.actors import Actor
-from tests.simulation.attachers import small_limit
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
 from tests.simulation.families import ATTACHMENTS
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
-from tests.simulation.laws_of_endings import no_run_stranded
-from tests.simulation.laws_of_files import (
+from tests.simulation.files.actors import small_limit
+from tests.simulation.files.laws import (
     models_get_the_bytes_of_attachments,
     no_message_lacks_its_attachment,
 )
-from tests.simulation.past_changers import is_fork
+from tests.simulation.past.actors import is_fork
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.schedule import (
     draw_actors,
     runs_begin_with_tree_of,

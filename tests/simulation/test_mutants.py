@@ -6,17 +6,20 @@ in the environment that many schedules are searched instead.
 
 from __future__ import annotations
 
+import asyncio
+import operator
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations.core import event_matching, signal_matching
 from continuations.engine import publishing, rewinding, run_sweep
 from continuations.engine.journal import StoreJournal
 from continuations.ledger import claims, doctor, erasing
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
 from tests.simulation.laws import LAWS
-from tests.simulation.laws_of_effects import started_once
 from tests.simulation.mutants.find_seeds import (
     find_seed,
     laws_broken_with,
@@ -25,12 +28,16 @@ from tests.simulation.mutants.find_seeds import (
 from tests.simulation.mutants.mutant import (
     InvalidMutantError,
     Mutant,
+    gives_back,
     mutant,
     patch,
+    returns,
+    skip,
     unique_mutants,
 )
 from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
 from tests.simulation.mutants.seeds import SEEDS
+from tests.simulation.protocol.laws_of_effects import started_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,10 +50,9 @@ SEARCH_LIMIT = int(os.environ.get("MUTANT_SEEDS", "0"))
 REFRESH = (
     "Did the random draws change? python -m tests.simulation.mutants.find_seeds --find"
 )
-_each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 
 
-@_each_mutant
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
 def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
     """Promises 1 to 4: a law notices each missing rule of the protocol.
 
@@ -61,36 +67,32 @@ def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
     assert frozenset() == laws_broken_without(mutant, seed)
 
 
-@_each_mutant
-def test_mutant_is_applied_and_reverted(mutant: Mutant) -> None:
+def test_mutants_are_applied_and_reverted() -> None:
     """No mutant outlives its test."""
-    places = [place for each in mutant.patches() for place in each.places]
-    before = [_value_at(place) for place in places]
+    for each in MUTANTS:
+        places = [place for made in each.patches() for place in made.places]
+        before = [_value_at(place) for place in places]
+        with each.applied():
+            applied = [_value_at(place) for place in places]
+        after = [_value_at(place) for place in places]
 
-    with mutant.applied():
-        applied = [_value_at(place) for place in places]
-    after = [_value_at(place) for place in places]
-
-    assert places
-    assert all(new is not old for new, old in zip(applied, before, strict=True))
-    assert all(new is old for new, old in zip(after, before, strict=True))
+        assert places, each.name
+        assert not any(map(operator.is_, applied, before)), each.name
+        assert all(map(operator.is_, after, before)), each.name
 
 
-@_each_mutant
 def test_mutant_of_a_renamed_function_cannot_be_registered(
-    mutant: Mutant, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Renaming any function that a mutant replaces fails the import of the mutants."""
-    for each in mutant.patches():
-        definition = each.places[0]
-        with monkeypatch.context() as renamed:
-            for place in each.places:
-                renamed.setattr(place.owner, f"{place.attribute}_renamed", None, False)
-                renamed.delattr(place.owner, place.attribute)
-            with pytest.raises(InvalidMutantError, match=mutant.name):
-                mutant.check()
-        assert _value_at(definition) is not None
-    mutant.check()
+    for each in MUTANTS:
+        for made in each.patches():
+            with monkeypatch.context() as renamed:
+                for place in made.places:
+                    renamed.delattr(place.owner, place.attribute)
+                with pytest.raises(InvalidMutantError, match=each.name):
+                    each.check()
+        each.check()
 
 
 def _value_at(place: Place) -> object:
@@ -163,6 +165,24 @@ def test_property_is_replaced_by_a_property() -> None:
     assert isinstance(
         patch(Lease.can_start_action, can_start_action).replacement, property
     )
+
+
+def test_plain_mutants_skip_a_step_or_return_a_value() -> None:
+    """Each has the parameters of the function that it replaces, also as a coroutine."""
+    taken: Any = gives_back(event_matching.with_event, "taken").replacement
+    nothing: Any = skip(read_cancel_request).replacement
+    no_signals: Any = returns(signal_matching.awaited_signals, []).replacement
+    is_free = returns(Lease.can_start_action, value=False).replacement
+
+    assert ("e1",) == taken(event_id="e2", taken=("e1",))
+    assert asyncio.run(nothing(None, "r1")) is None
+    assert no_signals(None) == []
+    assert no_signals(None) is not no_signals(None)
+    assert isinstance(is_free, property)
+    assert is_free.fget is not None
+    assert is_free.fget(None) is False
+    with pytest.raises(InvalidMutantError, match="no parameter event"):
+        gives_back(event_matching.with_event, "event")
 
 
 def _without_parameters() -> None:

@@ -13,10 +13,10 @@ import pytest
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from tests.simulation.actors import Actor, newest_version_number, repair_run
+from tests.simulation.decisions.laws import effects_of
 from tests.simulation.evidence import Evidence
 from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
 from tests.simulation.laws import LAWS, broken_laws
-from tests.simulation.laws_of_decisions import effects_of
 from tests.simulation.schedule import (
     HORIZON_SECONDS,
     draw_actors,

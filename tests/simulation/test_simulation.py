@@ -88,8 +88,8 @@ def test_law_registry_is_complete() -> None:
 def _declared_laws() -> Iterator[FunctionType]:
     """Return the public functions of evidence in the modules of laws."""
     of_a_law = [("evidence", "Evidence"), ("return", "str | None")]
-    for file in Path(__file__).parent.glob("laws_of_*.py"):
-        module = import_module(f"tests.simulation.{file.stem}")
+    for file in Path(__file__).parent.glob("*/laws*.py"):
+        module = import_module(f"tests.simulation.{file.parent.name}.{file.stem}")
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__ == module.__name__:
                 annotations = list(value.__annotations__.items())

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations import Answer, ApprovalPolicy, Approve, ToolContext, tool
 from continuations.core import jsontext
 from tests.own_task import cancel_own_task
-from tests.simulation.attachers import drawn_file
-from tests.simulation.policy_tools import RULE_POLICIES, checked_policy, strict_policy
+from tests.simulation.files.actors import drawn_file
+from tests.simulation.policy.tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
 from tests.simulation.sim_environment import Effect
-from tests.simulation.state_tools import KEEPING_TOOLS, keep, results
+from tests.simulation.state.tools import KEEPING_TOOLS, keep, results
 from tests.simulation.virtual_loop import NO_PROCESS
-from tests.simulation.voting_tools import VOTING_POLICIES
-from tests.simulation.waiting_tools import (
+from tests.simulation.votes.tools import VOTING_POLICIES
+from tests.simulation.waits.tools import (
     WAITING_TOOLS,
     final_result,
     make_waiting_tool,

@@ -16,10 +16,11 @@ from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
 from continuations.ledger import wait_slots
 from continuations.ledger.versions import Versions
-from tests.simulation import actors, agents, laws_of_endings, tools
+from tests.simulation import actors, agents, tools
 from tests.simulation.actors import Actor
-from tests.simulation.mutants.mutant import patch
+from tests.simulation.mutants.mutant import patch, returns
 from tests.simulation.processes import Process, current_process
+from tests.simulation.protocol import laws_of_endings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
-    from tests.simulation.evidence import Evidence, RunHistory
     from tests.simulation.mutants.mutant import Patches
     from tests.simulation.sim_environment import SimEnvironment
     from tests.simulation.tools import SimCall
@@ -60,12 +60,8 @@ def old_results_are_truncated() -> Patches:
             draft.start_log(frame.id, (*truncated, *added))
         return frame
 
-    def was_influenced(evidence: Evidence, history: RunHistory) -> bool:
-        del evidence, history
-        return True
-
     yield patch(tool_messages.gather, gather)
-    yield patch(laws_of_endings._was_influenced, was_influenced)
+    yield returns(laws_of_endings._was_influenced, value=True)
 
 
 def _truncated(message: Message) -> Message:
@@ -205,25 +201,19 @@ def starters_die_late() -> Patches:
 def approvals_are_short() -> Patches:
     """Each run has an approval that is valid for 15 s, of a sub-agent or a repeat."""
 
-    def names_of_trees() -> list[str]:
-        return list(agents.SHORT_APPROVAL_TREES)
-
-    yield patch(agents.names_of_trees, names_of_trees)
+    yield returns(agents.names_of_trees, list(agents.SHORT_APPROVAL_TREES))
 
 
 def models_repeat_denied_calls() -> Patches:
     """The model of each run repeats a call, which most people deny."""
     original = actors.draw_verdict
 
-    def names_of_trees() -> list[str]:
-        return list(agents.REPEATING_TREES)
-
     def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
         if wait_id.startswith("approval") and actor.rng.random() < 0.8:
             return Deny(by=actor.name, reason="no")
         return original(actor, wait_id)
 
-    yield patch(agents.names_of_trees, names_of_trees)
+    yield returns(agents.names_of_trees, list(agents.REPEATING_TREES))
     yield patch(actors.draw_verdict, draw_verdict)
 
 
@@ -245,7 +235,4 @@ def voters_die_after_the_last_slot() -> Patches:
 def tools_wait() -> Patches:
     """The tools of each run wait."""
 
-    def names_of_trees() -> list[str]:
-        return list(agents.WAITING_TREES)
-
-    yield patch(agents.names_of_trees, names_of_trees)
+    yield returns(agents.names_of_trees, list(agents.WAITING_TREES))

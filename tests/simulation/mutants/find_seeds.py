@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.simulation.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.mutants.registry import MUTANTS
 from tests.simulation.mutants.seeds import SEEDS
+from tests.simulation.protocol.laws_of_endings import cache_uninterrupted_ends
 from tests.simulation.schedule import run
 
 if TYPE_CHECKING:

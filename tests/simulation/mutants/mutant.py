@@ -10,6 +10,12 @@ the function itself, never by a string:
 
         yield patch(claims.check_free, check_free)
 
+A mutant that only leaves out a step or returns a constant says so:
+
+    yield skip(claims.check_free)
+    yield returns(claims.next_attempt, 1)
+    yield gives_back(event_matching.with_event, "taken")
+
 `@mutant` makes every patch once, when the module is imported, and raises
 `InvalidMutantError` if one would change nothing. So a renamed function, or one with
 new parameters, stops the tests instead of silently disabling its mutant.
@@ -17,10 +23,13 @@ new parameters, stops the tests instead of silently disabling its mutant.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
 from unittest import mock
@@ -39,7 +48,7 @@ P = ParamSpec("P")
 # Modules that may hold a copy of a function, because they import it by name.
 _SEARCHED_PACKAGES = ("continuations", "continuations_storage", "tests.simulation")
 # A mutant calls the original function through names of its own, which stay.
-_MUTANTS_PACKAGE = __name__.rpartition(".")[0]
+_MODULE_OF_MUTANTS = re.compile(r"tests\.simulation\..*mutants\b")
 
 
 class InvalidMutantError(Exception):
@@ -116,6 +125,54 @@ def patch(
     return Patch(places, replacement)
 
 
+def skip(original: Any, *, only_in: tuple[ModuleType, ...] = ()) -> Patch:
+    """Return the patch of a function that does nothing and returns None."""
+    return returns(original, None, only_in=only_in)
+
+
+def returns(
+    original: Any, value: object, *, only_in: tuple[ModuleType, ...] = ()
+) -> Patch:
+    """Return the patch of a function or property that only returns a value."""
+    # Each call gets a list or dict of its own.
+    replacement = _like(original, lambda *_args, **_options: copy(value))
+    return patch(original, replacement, only_in=only_in)
+
+
+def gives_back(
+    original: Any, name: str, *, only_in: tuple[ModuleType, ...] = ()
+) -> Patch:
+    """Return the patch of a function that only returns one of its arguments.
+
+    Raises:
+        InvalidMutantError: The function has no parameter of that name.
+    """
+    signature = inspect.signature(original)
+    if name not in signature.parameters:
+        msg = f"{original.__qualname__} has no parameter {name}"
+        raise InvalidMutantError(msg)
+
+    def argument(*args: object, **options: object) -> object:
+        given = signature.bind(*args, **options)
+        given.apply_defaults()
+        return given.arguments[name]
+
+    return patch(original, _like(original, argument), only_in=only_in)
+
+
+def _like(original: Any, result: Callable[..., object]) -> Any:
+    """Return a function that has the signature of another one and its own result."""
+    function: Any = original.fget if isinstance(original, property) else original
+    if not inspect.iscoroutinefunction(function):
+        return functools.wraps(function)(result)
+
+    @functools.wraps(function)
+    async def coroutine(*args: object, **options: object) -> object:
+        return result(*args, **options)
+
+    return coroutine
+
+
 def _check_same_signature(original: Any, replacement: Any) -> None:
     ours, theirs = _signature(original), _signature(replacement)
     if ours != theirs:
@@ -163,7 +220,7 @@ def _own_attribute(owner: object, name: str) -> object:
 
 def _searched_modules() -> list[str]:
     names = [name for name in sys.modules if name.startswith(_SEARCHED_PACKAGES)]
-    return sorted(name for name in names if not name.startswith(_MUTANTS_PACKAGE))
+    return sorted(name for name in names if not _MODULE_OF_MUTANTS.match(name))
 
 
 # Mutants ----------------------------------------------------------------------------

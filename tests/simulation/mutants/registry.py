@@ -7,35 +7,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.mutants import (
+from tests.simulation.compactions import mutants as compaction_mutants
+from tests.simulation.costs import mutants as cost_mutants
+from tests.simulation.decisions import mutants as decision_mutants
+from tests.simulation.denials import mutants as denial_mutants
+from tests.simulation.events import mutants as event_mutants
+from tests.simulation.files import mutants as file_mutants
+from tests.simulation.guards import mutants as guard_mutants
+from tests.simulation.index import mutants as index_mutants
+from tests.simulation.jobs import mutants as job_mutants
+from tests.simulation.judging import mutants as judging_mutants
+from tests.simulation.models import mutants as model_mutants
+from tests.simulation.mutants.mutant import unique_mutants
+from tests.simulation.operators import mutants as operator_mutants
+from tests.simulation.past import mutants as past_mutants
+from tests.simulation.policy import mutants as policy_mutants
+from tests.simulation.protocol import (
     claim_mutants,
     clock_mutants,
     code_mutants,
-    compaction_mutants,
-    cost_mutants,
-    decision_mutants,
-    denial_mutants,
     drive_mutants,
-    event_mutants,
-    file_mutants,
-    guard_mutants,
-    index_mutants,
-    job_mutants,
-    judging_mutants,
     marker_mutants,
-    model_mutants,
-    operator_mutants,
-    past_mutants,
-    policy_mutants,
     publishing_mutants,
-    state_mutants,
-    stream_mutants,
-    thread_mutants,
     version_mutants,
-    vote_mutants,
-    waiting_mutants,
 )
-from tests.simulation.mutants.mutant import unique_mutants
+from tests.simulation.state import mutants as state_mutants
+from tests.simulation.streams import mutants as stream_mutants
+from tests.simulation.threads import mutants as thread_mutants
+from tests.simulation.votes import mutants as vote_mutants
+from tests.simulation.waits import mutants as waiting_mutants
 
 if TYPE_CHECKING:
     from tests.simulation.mutants.mutant import Mutant

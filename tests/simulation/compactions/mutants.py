@@ -1,0 +1,142 @@
+"""Bugs of compactions: what stays, when they come, and how they are stored."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core import delta, history
+from continuations.core.delta import LogDelta
+from continuations.core.events import HistoryCompacted
+from continuations.core.frames import HistoryRecord
+from continuations.engine.run_loop import RunLoop
+from continuations.engine.summarizer import Summarizer
+from tests.simulation.compactions.laws import (
+    compaction_keeps_what_must_stay,
+    stored_summary_is_not_asked_again,
+)
+from tests.simulation.families import COMPACTIONS
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.protocol.laws_of_effects import (
+    model_reads_committed_messages,
+    transcripts_valid,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.draft import Draft
+    from continuations.core.events import Event, SummaryFailed
+    from continuations.core.frames import MessageLog
+    from continuations.core.history import HistorySplit
+    from continuations.core.messages import Message
+    from continuations.core.run import RunRow
+    from continuations.core.usage import Usage
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "The recent messages may begin with the result of a call.",
+    breaks=(compaction_keeps_what_must_stay, transcripts_valid),
+    family=COMPACTIONS,
+)
+def a_call_is_separated_from_its_result() -> Patches:
+    original = history.split_history
+
+    def split_history(
+        messages: tuple[Message, ...],
+        *,
+        summary_number: int,
+        keep_last: int,
+        may_stay: Callable[[Sequence[Message]], bool],
+    ) -> HistorySplit:
+        split = original(
+            messages,
+            summary_number=summary_number,
+            keep_last=keep_last,
+            may_stay=may_stay,
+        )
+        return replace(split, recent=split.recent + 1)
+
+    def apply(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
+        _apply_unchecked(draft, event)
+
+    yield patch(history.split_history, split_history)
+    yield patch(history.apply, apply)
+
+
+def _apply_unchecked(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
+    """Apply a compaction whose transcript a provider would refuse."""
+    if not isinstance(event, HistoryCompacted):
+        return
+    frame = draft.frame(event.frame_id)
+    draft.start_log(frame.id, event.messages)
+    record = HistoryRecord(
+        event.tokens_after, len(event.messages), event.summary_number
+    )
+    draft.put_frame(replace(frame, history=record))
+
+
+@mutant(
+    "The last message of the user is summarized as well.",
+    breaks=(compaction_keeps_what_must_stay,),
+    family=COMPACTIONS,
+)
+def the_last_message_of_the_user_is_dropped() -> Patches:
+    yield returns(history._indexes_to_keep, ())
+
+
+@mutant(
+    "A version keeps as many messages of the log as there were, whatever its id.",
+    breaks=(model_reads_committed_messages, stored_summary_is_not_asked_again),
+    family=COMPACTIONS,
+)
+def a_summary_is_lost_at_a_crash() -> Patches:
+    def log_delta(base: MessageLog | None, new: MessageLog) -> LogDelta:
+        keep = 0 if base is None else min(len(base.messages), len(new.messages))
+        return LogDelta(id=new.id, keep_count=keep, added=new.messages[keep:])
+
+    yield patch(delta._log_delta, log_delta)
+
+
+@mutant(
+    "The model is asked before the version with the summary is stored.",
+    breaks=(model_reads_committed_messages,),
+    family=COMPACTIONS,
+)
+def a_summary_is_not_stored_before_the_turn() -> Patches:
+    original = RunLoop._apply
+
+    def apply(self: RunLoop, event: Event) -> None:
+        original(self, event)
+        if isinstance(event, HistoryCompacted):
+            self._last_event_to_save -= 1
+
+    yield patch(RunLoop._apply, apply)
+
+
+@mutant(
+    "A worker asks for each summary twice.",
+    breaks=(stored_summary_is_not_asked_again,),
+    family=COMPACTIONS,
+)
+def a_summary_is_asked_twice() -> Patches:
+    original = Summarizer.summarize
+
+    async def summarize(
+        self: Summarizer,
+        agent: AgentProtocol,
+        messages: Sequence[Message],
+        run: RunRow,
+    ) -> tuple[str, Usage]:
+        await original(self, agent, messages, run)
+        return await original(self, agent, messages, run)
+
+    yield patch(Summarizer.summarize, summarize)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,91 @@
+"""Bugs of usage and costs: a reply is counted twice, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import run_events
+from continuations.core.run import budget_failure
+from continuations.value_class import replace
+from tests.simulation.costs.laws import (
+    a_money_budget_stops_a_run,
+    usage_is_what_the_models_charged,
+)
+from tests.simulation.families import BUDGETS, STREAMS
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+
+if TYPE_CHECKING:
+    from continuations.core.draft import Draft
+    from continuations.core.run import Budget, Failure
+    from continuations.core.usage import Usage
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "The usage of a reply is counted twice.",
+    breaks=(usage_is_what_the_models_charged,),
+    family=STREAMS,
+)
+def usage_is_counted_twice() -> Patches:
+    original = run_events.add_usage
+
+    def add_usage(draft: Draft, usage: Usage) -> None:
+        original(draft, usage)
+        original(draft, usage)
+
+    yield patch(run_events.add_usage, add_usage)
+
+
+@mutant(
+    "The usage of a run is that of its last reply.",
+    breaks=(usage_is_what_the_models_charged,),
+    family=STREAMS,
+)
+def usage_is_that_of_the_last_reply() -> Patches:
+    def add_usage(draft: Draft, usage: Usage) -> None:
+        draft.put_run(replace(draft.run, usage=usage))
+
+    yield patch(run_events.add_usage, add_usage)
+
+
+@mutant(
+    "The cost is not added up; only its tokens are.",
+    breaks=(usage_is_what_the_models_charged,),
+    family=STREAMS,
+)
+def cost_is_not_added_up() -> Patches:
+    original = run_events.add_usage
+
+    def add_usage(draft: Draft, usage: Usage) -> None:
+        known = draft.run.usage.cost_units
+        original(draft, usage)
+        total = draft.run.usage
+        draft.put_run(replace(draft.run, usage=replace(total, cost_units=known)))
+
+    yield patch(run_events.add_usage, add_usage)
+
+
+@mutant(
+    "A budget in money is not compared with the cost.",
+    breaks=(a_money_budget_stops_a_run,),
+    family=BUDGETS,
+)
+def a_budget_is_not_kept() -> Patches:
+    yield skip(budget_failure)
+
+
+@mutant(
+    "A budget ends a run at half of its cost.",
+    breaks=(a_money_budget_stops_a_run,),
+    family=BUDGETS,
+)
+def a_budget_ends_a_run_early() -> Patches:
+    original = budget_failure
+
+    def failure(budget: Budget | None, usage: Usage) -> Failure | None:
+        return original(budget, replace(usage, cost_units=2 * usage.cost_units))
+
+    yield patch(budget_failure, failure)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,398 @@
+"""Bugs of waits and decisions: which decision counts, and which call then runs."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from continuations.core.call_events import (
+    ApprovalRequested,
+    Approved,
+    Denied,
+    OutcomeUnknown,
+    Reopened,
+    RepeatAllowed,
+)
+from continuations.core.calls import Started
+from continuations.core.reducer import advance
+from continuations.core.waits import Wait
+from continuations.engine import arrival_reducer, call_waits, deadlines
+from continuations.engine.admission import Admission
+from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.performer import Performer
+from continuations.ledger import (
+    arrivals,
+    decision_errors,
+    decisions,
+    layout,
+    recorded_decisions,
+    verdict_checks,
+)
+from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.recorded_decisions import read_decision
+from continuations.wire.records import encode_decision
+from tests.simulation.decisions.laws import (
+    approval_not_too_old,
+    decided_in_time,
+    edits_match_schema,
+    ended_by_its_decision,
+    executed_equals_approved,
+    one_decision,
+    refused_never_runs,
+    sub_agents_entered_in_time,
+)
+from tests.simulation.mutants.conditions import approvals_are_short
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+from tests.simulation.protocol.laws_of_effects import (
+    finished_never_runs_again,
+    started_once,
+)
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision, DecisionKind
+    from continuations.core.events import Event
+    from continuations.core.state import RunState
+    from continuations.core.wait_rules import WaitKind
+    from continuations.ledger.objects import Objects
+    from tests.simulation.mutants.mutant import Patches
+
+
+# One decision -----------------------------------------------------------------------
+
+
+@mutant(
+    "A later decision overwrites the first.",
+    breaks=(one_decision, refused_never_runs),
+)
+def a_decision_is_overwritten() -> Patches:
+    original = decisions.record_decision
+
+    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
+        await objects.delete(layout.decision_key(proposed.wait_id))
+        return await original(objects, proposed)
+
+    yield patch(decisions.record_decision, record_decision)
+
+
+@mutant("The second decider gets a success.", breaks=(one_decision,))
+def second_decider_gets_success() -> Patches:
+    yield gives_back(recorded_decisions._read_first_decision, "proposed")
+
+
+@mutant(
+    "A read tells whether a wait is decided; then the decision is written anyway.",
+    breaks=(one_decision, refused_never_runs),
+)
+def decision_is_read_then_overwritten() -> Patches:
+    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
+        first = await read_decision(objects, proposed.wait_id)
+        if first is not None:
+            return first
+        key = layout.decision_key(proposed.wait_id)
+        run_id = layout.parse_wait_id(proposed.wait_id).run_id
+        body = encode_decision(proposed, run_id)
+        try:
+            await objects.create(key, body)
+        except AlreadyExists:
+            await objects.delete(key)
+            with suppress(AlreadyExists):
+                await objects.create(key, body)
+        await objects.delete(layout.wait_key(proposed.wait_id))
+        return proposed
+
+    yield patch(decisions.record_decision, record_decision)
+
+
+@mutant(
+    "A deadline has its effect without a recorded decision, so that an approval may "
+    "be recorded as well.",
+    breaks=(ended_by_its_decision, one_decision, refused_never_runs),
+)
+def expiry_acts_without_a_recorded_decision() -> Patches:
+    yield gives_back(decisions.record_decision, "proposed", only_in=(deadlines,))
+
+
+@mutant("A decision ignores the deadline of its wait.", breaks=(decided_in_time,))
+def a_decision_is_taken_after_the_deadline() -> Patches:
+    yield skip(decision_errors.check_in_time)
+
+
+# The decision of this wait and of no other ------------------------------------------
+
+_ULID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _ulid_from_call(call: CallRow, run_nonce: str) -> str:
+    digest = hashlib.sha256(f"{run_nonce} {call.id}".encode()).digest()
+    return run_nonce[:10] + "".join(_ULID_ALPHABET[byte % 32] for byte in digest[:16])
+
+
+@mutant(
+    "The id of a wait is derived from its call, so that a second wait of the call has "
+    "the id, and the decision, of the first.",
+    breaks=(
+        executed_equals_approved,
+        one_decision,
+        started_once,
+        finished_never_runs_again,
+        no_run_stranded,
+    ),
+)
+def wait_id_is_derived_from_its_call() -> Patches:
+    original = call_waits.new_wait
+
+    def new_wait(  # noqa: PLR0913 - as the original
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol | None,
+        *,
+        kind: WaitKind,
+        now: datetime,
+        ulid: str,
+        arguments: str | None = None,
+        note: str | None = None,
+        agent: AgentProtocol | None = None,
+    ) -> Wait:
+        ulid = _ulid_from_call(call, state.run.run_nonce)
+        return original(
+            state,
+            call,
+            tool,
+            kind=kind,
+            now=now,
+            ulid=ulid,
+            arguments=arguments,
+            note=note,
+            agent=agent,
+        )
+
+    yield patch(call_waits.new_wait, new_wait)
+
+
+@mutant(
+    "Decisions go to the open waits by their order, not by id.",
+    breaks=(refused_never_runs, executed_equals_approved),
+)
+def a_decision_goes_to_the_first_wait() -> Patches:
+    original = ArrivalReducer.with_decisions
+
+    def with_decisions(
+        self: ArrivalReducer, state: RunState, decisions: Mapping[str, Decision]
+    ) -> RunState:
+        waits = sorted(state.waits.values(), key=Wait.sort_key)
+        pairs = zip(waits, decisions.values(), strict=False)
+        return original(self, state, {wait.id: decision for wait, decision in pairs})
+
+    yield patch(ArrivalReducer.with_decisions, with_decisions)
+
+
+@mutant(
+    "The decision of a wait is read from the key of another wait of the run.",
+    breaks=(refused_never_runs, executed_equals_approved, one_decision),
+)
+def a_decision_is_read_from_another_waits_key() -> Patches:
+    async def read_matching_decision(
+        objects: Objects, run_id: str, wait_id: str, accepted: tuple[str, ...]
+    ) -> Decision:
+        wait_ids = await recorded_decisions.list_decided_wait_ids(objects, run_id)
+        other = await read_decision(objects, wait_ids[0])
+        if other is None:
+            raise NotFound(layout.decision_key(wait_ids[0]))
+        return replace(other, wait_id=wait_id, digest=accepted[0])
+
+    yield patch(arrivals._read_matching_decision, read_matching_decision)
+
+
+@mutant(
+    "A decision is applied again after a crash.",
+    breaks=(started_once, finished_never_runs_again),
+)
+def a_decision_is_applied_twice() -> Patches:
+    original = ArrivalReducer.with_interrupted_calls
+
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
+        for call in list(state.calls.values()):
+            if isinstance(call.state, Started) and call.approved_digest is not None:
+                state = advance(state, RepeatAllowed(call_id=call.id))
+        return original(self, state, decisions)
+
+    yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
+
+
+# The content of a decision ----------------------------------------------------------
+
+
+def _counted_as_approval(kind: DecisionKind) -> Patches:
+    original = ArrivalReducer._decision_events
+
+    def decision_events(
+        self: ArrivalReducer, state: RunState, wait: Wait, decision: Decision
+    ) -> Iterable[Event]:
+        if decision.kind == kind:
+            decision = replace(decision, kind="approve", arguments=None)
+        return original(self, state, wait, decision)
+
+    yield patch(ArrivalReducer._decision_events, decision_events)
+
+
+@mutant("A denied call becomes ready to run.", breaks=(refused_never_runs,))
+def a_denied_call_is_ready() -> Patches:
+    yield from _counted_as_approval("deny")
+
+
+@mutant("An expired call becomes ready to run.", breaks=(refused_never_runs,))
+def an_expired_call_is_ready() -> Patches:
+    yield from _counted_as_approval("expire")
+
+
+@mutant("`valid_for` is never checked.", breaks=(approval_not_too_old,))
+def valid_for_is_never_checked() -> Patches:
+    yield skip(arrival_reducer._approval_valid_until)
+
+
+@mutant(
+    "`valid_for` is checked when the decision is applied, but not before the call.",
+    breaks=(approval_not_too_old,),
+    condition=approvals_are_short,
+)
+def valid_for_is_not_checked_before_the_call() -> Patches:
+    original = Admission.hold
+
+    async def hold(
+        self: Admission, state: RunState, call: CallRow
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
+        return await original(self, state, replace(call, approved_until=None))
+
+    yield patch(Admission.hold, hold)
+
+
+@mutant(
+    "A call is repeated however old its approval is.",
+    breaks=(approval_not_too_old,),
+    condition=approvals_are_short,
+)
+def valid_for_is_not_checked_before_a_repeat() -> Patches:
+    original = Admission.hold
+
+    async def hold(
+        self: Admission, state: RunState, call: CallRow
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
+        if call.attempts:
+            call = replace(call, approved_until=None)
+        return await original(self, state, call)
+
+    yield patch(Admission.hold, hold)
+
+
+@mutant(
+    "A sub-agent is entered however old its approval is.",
+    breaks=(sub_agents_entered_in_time,),
+    condition=approvals_are_short,
+)
+def valid_for_is_not_checked_for_sub_agents() -> Patches:
+    original = arrival_reducer._approval_valid_until
+
+    def approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
+        return None if wait.tool == "clerk" else original(wait, decision)
+
+    yield patch(arrival_reducer._approval_valid_until, approval_valid_until)
+
+
+@mutant(
+    "After an edit the original arguments run, and no digest is compared.",
+    breaks=(executed_equals_approved,),
+)
+def original_arguments_run_after_an_edit() -> Patches:
+    original = Performer._run_tool
+
+    async def run_tool(
+        self: Performer, state: RunState, call: CallRow, fence: int
+    ) -> Event:
+        arguments = call.original_arguments or call.arguments
+        unedited = replace(call, arguments=arguments, approved_digest=None)
+        return await original(self, state, unedited, fence)
+
+    yield patch(Performer._run_tool, run_tool)
+
+
+@mutant(
+    "An edit is lost when its decision is applied.",
+    breaks=(executed_equals_approved,),
+)
+def an_edit_is_forgotten() -> Patches:
+    original = ArrivalReducer._approval_events
+
+    def approval_events(
+        self: ArrivalReducer,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        decision: Decision,
+    ) -> Iterable[Event]:
+        return original(self, state, call, wait, replace(decision, arguments=None))
+
+    yield patch(ArrivalReducer._approval_events, approval_events)
+
+
+@mutant("Edited arguments are not validated.", breaks=(edits_match_schema,))
+def an_edit_is_not_validated() -> Patches:
+    original = ArrivalReducer._approval_events
+
+    def approval_events(
+        self: ArrivalReducer,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        decision: Decision,
+    ) -> Iterable[Event]:
+        plain = replace(decision, arguments=None)
+        events = tuple(original(self, state, call, wait, plain))
+        event = events[-1]
+        if decision.arguments is None or not isinstance(event, Approved):
+            return events
+        tool = self.stack_binding.unchanged_tool(state, call)
+        contract = call_waits.approved_contract_digest(tool)
+        digest = call_waits.approval_digest(state, call, decision.arguments, contract)
+        return (replace(event, digest=digest, arguments=decision.arguments),)
+
+    yield skip(verdict_checks._check_edited_arguments)
+    yield patch(ArrivalReducer._approval_events, approval_events)
+
+
+@mutant(
+    "An answer to an unknown outcome counts as permission to run the call again.",
+    breaks=(started_once, finished_never_runs_again, refused_never_runs),
+)
+def answer_counts_as_approval() -> Patches:
+    yield from _counted_as_approval("answer")
+
+
+@mutant("Deadlines are never checked.", breaks=(no_run_stranded,))
+def deadlines_are_never_checked() -> Patches:
+    yield returns(deadlines.is_past_deadline, value=False)
+
+
+MUTANTS = mutants_in(globals())

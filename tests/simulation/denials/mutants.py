@@ -1,0 +1,46 @@
+"""Bugs of the bound on denials: a model repeats a denied call without end."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import denials
+from continuations.wire import rows
+from tests.simulation.denials.laws import denied_calls_are_bounded
+from tests.simulation.mutants.conditions import models_repeat_denied_calls
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+
+if TYPE_CHECKING:
+    from continuations.core.frames import FrameRow
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "An agent goes on however often one call was denied.",
+    breaks=(denied_calls_are_bounded,),
+    condition=models_repeat_denied_calls,
+)
+def denials_are_not_bounded() -> Patches:
+    yield skip(denials.reached)
+
+
+@mutant(
+    "Each process counts denials from the beginning.",
+    breaks=(denied_calls_are_bounded,),
+    condition=models_repeat_denied_calls,
+)
+def count_of_denials_is_not_stored() -> Patches:
+    original = rows._frame_fields
+
+    def frame_fields(row: FrameRow) -> dict[str, object]:
+        fields = original(row)
+        fields.pop("denials", None)
+        return fields
+
+    yield patch(rows._frame_fields, frame_fields)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,271 @@
+"""Bugs of published events and of signals: lost, doubled, or left behind."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import event_matching, signal_matching
+from continuations.engine import arrival_reducer, publishing, signal_delivery
+from continuations.engine.event_sweep import EventSweep
+from continuations.ledger import event_keys, event_waiters
+from continuations.ledger.event_delivery import Delivered, EventDelivery, EventLog
+from continuations.ledger.published_events import EventPublisher
+from tests.simulation.events.laws import (
+    an_event_is_taken_once,
+    an_own_id_names_one_event,
+    each_signal_ends_one_wait,
+    each_wait_takes_the_oldest_event,
+    events_leave_nothing,
+    no_event_is_lost,
+    no_signal_waits_beside_its_wait,
+)
+from tests.simulation.families import EVENTS
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.event_keys import EventMarker
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.store_clock import StoreClock
+    from continuations.wire.arrival_records import Signal
+    from continuations.wire.event_records import PublishedEvent
+    from tests.simulation.mutants.mutant import Patches
+
+
+# Nothing is lost ----------------------------------------------------------------------
+
+
+@mutant(
+    "A worker does not look back at events before its wait.",
+    breaks=(no_event_is_lost,),
+    family=EVENTS,
+)
+def a_worker_does_not_look_back() -> Patches:
+    yield skip(publishing.look_back)
+
+
+@mutant(
+    "A worker that finishes the work of a dead one does not look back.",
+    breaks=(no_event_is_lost,),
+    family=EVENTS,
+)
+def a_repair_does_not_look_back() -> Patches:
+    from continuations.engine import run_sweep  # noqa: PLC0415 - only its copy
+
+    yield skip(publishing.look_back, only_in=(run_sweep,))
+
+
+@mutant(
+    "A publisher lists the waits before it creates the event.",
+    breaks=(no_event_is_lost,),
+    family=EVENTS,
+)
+def waits_are_listed_before_the_event() -> Patches:
+    original = EventPublisher._create
+    deliver = EventDelivery.deliver
+
+    async def create(self: EventPublisher, key: str, body: bytes) -> bool:
+        if "/e-" in key:
+            clock = _clock_of(self)
+            delivery = EventDelivery(
+                self.objects, clock, lambda: self.new_ulid(self.clock.now())
+            )
+            await deliver(delivery, key.split("/")[1])
+        return await original(self, key, body)
+
+    yield patch(EventPublisher._create, create)
+    yield returns(EventDelivery.deliver, Delivered())
+
+
+def _clock_of(publisher: EventPublisher) -> StoreClock:
+    from continuations.ledger.store_clock import StoreClock  # noqa: PLC0415
+
+    return StoreClock(publisher.clock)
+
+
+@mutant(
+    "A publisher makes no marker before the event.",
+    breaks=(no_event_is_lost, events_leave_nothing),
+    family=EVENTS,
+)
+def an_event_has_no_marker() -> Patches:
+    async def create_marker(
+        self: EventPublisher, clock: StoreClock, topic: str, own_id: str | None
+    ) -> str:
+        return self._new_event_id(clock.now(), topic, own_id)
+
+    yield patch(EventPublisher._create_marker, create_marker)
+
+
+@mutant(
+    "A sweep deletes the marker of a dead publisher, and ends no wait.",
+    breaks=(no_event_is_lost, events_leave_nothing),
+    family=EVENTS,
+)
+def a_sweep_does_not_finish_a_publication() -> Patches:
+    async def finish(self: EventSweep, marker: EventMarker) -> list[Marker]:
+        await self.objects.delete(marker.key)
+        return []
+
+    yield patch(EventSweep._finish, finish)
+
+
+@mutant(
+    "Publishers do not find the waits that a worker opens.",
+    breaks=(no_event_is_lost,),
+    family=EVENTS,
+)
+def a_wait_is_not_made_known() -> Patches:
+    yield skip(event_waiters.create)
+
+
+@mutant(
+    "A sweep trusts its own clock about the age of an event.",
+    breaks=(no_event_is_lost,),
+    family=EVENTS,
+)
+def a_sweep_trusts_its_clock_about_old_events() -> Patches:
+    yield gives_back(EventSweep._really_old, "old")
+
+
+# Nothing is taken twice ---------------------------------------------------------------
+
+
+@mutant(
+    "A run does not remember which events its waits took.",
+    breaks=(an_event_is_taken_once,),
+    family=EVENTS,
+)
+def a_taken_event_is_forgotten() -> Patches:
+    yield gives_back(event_matching.with_event, "taken")
+
+
+@mutant(
+    "A wait takes the newest event instead of the oldest.",
+    breaks=(each_wait_takes_the_oldest_event,),
+    family=EVENTS,
+)
+def a_wait_takes_the_newest_event() -> Patches:
+    async def next_for(self: EventLog, wait: Wait) -> PublishedEvent | None:
+        newest = None
+        taken: Sequence[str] = wait.events_taken
+        while True:
+            known = (*taken, newest.id) if newest else tuple(taken)
+            taken = known
+            later = await self._next_for(_with_taken(wait, known))
+            if later is None:
+                return newest
+            newest = later
+
+    yield patch(EventLog.next_for, next_for)
+
+
+def _with_taken(wait: Wait, taken: tuple[str, ...]) -> Wait:
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(wait, events_taken=taken)
+
+
+@mutant(
+    "A publisher with an id of its own makes a new event each time.",
+    breaks=(an_own_id_names_one_event,),
+    family=EVENTS,
+)
+def an_own_id_is_ignored() -> Patches:
+    yield gives_back(EventPublisher._first_with_own_id, "event")
+
+
+# Nothing is left ----------------------------------------------------------------------
+
+
+@mutant(
+    "Publishers still find a wait that has its decision.",
+    breaks=(events_leave_nothing,),
+    family=EVENTS,
+)
+def a_decided_wait_stays_known() -> Patches:
+    yield skip(event_waiters.delete)
+
+
+@mutant(
+    "A sweep that deletes an old event leaves the id of its publisher.",
+    breaks=(events_leave_nothing,),
+    family=EVENTS,
+)
+def the_id_of_an_old_event_is_left() -> Patches:
+    async def delete(self: EventSweep, marker: EventMarker) -> None:
+        key = event_keys.event_key(marker.topic, marker.event_id)
+        await self.objects.delete(key)
+        await self.objects.delete(marker.key)
+
+    yield patch(EventSweep._delete, delete)
+
+
+@mutant(
+    "A sweep deletes the id of an event with that of one that was never published.",
+    breaks=(an_own_id_names_one_event,),
+    family=EVENTS,
+)
+def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
+    async def delete_unpublished(self: EventSweep, marker: EventMarker) -> None:
+        await self._delete(marker)
+
+    yield patch(EventSweep._delete_unpublished, delete_unpublished)
+
+
+# Signals ------------------------------------------------------------------------------
+
+
+@mutant(
+    "A signal that ended a wait is kept for the next one.",
+    breaks=(each_signal_ends_one_wait,),
+    family=EVENTS,
+)
+def a_used_signal_is_kept() -> Patches:
+    yield gives_back(
+        signal_delivery.without_signal, "state", only_in=(arrival_reducer,)
+    )
+
+
+@mutant(
+    "A run drops the signals that no wait can take at once.",
+    breaks=(each_signal_ends_one_wait,),
+    family=EVENTS,
+)
+def a_signal_before_its_wait_is_dropped() -> Patches:
+    original = signal_delivery.with_signals
+
+    def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:
+        after = original(state, signals)
+        names = {wait.event for wait in after.waits.values()}
+        for signal in after.run.signals:
+            if signal.name not in names:
+                after = signal_delivery.without_signal(after, signal.number)
+        return after
+
+    yield patch(signal_delivery.with_signals, with_signals)
+
+
+@mutant(
+    "A signal that is kept does not end a wait that is opened later.",
+    breaks=(no_signal_waits_beside_its_wait,),
+    family=EVENTS,
+)
+def a_kept_signal_is_not_offered() -> Patches:
+    yield returns(signal_matching.awaited_signals, [])
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,165 @@
+"""Bugs of attachments: named before they exist, not counted, not sent."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from continuations.core.call_events import CallReturned
+from continuations.engine import file_moving, file_storing, new_run
+from continuations.errors import StoreError
+from continuations.ledger import file_keys
+from continuations.ledger.run_files import RunFiles
+from tests.simulation.families import ATTACHMENTS
+from tests.simulation.files.laws import (
+    attachments_are_kept_once_within_the_limit,
+    models_get_the_bytes_of_attachments,
+    no_message_lacks_its_attachment,
+)
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+from tests.simulation.protocol.laws_of_effects import nothing_starts_without_claim
+from tests.simulation.protocol.laws_of_runs import no_foreign_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from continuations.core.attachments import Content, ResultWithFiles
+    from continuations.core.call_events import CallRaised
+    from continuations.core.calls import CallRow
+    from continuations.core.model_protocol import ModelRequest
+    from continuations.core.state import RunState
+    from continuations.engine.file_storing import AttachedFiles
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A result is stored without its attachments.",
+    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    family=ATTACHMENTS,
+)
+def result_is_stored_without_its_attachments() -> Patches:
+    async def stored_result(
+        files: AttachedFiles,
+        call: CallRow,
+        result: ResultWithFiles,
+        ports: Ports,
+        claim_end: datetime | None,
+    ) -> CallReturned | CallRaised:
+        del files, ports, claim_end
+        return CallReturned(
+            call_id=call.id, content=result.text, parts_json=result.parts_json
+        )
+
+    yield patch(file_storing.stored_result, stored_result)
+
+
+@mutant(
+    "A message is posted before its attachments.",
+    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    family=ATTACHMENTS,
+)
+def message_is_posted_before_its_attachments() -> Patches:
+    yield skip(new_run.store_attachments)
+
+
+@mutant(
+    "An attachment counts as stored although its create failed.",
+    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    family=ATTACHMENTS,
+)
+def failed_create_of_an_attachment_counts() -> Patches:
+    original = RunFiles._create
+
+    async def _create(self: RunFiles, content: Content) -> None:
+        with suppress(StoreError):
+            await original(self, content)
+
+    yield patch(RunFiles._create, _create)
+
+
+@mutant(
+    "A process counts only the attachments that it added itself.",
+    breaks=(attachments_are_kept_once_within_the_limit,),
+    family=ATTACHMENTS,
+)
+def attachments_of_others_are_not_counted() -> Patches:
+    yield returns(RunFiles._list_sizes, {})
+
+
+@mutant(
+    "A request to a model lacks the bytes of its attachments.",
+    breaks=(models_get_the_bytes_of_attachments,),
+    family=ATTACHMENTS,
+)
+def request_lacks_the_bytes_of_attachments() -> Patches:
+    yield gives_back(file_storing.with_files, "request")
+
+
+@mutant(
+    "A request is sent although the claim ended while attachments were read.",
+    breaks=(nothing_starts_without_claim,),
+    family=ATTACHMENTS,
+)
+def claim_is_not_checked_after_reading_attachments() -> Patches:
+    original = file_storing.with_files
+
+    async def with_files(
+        request: ModelRequest, files: AttachedFiles, may_request: Callable[[], bool]
+    ) -> ModelRequest:
+        del may_request
+        return await original(request, files, lambda: True)
+
+    yield patch(file_storing.with_files, with_files)
+
+
+@mutant(
+    "An attachment that another call is creating counts as stored.",
+    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    family=ATTACHMENTS,
+)
+def attachment_in_progress_counts_as_stored() -> Patches:
+    original = RunFiles.add
+
+    async def add(self: RunFiles, contents: Sequence[Content]) -> None:
+        sizes = self._sizes or {}
+        await original(self, [each for each in contents if each.digest not in sizes])
+
+    yield patch(RunFiles.add, add)
+
+
+@mutant(
+    "A fork is created without the attachments of its source.",
+    breaks=(no_message_lacks_its_attachment, no_foreign_errors),
+    family=ATTACHMENTS,
+)
+def a_fork_lacks_the_attachments_of_its_source() -> Patches:
+    yield skip(file_moving.give_files)
+
+
+@mutant(
+    "A repeat of a fork deletes the attachments of the fork that exists.",
+    breaks=(no_message_lacks_its_attachment,),
+    family=ATTACHMENTS,
+)
+def a_repeated_fork_deletes_the_attachments() -> Patches:
+    async def take_back_files(objects: Objects, state: RunState) -> None:
+        for key in await objects.keys(file_keys.files_prefix(state.run.id)):
+            await objects.delete(key)
+
+    yield patch(file_moving.take_back_files, take_back_files)
+
+
+MUTANTS = mutants_in(globals())

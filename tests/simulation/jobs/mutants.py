@@ -1,0 +1,107 @@
+"""Mutants of jobs of other systems: who stops them, and when."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.engine.job_cancellation import JobCanceller
+from continuations.engine.publishing import Publisher
+from continuations.ledger import layout
+from continuations.ledger.store_clock import StoreClock
+from continuations.wire.fields import to_milliseconds
+from tests.simulation.families import JOBS
+from tests.simulation.jobs.laws import (
+    job_with_a_result_is_not_stopped,
+    stopped_before_its_end,
+)
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.protocol.laws_of_endings import ended_run_leaves_no_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations.core.decisions import Decision
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.journal import StoreJournal
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.objects import Objects
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A cancelled job is not stopped.", breaks=(stopped_before_its_end,), family=JOBS
+)
+def a_cancelled_job_is_not_stopped() -> Patches:
+    yield skip(JobCanceller.cancel)
+
+
+@mutant(
+    "Every decision stops its job, also a result.",
+    breaks=(job_with_a_result_is_not_stopped,),
+    family=JOBS,
+)
+def every_decision_stops_its_job() -> Patches:
+    async def cancel_expired(
+        self: JobCanceller, state: RunState, decisions: Mapping[str, Decision]
+    ) -> None:
+        waits = state.waits.values()
+        jobs = [wait for wait in waits if wait.cancels and wait.id in decisions]
+        await self.prepare(state, jobs)
+        await self.cancel(state, jobs)
+
+    yield patch(JobCanceller.cancel_expired, cancel_expired)
+
+
+@mutant(
+    "A job is stopped again after the version that ends its wait.",
+    breaks=(stopped_before_its_end,),
+    family=JOBS,
+)
+def a_job_is_stopped_again_after_its_end() -> Patches:
+    stopped: dict[str, list[tuple[JobCanceller, RunState, Wait]]] = {}
+
+    async def cancel(self: JobCanceller, state: RunState, jobs: Iterable[Wait]) -> None:
+        jobs = tuple(jobs)
+        await original_cancel(self, state, jobs)
+        stopped.setdefault(state.run.id, []).extend((self, state, job) for job in jobs)
+
+    async def commit_and_publish(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        late = await original_commit(self, journal, before, state, arrived)
+        for canceller, old, job in stopped.pop(state.run.id, []):
+            await original_cancel(canceller, old, [job])
+        return late
+
+    original_cancel, original_commit = JobCanceller.cancel, Publisher.commit_and_publish
+    yield patch(JobCanceller.cancel, cancel)
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A heartbeat asks for the store's time with a marker of its own clock's time.",
+    breaks=(ended_run_leaves_no_keys,),
+    family=JOBS,
+)
+def a_heartbeat_trusts_its_clock_for_a_moment() -> Patches:
+    async def learn(
+        self: StoreClock, objects: Objects, run_id: str, nonce: str
+    ) -> None:
+        if not self.is_observed:
+            due_ms, suffix = to_milliseconds(self.now()), nonce[-layout.NONCE_LENGTH :]
+            marker = layout.Marker(due_ms, "e", nonce, suffix, run_id)
+            await self.create(objects, marker.key)
+            await objects.delete(marker.key)
+
+    yield patch(StoreClock.learn, learn)
+
+
+MUTANTS = mutants_in(globals())

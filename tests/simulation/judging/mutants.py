@@ -1,0 +1,116 @@
+"""Bugs of texts that people judge, and of calls that an agent judges."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext, judged_texts
+from continuations.core.events import TextAccepted
+from continuations.engine import text_waits
+from continuations.engine.call_checks import CallChecks
+from continuations.engine.call_examination import CallExaminer
+from tests.simulation.families import JUDGES
+from tests.simulation.judging.laws import (
+    no_input_is_read_unasked,
+    no_output_is_used_unasked,
+    refused_by_an_agent_never_runs,
+)
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+
+if TYPE_CHECKING:
+    from continuations.core.actions import CheckCall
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.draft import Draft
+    from continuations.core.events import Event, ModelReplied, TextRefused
+    from continuations.core.frames import FrameRow
+    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.guardrail_agents import GuardrailAgents
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "Any decision lets an agent use its input or output.",
+    breaks=(no_input_is_read_unasked, no_output_is_used_unasked),
+    family=JUDGES,
+)
+def a_denied_text_is_used() -> Patches:
+    def event_of_decision(wait: Wait, decision: Decision) -> TextAccepted | TextRefused:
+        del decision
+        return TextAccepted(wait.id)
+
+    yield patch(text_waits.event_of_decision, event_of_decision)
+
+
+@mutant(
+    "A held reply is a message of its frame at once.",
+    breaks=(no_output_is_used_unasked,),
+    family=JUDGES,
+)
+def a_held_reply_is_a_message() -> Patches:
+    original = judged_texts.hold_reply
+
+    def hold_reply(
+        draft: Draft, frame: FrameRow, event: ModelReplied, wait: Wait
+    ) -> None:
+        original(draft, frame, event, wait)
+        draft.append(frame.id, event.message)
+
+    yield patch(judged_texts.hold_reply, hold_reply)
+
+
+@mutant(
+    "An accepted input covers every later text of its frame.",
+    breaks=(no_input_is_read_unasked,),
+    family=JUDGES,
+)
+def an_accepted_input_covers_other_texts() -> Patches:
+    def input_digest(run: RunRow, frame_id: str, text: str) -> str:
+        del text
+        return jsontext.digest(run.run_nonce, frame_id)
+
+    yield patch(judged_texts.input_digest, input_digest)
+
+
+@mutant(
+    "A check before the start of a call has no consequence.",
+    breaks=(refused_by_an_agent_never_runs,),
+    family=JUDGES,
+)
+def the_second_check_of_a_call_is_ignored() -> Patches:
+    original = CallChecks.take_result
+
+    def take_result(self: CallChecks, check: CheckCall) -> Event | None:
+        event = original(self, check)
+        return None if check.before_start else event
+
+    yield patch(CallChecks.take_result, take_result)
+
+
+@mutant(
+    "A worker that did not examine a call does not let agents check it.",
+    breaks=(refused_by_an_agent_never_runs,),
+    family=JUDGES,
+)
+def approved_calls_are_not_shown_to_agents() -> Patches:
+    original = CallExaminer.guarded_again
+
+    async def guarded_again(
+        self: CallExaminer,
+        state: RunState,
+        call: CallRow,
+        agents: GuardrailAgents | None = None,
+    ) -> Event | CheckCall | None:
+        if call.original_arguments is not None:
+            return None
+        return await original(self, state, call, agents)
+
+    yield patch(CallExaminer.guarded_again, guarded_again)
+
+
+MUTANTS = mutants_in(globals())

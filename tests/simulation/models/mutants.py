@@ -1,0 +1,228 @@
+"""Bugs of models that are limited or reply later."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core import run_events
+from continuations.core.draft import Draft
+from continuations.core.events import ModelDelayed
+from continuations.core.frames import FrameRow
+from continuations.engine import deadlines, model_delays
+from continuations.engine.model_delays import ModelDelays
+from continuations.engine.model_registry import ModelRegistry
+from continuations.engine.run_loop import RunLoop
+from continuations.errors import ModelError
+from continuations.ledger import markers
+from tests.simulation.families import MODELS
+from tests.simulation.models.laws import (
+    attempts_back_off,
+    committed_reply_is_polled,
+    pending_turn_is_asked_once,
+    reply_follows_what_was_sent,
+    siblings_of_a_suspended_frame_go_on,
+    suspended_frame_asks_no_model,
+)
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.waits.laws import timers_end_in_time
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.events import Event, ModelFailed
+    from continuations.core.model_protocol import LostReply, ModelRequest
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.engine.model_registry import ModelAnswer
+    from continuations.ledger.layout import Marker
+    from tests.simulation.mutants.mutant import Patches
+
+
+# Replies that come later ------------------------------------------------------------
+
+
+@mutant(
+    "The id of a pending reply is not stored.",
+    breaks=(pending_turn_is_asked_once,),
+    family=MODELS,
+)
+def a_pending_reply_is_forgotten() -> Patches:
+    original = run_events.go_without_reply
+
+    def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+        if isinstance(event, ModelDelayed):
+            event = replace(event, pending_reply=None)
+        original(draft, event)
+
+    yield patch(original, go_without_reply)
+
+
+@mutant(
+    "A model whose reply is pending is asked instead of polled.",
+    breaks=(pending_turn_is_asked_once,),
+    family=MODELS,
+)
+def a_poll_asks_the_model() -> Patches:
+    original = ModelRegistry._request_once
+
+    async def request_once(
+        self: ModelRegistry,
+        agent: AgentProtocol,
+        request: ModelRequest,
+        pending_reply: str | None,
+    ) -> ModelAnswer:
+        del pending_reply
+        return await original(self, agent, request, None)
+
+    yield patch(original, request_once)
+
+
+@mutant(
+    "A model is polled for the first reply that it ever announced.",
+    breaks=(committed_reply_is_polled,),
+    family=MODELS,
+)
+def the_first_reply_is_polled_for_ever() -> Patches:
+    original = ModelRegistry._request_once
+    first: dict[str, str] = {}
+
+    async def request_once(
+        self: ModelRegistry,
+        agent: AgentProtocol,
+        request: ModelRequest,
+        pending_reply: str | None,
+    ) -> ModelAnswer:
+        if pending_reply is not None:
+            key = f"{id(self)}/{request.run_id}/{agent.name}"
+            pending_reply = first.setdefault(key, pending_reply)
+        return await original(self, agent, request, pending_reply)
+
+    yield patch(original, request_once)
+
+
+@mutant(
+    "A reply that is lost stays pending.",
+    breaks=(no_run_stranded,),
+    family=MODELS,
+)
+def a_lost_reply_stays_pending() -> Patches:
+    original = ModelDelays.after_loss
+
+    def after_loss(
+        self: ModelDelays, state: RunState, frame: FrameRow, lost: LostReply
+    ) -> ModelDelayed:
+        event = original(self, state, frame, lost)
+        return replace(event, pending_reply=frame.pending_reply)
+
+    yield patch(original, after_loss)
+
+
+@mutant(
+    "A message is added while a reply is pending.",
+    breaks=(reply_follows_what_was_sent,),
+    family=MODELS,
+)
+def a_message_is_added_before_a_pending_reply() -> Patches:
+    def reads_messages(self: FrameRow) -> bool:
+        return not self.open_call_ids
+
+    yield patch(FrameRow.reads_messages, reads_messages)
+
+
+# Limits and outages -----------------------------------------------------------------
+
+
+@mutant(
+    "Each delay is as long as the first.", breaks=(attempts_back_off,), family=MODELS
+)
+def attempts_do_not_back_off() -> Patches:
+    original = model_delays.retry_delay
+
+    def retry_delay(
+        failed_requests: int, retry_after: float | None, *, spread: float = 0.0
+    ) -> timedelta:
+        del failed_requests
+        return original(1, retry_after, spread=spread)
+
+    yield patch(original, retry_delay)
+
+
+@mutant(
+    "The end of a wait forgets the failures before it.",
+    breaks=(attempts_back_off,),
+    family=MODELS,
+)
+def failures_are_forgotten() -> Patches:
+    original = ModelDelays.after_error
+
+    def after_error(
+        self: ModelDelays, state: RunState, frame: FrameRow, error: ModelError
+    ) -> ModelDelayed:
+        return original(self, state, replace(frame, failed_requests=0), error)
+
+    yield patch(original, after_error)
+
+
+@mutant(
+    "A frame that waits for its model stays in the plan.",
+    breaks=(suspended_frame_asks_no_model,),
+    family=MODELS,
+)
+def a_suspended_frame_stays_in_the_plan() -> Patches:
+    original = Draft.put_wait
+
+    def put_wait(self: Draft, row: Wait) -> None:
+        original(self, row)
+        if row.frame_id:
+            self._set_runnable(row.frame_id, runnable=True)
+
+    yield patch(original, put_wait)
+
+
+@mutant(
+    "A frame whose model is limited may be asked by the next worker.",
+    breaks=(timers_end_in_time,),
+    family=MODELS,
+)
+def each_resume_asks_a_limited_model() -> Patches:
+    original = deadlines.is_past_deadline
+
+    def is_past_deadline(wait: Wait, now: datetime) -> bool:
+        return wait.rules.may_wake or original(wait, now)
+
+    yield patch(original, is_past_deadline)
+
+
+@mutant("A wait for a model has no marker.", breaks=(no_run_stranded,), family=MODELS)
+def a_wait_for_a_model_has_no_marker() -> Patches:
+    original = markers.deadline_marker
+
+    def deadline_marker(wait: Wait) -> Marker | None:
+        return None if wait.rules.may_wake else original(wait)
+
+    yield patch(original, deadline_marker)
+
+
+@mutant(
+    "One limited model stops all frames of its run.",
+    breaks=(siblings_of_a_suspended_frame_go_on,),
+    family=MODELS,
+)
+def a_limited_model_stops_its_siblings() -> Patches:
+    original = RunLoop._apply
+
+    def apply(self: RunLoop, event: Event) -> None:
+        original(self, event)
+        if isinstance(event, ModelDelayed):
+            self.model_error = ModelError("simulated stop")
+
+    yield patch(original, apply)
+
+
+MUTANTS = mutants_in(globals())

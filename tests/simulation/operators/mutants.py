@@ -1,0 +1,100 @@
+"""Bugs of pauses, and of calls that operators cancel."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import call_cancellation
+from continuations.core.calls import Nested
+from continuations.core.doors import OPERATOR
+from continuations.core.events import AgentCancelled
+from continuations.core.reducer import advance
+from continuations.core.state import RunState
+from continuations.engine.run_ending import RunEnder
+from continuations.ledger import markers
+from tests.simulation.decisions.laws import ended_by_its_decision
+from tests.simulation.families import OPERATORS
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.operators.laws import (
+    cancelled_agent_ends,
+    cancelled_call_never_begins,
+    paused_run_begins_nothing,
+)
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import datetime
+
+    from continuations.core.doors import Door
+    from continuations.core.waits import Wait
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,), family=OPERATORS)
+def a_paused_run_goes_on() -> Patches:
+    yield returns(RunState.is_suspended, value=False)
+
+
+@mutant(
+    "The request of an operator has no marker.",
+    breaks=(cancelled_agent_ends, no_run_stranded),
+    family=OPERATORS,
+)
+def a_request_of_an_operator_has_no_marker() -> Patches:
+    original = markers.create
+
+    async def create(objects: Objects, marker: Marker) -> datetime | None:
+        return None if marker.reason == "o" else await original(objects, marker)
+
+    yield patch(markers.create, create)
+
+
+@mutant(
+    "A cancelled agent is marked, and goes on.",
+    breaks=(cancelled_call_never_begins,),
+    family=OPERATORS,
+)
+def a_cancelled_agent_goes_on() -> Patches:
+    original = call_cancellation.with_cancelled_call
+
+    def with_cancelled_call(
+        state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()
+    ) -> RunState:
+        call = state.calls.get(call_id)
+        if call is None or not isinstance(call.state, Nested):
+            return original(state, call_id, reason, not_begun)
+        return advance(state, AgentCancelled(call_id=call_id, reason=reason))
+
+    yield patch(original, with_cancelled_call)
+
+
+@mutant(
+    "The waits of a cancelled call have no decision.",
+    breaks=(ended_by_its_decision,),
+    family=OPERATORS,
+)
+def waits_of_a_cancelled_call_stay_undecided() -> Patches:
+    original = RunEnder.close_waits
+
+    async def close_waits(
+        self: RunEnder,
+        state: RunState,
+        waits: Iterable[Wait],
+        reason: str | None,
+        *,
+        by: str | None = None,
+        door: Door | None = None,
+    ) -> None:
+        if door != OPERATOR:
+            await original(self, state, waits, reason, by=by, door=door)
+
+    yield patch(RunEnder.close_waits, close_waits)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,265 @@
+"""Laws of forks and rewinds: what they keep, what they ask, and what they tell."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from continuations.core.calls import Nested, Started
+from tests.simulation.evidence import is_rewind
+from tests.simulation.past.actors import is_forker
+from tests.simulation.tools import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+    from tests.simulation.evidence import Evidence, RunHistory, Version
+    from tests.simulation.sim_environment import Effect
+
+
+def rewinds_of(history: RunHistory) -> Iterator[tuple[Version, Version, Version]]:
+    """Yield of each rewind: the version it goes back to, its claim, and its result.
+
+    A process that takes over makes another claim. So does another rewind: it takes the
+    place of the one that was not finished.
+    """
+    if history.load_error is not None:
+        return  # see `versions_are_linear`
+    for claim, after in pairwise(history.versions):
+        if is_rewind(claim, after):
+            yield history.versions[claim.state.run.rewind_to - 1], claim, after
+
+
+def nothing_is_repeated_unasked(evidence: Evidence) -> str | None:
+    """After a fork or rewind, a person is asked before a tool has its effect again.
+
+    That is every tool that was approved or started in the versions that were left, or
+    whose call had no result. A tool that only reads needs no question.
+    """
+    for history in evidence.runs.values():
+        for target, claim, after in rewinds_of(history):
+            left = history.versions[target.number : claim.number]
+            tools = _begun_tools(target.state, left)
+            for effect in evidence.environment.effects:
+                sample = effect.clock_sample.true_time
+                is_after = effect.run_id == history.run_id and sample >= after.at
+                needs = is_after and _needs_question(effect, tools)
+                if needs and not _was_asked(evidence, effect, after.at):
+                    return f"{effect} ran unasked after a rewind to {target.number}"
+        for effect in _effects_unasked_in_a_fork(evidence, history):
+            return f"{effect} ran unasked in a fork"
+    return None
+
+
+def _effects_unasked_in_a_fork(
+    evidence: Evidence, history: RunHistory
+) -> Iterator[Effect]:
+    if not history.versions or not history.versions[0].state.run.forked_from:
+        return
+    began = evidence.environment.forks_began.get(history.run_id)
+    assert began is not None
+    name, _, number = history.versions[0].state.run.forked_from.rpartition("@")
+    source = evidence.runs[name]
+    if source.load_error is not None:
+        return
+    target = source.versions[int(number) - 1]
+    left = [each for each in source.versions[int(number) :] if each.at < began]
+    tools = _begun_tools(target.state, left)
+    for effect in evidence.environment.effects:
+        needs = effect.run_id == history.run_id and _needs_question(effect, tools)
+        if needs and not _was_asked(evidence, effect, 0.0):
+            yield effect
+
+
+def _begun_tools(state: RunState, left: list[Version]) -> set[str]:
+    """Return the tools that were approved or started in the versions that were left."""
+    tools: set[str] = set()
+    for version in left:
+        for call in version.state.calls.values():
+            old = state.calls.get(call.id)
+            if _has_begun(call, old) or _is_approved(call, old):
+                tools.add(call.tool)
+    return tools
+
+
+def _has_begun(call: CallRow, old: CallRow | None) -> bool:
+    if isinstance(call.state, Nested):
+        return False
+    earlier = (old.stage, old.attempts) if old else (0, 0)
+    starts = isinstance(call.state, Started)
+    starts = starts and not (old is not None and isinstance(old.state, Started))
+    return starts or (call.stage, call.attempts) > earlier
+
+
+def _is_approved(call: CallRow, old: CallRow | None) -> bool:
+    known = old.approved_digest if old else None
+    return call.approved_digest not in (None, known)
+
+
+def _needs_question(effect: Effect, tools: set[str]) -> bool:
+    return effect.tool in tools and not effect.code.read_only
+
+
+def _was_asked(evidence: Evidence, effect: Effect, since: float) -> bool:
+    """Return whether a wait of the call, opened since a time, allows the effect.
+
+    The outcome of a started call is unknown: `verify` may tell that it did not happen.
+    """
+    for record in evidence.waits.values():
+        wait = record.wait
+        if (wait.run_id, wait.call_id) != (effect.run_id, effect.call_id):
+            continue
+        if record.opened_at < since or record.opened_at > effect.began_at:
+            continue
+        if record.decision is not None and record.decision.kind == "approve":
+            return True
+        if wait.kind == "unknown" and TOOLS[wait.tool].verify is not None:
+            return True
+    return False
+
+
+def forks_change_no_other_run(evidence: Evidence) -> str | None:
+    """A process that forks changes no key of the source, and nothing of other runs."""
+    for change in evidence.environment.store.changes:
+        if is_forker(change.process):
+            own = f"fork-{change.process}-"
+            if own not in change.key and not change.key.startswith("probe/"):
+                return f"{change.process} changed {change.key}"
+    return None
+
+
+def ids_never_go_back(evidence: Evidence) -> str | None:
+    """No version has fewer ids, messages or tokens than the one before it."""
+    for history in evidence.runs.values():
+        for before, after in pairwise(history.versions):
+            if after.state.run.history_lost:
+                continue  # a repair goes on from the last version that is left
+            counts = zip(_counts(before), _counts(after), strict=True)
+            if any(new < old for old, new in counts):
+                return f"version {after.number} of {history.run_id} counts again"
+            if before.state.run.run_nonce != after.state.run.run_nonce:
+                return f"version {after.number} of {history.run_id} is another run"
+    return None
+
+
+def _counts(version: Version) -> tuple[int, ...]:
+    run = version.state.run
+    return (
+        run.next_id,
+        run.last_inbox_number,
+        run.last_signal_number,
+        run.last_operator_number,
+        run.usage.requests,
+    )
+
+
+def waits_are_asked_anew(evidence: Evidence) -> str | None:
+    """A wait that a fork or rewind keeps has a new id; no decision of before ends it.
+
+    A wait that a rewind removes is closed, and so is the one that it replaces.
+    """
+    for history in evidence.runs.values():
+        for _, claim, after in rewinds_of(history):
+            earlier = history.versions[: claim.number]
+            known = {key for each in earlier for key in _with_object(each.state)}
+            kept = known & _with_object(after.state)
+            if kept:
+                return f"a rewind of {history.run_id} keeps {min(kept)}"
+            opened = _with_object(claim.state)
+            for wait_id in opened:
+                if wait_id not in evidence.decisions:
+                    return f"{wait_id} is open after a rewind"
+    return None
+
+
+def _with_object(state: RunState) -> set[str]:
+    return {
+        wait.id
+        for wait in state.waits.values()
+        if wait.rules.has_object and wait.subject != "run"
+    }
+
+
+def forks_begin_with_nothing_of_their_own(evidence: Evidence) -> str | None:
+    """A fork has no grant, no claim, no message and no signal of its source."""
+    for history in evidence.runs.values():
+        for version in history.versions[:1]:
+            run = version.state.run
+            if run.forked_from is None:
+                continue
+            taken = (run.grants, run.signals, run.claim)
+            numbers = (run.last_inbox_number, run.last_signal_number, run.rewind_to)
+            if any(taken) or any(numbers):
+                return f"{history.run_id} begins with something of its source"
+    return None
+
+
+def no_grant_survives_its_rewind(evidence: Evidence) -> str | None:
+    """A grant that was given after a version ends with the rewind to that version."""
+    for history in evidence.runs.values():
+        for target, _, after in rewinds_of(history):
+            known = {grant.id for grant in target.state.run.grants}
+            for grant in after.state.run.grants:
+                if grant.id not in known:
+                    return f"grant {grant.id} of {history.run_id} is still valid"
+    return None
+
+
+def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
+    """After the claim of a rewind comes the state of its version, before any call."""
+    for history in evidence.runs.values():
+        run = history.newest_state.run if history.versions else None
+        # Without a worker, a cancellation takes the place of an unfinished rewind.
+        if run is not None and run.rewind_to and run.status != "cancelled":
+            return f"{history.run_id} stays in the middle of a rewind"
+        for target, claim, after in rewinds_of(history):
+            asked = evidence.environment.rewinds_asked
+            if (history.run_id, target.number) not in asked:
+                return f"nobody asked to rewind {history.run_id} to {target.number}"
+            if _stack(after.state) != _stack(target.state):
+                return f"version {after.number} of {history.run_id} is no rewind"
+            for effect in evidence.environment.effects:
+                sample = effect.clock_sample.true_time
+                is_within = claim.at < sample < after.at
+                if effect.run_id == history.run_id and is_within:
+                    return f"{effect} ran within a rewind"
+    return None
+
+
+def _stack(state: RunState) -> tuple[object, ...]:
+    logs = {
+        frame_id: [message.text for message in log.messages]
+        for frame_id, log in state.logs.items()
+    }
+    return {*state.frames}, {*state.calls}, logs
+
+
+def rewinds_tell_what_is_not_undone(evidence: Evidence) -> str | None:
+    """The result of a rewind names each call that had an effect since its version."""
+    for rewound in evidence.environment.rewound:
+        history = evidence.runs[rewound.run_id]
+        if history.load_error is not None:
+            continue
+        target = history.versions[rewound.rewound_to - 1]
+        after = history.versions[rewound.version - 1]
+        named = {call.call for call in rewound.calls}
+        for effect in evidence.environment.effects:
+            sample = effect.clock_sample.true_time
+            if effect.run_id == rewound.run_id and target.at <= sample < after.at:
+                began = _is_begun_in(target.state, effect)
+                if not began and effect.call_id not in named:
+                    return f"a rewind did not tell of {effect}"
+        numbers = [message.number for message in rewound.messages]
+        first = target.state.run.last_inbox_number + 1
+        if numbers != list(range(first, after.state.run.last_inbox_number + 1)):
+            return f"a rewind of {rewound.run_id} told of the messages {numbers}"
+    return None
+
+
+def _is_begun_in(state: RunState, effect: Effect) -> bool:
+    """Return whether the version that is gone back to has the start of the effect."""
+    call = state.calls.get(effect.call_id)
+    begun = call is not None and isinstance(call.state, Started)
+    return begun and call is not None and call.attempts >= effect.attempt

@@ -1,0 +1,274 @@
+"""Bugs of forks and rewinds."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import past_rules
+from continuations.core.call_events import RepeatAllowed
+from continuations.core.calls import Started
+from continuations.core.doors import PYTHON
+from continuations.core.reducer import advance
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.engine import fork_changes, rewinding
+from continuations.engine.adoption import Relocation
+from continuations.engine.forking import Forker
+from continuations.engine.later_versions import LaterCalls, read_later_calls
+from continuations.engine.rewinding import Rewinder
+from continuations.engine.run_ending import RunEnder
+from continuations.ledger import decisions
+from continuations.value_class import replace
+from tests.simulation.families import PAST
+from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch
+from tests.simulation.past.laws import (
+    begun_rewinds_are_finished,
+    forks_begin_with_nothing_of_their_own,
+    forks_change_no_other_run,
+    ids_never_go_back,
+    no_grant_survives_its_rewind,
+    nothing_is_repeated_unasked,
+    rewinds_tell_what_is_not_undone,
+    waits_are_asked_anew,
+)
+from tests.simulation.past.laws_of_forks import (
+    a_fork_has_the_transcripts_that_were_asked_for,
+    models_read_the_changed_messages_of_a_fork,
+)
+from tests.simulation.protocol.laws_of_runs import each_message_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Verdict
+    from continuations.core.doors import Door
+    from continuations.core.run import RunRow
+    from continuations.core.run_past import Rewound
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.loaded_version import LoadedVersion
+    from continuations.ledger.objects import Objects
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A fork or rewind forgets which tools were approved and started.",
+    breaks=(nothing_is_repeated_unasked,),
+    family=PAST,
+)
+def tools_of_later_versions_are_forgotten() -> Patches:
+    original = read_later_calls
+
+    async def read(
+        objects: Objects, run_id: str, state: RunState, numbers: tuple[int, int]
+    ) -> LaterCalls:
+        found = await original(objects, run_id, state, numbers)
+        return LaterCalls(found.begun, (), found.wait_ids)
+
+    yield patch(original, read)
+
+
+@mutant(
+    "A call that was started is repeated by a fork or rewind.",
+    breaks=(nothing_is_repeated_unasked,),
+    family=PAST,
+)
+def started_calls_are_repeated() -> Patches:
+    original = Relocation._with_unfinished_call
+
+    def repeated(self: Relocation, state: RunState, call: CallRow) -> RunState:
+        if isinstance(call.state, Started):
+            return advance(state, RepeatAllowed(call_id=call.id))
+        return original(self, state, call)
+
+    yield patch(original, repeated)
+
+
+@mutant(
+    "A wait keeps its id when its run is rewound.",
+    breaks=(waits_are_asked_anew,),
+    family=PAST,
+)
+def waits_keep_their_ids() -> Patches:
+    original = Relocation._moved_wait
+
+    def moved(self: Relocation, state: RunState, call: CallRow, wait: Wait) -> Wait:
+        found = original(self, state, call, wait)
+        return replace(found, id=wait.id) if self._stays else found
+
+    yield patch(original, moved)
+
+
+@mutant(
+    "The waits that a rewind replaces stay open.",
+    breaks=(waits_are_asked_anew,),
+    family=PAST,
+)
+def replaced_waits_stay_open() -> Patches:
+    original = RunEnder.close_waits
+
+    async def close_waits(
+        self: RunEnder,
+        state: RunState,
+        waits: Iterable[Wait],
+        reason: str | None,
+        *,
+        by: str | None = None,
+        door: Door | None = None,
+    ) -> None:
+        if not (reason or "").startswith("The run was rewound"):
+            await original(self, state, waits, reason, by=by, door=door)
+
+    yield patch(original, close_waits)
+
+
+@mutant(
+    "A worker that takes over a run forgets that it is being rewound.",
+    breaks=(begun_rewinds_are_finished,),
+    family=PAST,
+)
+def a_begun_rewind_is_forgotten() -> Patches:
+    original = Rewinder.finish
+
+    async def finish(self: Rewinder, loaded: LoadedVersion) -> Rewound:
+        run = replace(loaded.state.run, rewind_to=loaded.number)
+        state = replace(loaded.state, run=run)
+        return await original(self, replace(loaded, state=state))
+
+    yield patch(original, finish)
+
+
+@mutant(
+    "Grants stay valid that were given after the version of a rewind.",
+    breaks=(no_grant_survives_its_rewind,),
+    family=PAST,
+)
+def grants_survive_a_rewind() -> Patches:
+    original = rewinding._rewound_run
+
+    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
+        return replace(original(newest, target, tools), grants=newest.grants)
+
+    yield patch(original, rewound)
+
+
+@mutant(
+    "A fork has the grants of its source.",
+    breaks=(forks_begin_with_nothing_of_their_own,),
+    family=PAST,
+)
+def a_fork_has_the_grants_of_its_source() -> Patches:
+    original = past_rules.forked_row
+
+    def forked(source: RunRow, **new: Any) -> RunRow:
+        return replace(original(source, **new), grants=source.grants)
+
+    yield patch(original, forked)
+
+
+@mutant(
+    "A rewind forgets what the models cost since its version.",
+    breaks=(ids_never_go_back,),
+    family=PAST,
+)
+def usage_goes_back() -> Patches:
+    original = rewinding._rewound_run
+
+    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
+        return replace(original(newest, target, tools), usage=target.usage)
+
+    yield patch(original, rewound)
+
+
+@mutant(
+    "A rewound run reads its messages again.",
+    breaks=(ids_never_go_back, each_message_once),
+    family=PAST,
+)
+def messages_are_read_again() -> Patches:
+    original = rewinding._rewound_run
+
+    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
+        number = target.last_inbox_number
+        return replace(original(newest, target, tools), last_inbox_number=number)
+
+    yield patch(original, rewound)
+
+
+@mutant(
+    "A rewind does not tell which calls were made.",
+    breaks=(rewinds_tell_what_is_not_undone,),
+    family=PAST,
+)
+def a_rewind_tells_of_no_call() -> Patches:
+    original = Rewinder.rewind
+
+    async def rewind(
+        self: Rewinder,
+        run_id: str,
+        version: int,
+        shown: str | None = None,
+        *,
+        by: str | None = None,
+        door: Door = PYTHON,
+    ) -> Rewound:
+        rewound = await original(self, run_id, version, shown, by=by, door=door)
+        return replace(rewound, calls=())
+
+    yield patch(original, rewind)
+
+
+@mutant(
+    "A decision of a fork is recorded in its source too.",
+    breaks=(forks_change_no_other_run,),
+    family=PAST,
+)
+def a_fork_decides_in_its_source() -> Patches:
+    original = Forker._decide
+
+    async def decide(
+        self: Forker,
+        first: RunState,
+        changed: RunState,
+        verdicts: Mapping[str, Verdict],
+        door: Door,
+    ) -> None:
+        await original(self, first, changed, verdicts, door)
+        now = self.ports.clock.now()
+        for wait_id, verdict in verdicts.items():
+            decision_id = self.ports.ids.new_ulid(now)
+            await decisions.decide(
+                self.objects, wait_id, verdict, now=now, decision_id=decision_id
+            )
+
+    yield patch(original, decide)
+
+
+@mutant(
+    "A fork has the messages of its source instead of the changed ones.",
+    breaks=(a_fork_has_the_transcripts_that_were_asked_for,),
+    family=PAST,
+)
+def changed_messages_are_forgotten() -> Patches:
+    yield gives_back(fork_changes.with_messages, "state")
+
+
+@mutant(
+    "A fork changes the messages of its root agent only.",
+    breaks=(models_read_the_changed_messages_of_a_fork,),
+    family=PAST,
+)
+def messages_of_agents_below_are_not_changed() -> Patches:
+    original = fork_changes.with_messages
+
+    def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
+        of_root = {key: x for key, x in messages.items() if key == ROOT_FRAME_ID}
+        return original(state, of_root)
+
+    yield patch(original, with_messages)
+
+
+MUTANTS = mutants_in(globals())

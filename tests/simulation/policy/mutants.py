@@ -1,0 +1,302 @@
+"""Bugs of grants, rules and checks: which calls run without a person, and how long."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core import editable_arguments
+from continuations.core.decisions import Approve, Deny
+from continuations.core.state import frame_path
+from continuations.engine import grant_coverage
+from continuations.engine.admission import Admission
+from continuations.engine.rule_approvals import ExaminedCall, RuleApprovals, Ruling
+from continuations.errors import StoreError
+from continuations.ledger import grant_revocations, layout, rule_decisions
+from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.revocation_records import list_numbers
+from continuations.wire.revocations import encode_revocation
+from tests.simulation.families import POLICY
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+from tests.simulation.policy.laws import (
+    acknowledged_revocations_are_kept,
+    fixed_arguments_stay,
+    grants_come_from_approvals,
+    no_agent_is_entered_unasked,
+    no_call_begins_unasked,
+    refused_by_its_check_never_runs,
+    rules_decide_under_their_names,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Literal
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.events import GrantGiven
+    from continuations.core.grants import KeptGrant
+    from continuations.core.quorum import Quorum
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.objects import Objects
+    from continuations.wire.revocations import Revocation
+    from tests.simulation.mutants.mutant import Patches
+
+
+# Which grants stand -----------------------------------------------------------------
+
+
+@mutant(
+    "A revocation is ignored.",
+    breaks=(no_call_begins_unasked, no_agent_is_entered_unasked),
+    family=POLICY,
+)
+def a_revocation_is_ignored() -> Patches:
+    yield gives_back(grant_coverage.with_revocations, "state")
+
+
+@mutant(
+    "A revocation whose number is taken counts as recorded.",
+    breaks=(acknowledged_revocations_are_kept,),
+    family=POLICY,
+)
+def a_revocation_under_a_taken_number_is_a_success() -> Patches:
+    async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
+        numbers = await list_numbers(objects, run_id)
+        await grant_revocations._check_has_grant(objects, run_id, revocation)
+        posted = replace(revocation, number=max(numbers, default=0) + 1)
+        key = layout.numbered_key(layout.REVOCATION, run_id, posted.number)
+        with suppress(AlreadyExists):
+            await objects.create(key, encode_revocation(posted, run_id))
+        return posted
+
+    yield patch(grant_revocations.post, post)
+
+
+# What a grant covers ----------------------------------------------------------------
+
+
+def _covers(change: str) -> Patches:
+    """Let grants cover more calls: without an end, or at every place."""
+    original = grant_coverage.covering_grant
+
+    def covering_grant(
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        arguments: str,
+        now: datetime,
+    ) -> KeptGrant | None:
+        path = (*frame_path(state, call.frame_id), call.tool)
+        grants = tuple(
+            replace(grant, until=None)
+            if change == "until"
+            else replace(grant, path=path if grant.tool == call.tool else grant.path)
+            for grant in state.run.grants
+        )
+        changed = replace(state, run=replace(state.run, grants=grants))
+        return original(changed, call, tool, arguments, now)
+
+    yield patch(grant_coverage.covering_grant, covering_grant)
+
+
+@mutant("A grant has no end.", breaks=(no_call_begins_unasked,), family=POLICY)
+def a_grant_has_no_end() -> Patches:
+    yield from _covers("until")
+
+
+@mutant(
+    "A grant covers the calls of all agents of its run.",
+    breaks=(no_call_begins_unasked,),
+    family=POLICY,
+)
+def a_grant_covers_every_place() -> Patches:
+    yield from _covers("path")
+
+
+@mutant(
+    "A grant covers a tool with another contract.",
+    breaks=(no_call_begins_unasked,),
+    family=POLICY,
+)
+def a_grant_covers_a_changed_tool() -> Patches:
+    def grant_contract(tool: ToolProtocol, quorum: Quorum | None) -> str:
+        del quorum
+        return tool.name
+
+    yield patch(grant_coverage._grant_contract, grant_contract)
+
+
+@mutant(
+    "The schema of a grant is not compared.",
+    breaks=(no_call_begins_unasked,),
+    family=POLICY,
+)
+def a_grant_covers_all_arguments() -> Patches:
+    yield returns(grant_coverage._matches, value=True)
+
+
+@mutant(
+    "The schema of a grant is lost when the run keeps it.",
+    breaks=(grants_come_from_approvals, no_call_begins_unasked),
+    family=POLICY,
+)
+def a_kept_grant_has_no_schema() -> Patches:
+    original = grant_coverage.given_grants
+
+    def given_grants(
+        decision: Decision, wait: Wait, tool: ToolProtocol
+    ) -> tuple[GrantGiven, ...]:
+        return tuple(
+            replace(each, grant=replace(each.grant, arguments_json=None))
+            for each in original(decision, wait, tool)
+        )
+
+    yield patch(grant_coverage.given_grants, given_grants)
+
+
+@mutant(
+    "Every grant covers every sub-agent.",
+    breaks=(no_agent_is_entered_unasked,),
+    family=POLICY,
+)
+def every_grant_covers_a_sub_agent() -> Patches:
+    original = grant_coverage.covering_grant
+
+    def covering_grant(
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        arguments: str,
+        now: datetime,
+    ) -> KeptGrant | None:
+        if tool.sub_agent is not None and state.run.grants:
+            return state.run.grants[-1]
+        return original(state, call, tool, arguments, now)
+
+    yield patch(grant_coverage.covering_grant, covering_grant)
+
+
+# Rules ------------------------------------------------------------------------------
+
+
+@mutant(
+    "The decision of a rule is recorded as that of a person.",
+    breaks=(rules_decide_under_their_names,),
+    family=POLICY,
+)
+def a_rule_is_recorded_as_a_person() -> Patches:
+    original = rule_decisions.rule_decision
+
+    def rule_decision(
+        state: RunState,
+        call: CallRow,
+        *,
+        rule: str,
+        kind: Literal["approve", "deny"],
+        digest: str,
+        at: datetime,
+        reason: str | None = None,
+    ) -> Decision:
+        decision = original(
+            state, call, rule=rule, kind=kind, digest=digest, at=at, reason=reason
+        )
+        return replace(decision, rule=None, door="python", by="operator")
+
+    yield patch(rule_decisions.rule_decision, rule_decision)
+
+
+@mutant(
+    "A rule decides although the store refused its record.",
+    breaks=(no_call_begins_unasked, rules_decide_under_their_names),
+    family=POLICY,
+)
+def a_rule_decides_without_its_record() -> Patches:
+    original = rule_decisions.record
+
+    async def record(objects: Objects, decision: Decision) -> None:
+        with suppress(StoreError):
+            await original(objects, decision)
+
+    yield patch(rule_decisions.record, record)
+
+
+@mutant(
+    "The denial of a rule leaves no record.",
+    breaks=(rules_decide_under_their_names,),
+    family=POLICY,
+)
+def a_denial_of_a_rule_leaves_no_record() -> Patches:
+    original = rule_decisions.record
+
+    async def record(objects: Objects, decision: Decision) -> None:
+        if decision.kind != "deny":
+            await original(objects, decision)
+
+    yield patch(rule_decisions.record, record)
+
+
+@mutant("A rule never denies.", breaks=(no_call_begins_unasked,), family=POLICY)
+def a_rule_never_denies() -> Patches:
+    original = RuleApprovals.rule
+
+    async def rule(
+        self: RuleApprovals,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        examined: ExaminedCall,
+        verdict: bool | Approve | Deny,
+        now: datetime,
+    ) -> Ruling | str | None:
+        if isinstance(verdict, Deny):
+            verdict = Approve()
+        return await original(self, state, call, tool, examined, verdict, now)
+
+    checked = Admission._verdict
+
+    async def _verdict(
+        self: Admission, state: RunState, call: CallRow
+    ) -> bool | Approve | Deny:
+        verdict = await checked(self, state, call)
+        return False if isinstance(verdict, Deny) else verdict
+
+    yield patch(RuleApprovals.rule, rule)
+    yield patch(Admission._verdict, _verdict)
+
+
+# Checks and edits -------------------------------------------------------------------
+
+
+@mutant(
+    "An approved call is not checked again before it begins.",
+    breaks=(refused_by_its_check_never_runs,),
+    family=POLICY,
+)
+def an_approved_call_is_not_checked_again() -> Patches:
+    yield skip(Admission._recheck)
+
+
+@mutant(
+    "Every argument of a call can be edited.",
+    breaks=(fixed_arguments_stay,),
+    family=POLICY,
+)
+def every_argument_can_be_edited() -> Patches:
+    yield skip(editable_arguments.find_fixed_argument)
+
+
+MUTANTS = mutants_in(globals())

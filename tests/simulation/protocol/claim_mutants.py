@@ -1,0 +1,238 @@
+"""Bugs of claims: which worker may advance a run, and for how long."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.engine import operator_looks, run_requests
+from continuations.engine.journal import StoreJournal
+from continuations.engine.worker import Worker
+from continuations.errors import StaleRun
+from continuations.ledger import claims
+from continuations.ledger.arrivals import Arrivals, read_cancel_request
+from continuations.ledger.claims import Lease
+from tests.simulation.decisions.laws import cancelled_with_its_run, not_expired_early
+from tests.simulation.mutants.conditions import (
+    clocks_differ_and_workers_freeze,
+    giving_up_is_slow,
+)
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.protocol.laws_of_effects import (
+    finished_never_runs_again,
+    nothing_starts_without_claim,
+    started_once,
+    turn_asked_once,
+)
+from tests.simulation.protocol.laws_of_endings import (
+    listed_waits_are_open,
+    no_run_stranded,
+    same_end_as_uninterrupted,
+)
+from tests.simulation.protocol.laws_of_runs import (
+    cancellation_noticed_soon,
+    gives_up_only_without_progress,
+    notified_after_commit,
+    versions_are_linear,
+)
+
+if TYPE_CHECKING:
+    from continuations.core.run import RunStatus
+    from continuations.core.state import RunState
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A claim that has not ended is taken over.",
+    breaks=(
+        started_once,
+        finished_never_runs_again,
+        turn_asked_once,
+        same_end_as_uninterrupted,
+    ),
+)
+def a_live_claim_is_taken_over() -> Patches:
+    yield skip(claims.check_free)
+
+
+@mutant(
+    "A call starts without a check of the time that is left of the claim.",
+    breaks=(nothing_starts_without_claim,),
+)
+def clock_is_not_checked() -> Patches:
+    yield returns(Lease.can_start_action, value=True)
+
+
+@mutant(
+    "A claim is never renewed, and work continues after its end.",
+    breaks=(nothing_starts_without_claim,),
+)
+def a_claim_is_never_renewed() -> Patches:
+    yield returns(Lease.can_start_action, value=True)
+    yield skip(StoreJournal.seconds_to_renewal)
+
+
+@mutant(
+    "A claim is renewed although its commit lost.",
+    breaks=(
+        nothing_starts_without_claim,
+        turn_asked_once,
+        started_once,
+        finished_never_runs_again,
+    ),
+)
+def a_claim_is_renewed_without_a_check() -> Patches:
+    original = StoreJournal.commit
+
+    async def commit(
+        self: StoreJournal, state: RunState, *, progressed: bool
+    ) -> Arrivals:
+        lease = Lease.start_now(self._ports.clock, self._lease_seconds)
+        try:
+            return await original(self, state, progressed=progressed)
+        except StaleRun:
+            if self._lease is None:
+                raise
+            self._lease = lease
+            return Arrivals()
+
+    yield patch(StoreJournal.commit, commit)
+
+
+@mutant(
+    "A claim is measured from its reply, not from before its request.",
+    breaks=(nothing_starts_without_claim,),
+)
+def a_claim_is_measured_from_its_reply() -> Patches:
+    original = StoreJournal.commit
+
+    async def commit(
+        self: StoreJournal, state: RunState, *, progressed: bool
+    ) -> Arrivals:
+        asked = await original(self, state, progressed=progressed)
+        self._lease = Lease.start_now(self._ports.clock, self._lease_seconds)
+        return asked
+
+    yield patch(StoreJournal.commit, commit)
+
+
+@mutant(
+    "A claim is used to its last moment, although clocks differ.",
+    breaks=(nothing_starts_without_claim,),
+    condition=clocks_differ_and_workers_freeze,
+)
+def a_claim_is_used_to_its_last_moment() -> Patches:
+    def can_start_action(self: Lease) -> bool:
+        return self.seconds_left > 0
+
+    yield patch(Lease.can_start_action, can_start_action)
+
+
+@mutant(
+    "A worker whose clock is wrong claims the run anyway.",
+    breaks=(not_expired_early,),
+)
+def a_wrong_clock_is_not_refused() -> Patches:
+    yield skip(claims.check_clock)
+
+
+@mutant(
+    "Arrivals guard a claim, so that no guard tells the store's time.",
+    breaks=(not_expired_early, nothing_starts_without_claim, no_run_stranded),
+)
+def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
+    original = StoreJournal.ensure_guarded
+
+    async def ensure_guarded(self: StoreJournal) -> None:
+        self._guarding_markers = self._guarding_markers or self._arrival_markers
+        await original(self)
+
+    yield patch(StoreJournal.ensure_guarded, ensure_guarded)
+
+
+@mutant("Attempts are not counted.", breaks=(no_run_stranded,))
+def attempts_are_not_counted() -> Patches:
+    yield returns(claims.next_attempt, 1)
+
+
+@mutant(
+    "Progress does not reset the number of attempts.",
+    breaks=(gives_up_only_without_progress,),
+)
+def progress_does_not_reset_attempts() -> Patches:
+    original = StoreJournal.commit
+
+    async def commit(
+        self: StoreJournal, state: RunState, *, progressed: bool
+    ) -> Arrivals:
+        del progressed
+        return await original(self, state, progressed=False)
+
+    yield patch(StoreJournal.commit, commit)
+
+
+@mutant(
+    "A run keeps its claim while it is suspended.",
+    breaks=(same_end_as_uninterrupted, no_run_stranded),
+)
+def a_suspended_run_keeps_its_claim() -> Patches:
+    original = claims.released
+
+    def released(state: RunState, status: RunStatus = "suspended") -> RunState:
+        without_claim = original(state, status)
+        run = replace(without_claim.run, claim=state.run.claim)
+        return replace(without_claim, run=run)
+
+    yield patch(claims.released, released)
+
+
+@mutant(
+    "A worker that loses the number of the last version returns its outcome anyway.",
+    breaks=(notified_after_commit, listed_waits_are_open, versions_are_linear),
+)
+def outcome_is_returned_without_its_version() -> Patches:
+    original = StoreJournal.commit_and_release
+
+    async def commit_and_release(self: StoreJournal, state: RunState) -> None:
+        try:
+            await original(self, state)
+        except StaleRun:
+            assert self.loaded is not None
+            self.loaded = replace(self.loaded, state=claims.released(state))
+
+    yield patch(StoreJournal.commit_and_release, commit_and_release)
+
+
+@mutant(
+    "A worker does not check whether its run was cancelled.",
+    breaks=(cancellation_noticed_soon,),
+)
+def cancellation_is_not_checked() -> Patches:
+    yield skip(read_cancel_request, only_in=(operator_looks, run_requests))
+
+
+@mutant(
+    "A worker that gives a run up closes its waits before it has a claim.",
+    breaks=(cancelled_with_its_run,),
+    condition=giving_up_is_slow,
+)
+def waits_are_closed_before_giving_up_is_claimed() -> Patches:
+    original = Worker._apply_arrivals
+
+    async def apply_arrivals(
+        self: Worker, state: RunState, arrived: Arrivals, journal: StoreJournal
+    ) -> RunState:
+        claim, max_attempts = state.run.claim, self.options.max_attempts
+        if arrived.cancel_request is None and claim and claim.attempt >= max_attempts:
+            return await self._ender(state, journal).end_after_attempts(
+                state, claim.attempt
+            )
+        return await original(self, state, arrived, journal)
+
+    yield patch(Worker._apply_arrivals, apply_arrivals)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,224 @@
+"""Bugs of clocks, of runs whose code raises, and of releases after an error."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.engine import sweeping
+from continuations.engine.publishing import Publisher
+from continuations.engine.run_sweep import RunReport, RunSweep
+from continuations.engine.sweeping import Sweeper, SweepResult
+from continuations.ledger import claims, decisions, markers
+from continuations.ledger.layout import Marker
+from continuations.ledger.misdated_markers import redate_misdated
+from continuations.ledger.store_clock import StoreClock
+from continuations.wire.fields import to_milliseconds
+from tests.simulation.decisions.laws import approval_not_too_old_for_the_store
+from tests.simulation.families import THREADS
+from tests.simulation.mutants.conditions import starters_die_late
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+from tests.simulation.processes import current_process
+from tests.simulation.protocol.laws_of_endings import (
+    listed_waits_are_open,
+    no_run_stranded,
+    only_able_workers_postpone,
+)
+from tests.simulation.protocol.laws_of_runs import no_foreign_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
+    from continuations.engine.journal import StoreJournal
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.claims import ClockReading
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import LoadedVersion
+    from tests.simulation.mutants.mutant import Patches
+
+
+# Situations -------------------------------------------------------------------------
+
+
+def dates_are_never_checked() -> Patches:
+    """No sweep looks for markers that are dated too late."""
+
+    yield returns(redate_misdated, 0)
+
+
+def some_sweepers_trust_their_clocks() -> Patches:
+    """Sweepers with a wrong clock are of an earlier release, which trusts it."""
+    original = StoreClock.observe
+
+    def observe(self: StoreClock, reading: ClockReading) -> None:
+        if not current_process().clock_offset:
+            original(self, reading)
+
+    yield patch(StoreClock.observe, observe)
+
+
+def starters_die_late_and_dates_are_never_checked() -> Patches:
+    """Both situations together."""
+    yield from starters_die_late()
+    yield from dates_are_never_checked()
+
+
+def starters_die_late_and_some_sweepers_trust_their_clocks() -> Patches:
+    """Both situations together."""
+    yield from starters_die_late()
+    yield from some_sweepers_trust_their_clocks()
+
+
+# Clocks -----------------------------------------------------------------------------
+
+
+@mutant(
+    "A sweep dates markers by the clock of its machine.",
+    breaks=(no_run_stranded,),
+    condition=starters_die_late_and_dates_are_never_checked,
+)
+def sweeps_trust_their_own_clock() -> Patches:
+    yield skip(StoreClock.observe)
+
+
+@mutant(
+    "A marker that means now is dated by the clock of its maker.",
+    breaks=(no_run_stranded,),
+    condition=dates_are_never_checked,
+)
+def now_is_dated_by_a_clock() -> Patches:
+    def new_marker(
+        run_id: str, reason: str, target: str, due: datetime | None, nonce: str
+    ) -> Marker:
+        due_ms = to_milliseconds(due or current_process().now())
+        return Marker(due_ms, reason, target, nonce[-8:], run_id)
+
+    yield patch(markers._new_marker, new_marker)
+
+
+@mutant(
+    "A marker that an earlier release dated too late is never found.",
+    breaks=(no_run_stranded,),
+    condition=starters_die_late_and_some_sweepers_trust_their_clocks,
+)
+def misdated_markers_are_not_found() -> Patches:
+    yield from dates_are_never_checked()
+
+
+@mutant(
+    "A sweep postpones a run for all others because of its own wrong clock.",
+    breaks=(only_able_workers_postpone,),
+)
+def own_errors_postpone_a_run() -> Patches:
+    yield returns(sweeping._is_of_this_process, value=False)
+
+
+@mutant(
+    "A decision has the time of its decider's clock.",
+    breaks=(approval_not_too_old_for_the_store,),
+)
+def decisions_trust_the_deciders_clock() -> Patches:
+    yield gives_back(decisions._time_of_record, "now")
+
+
+# Runs whose code raises -------------------------------------------------------------
+
+
+@mutant(
+    "A sweep looks at one run after the other, and an exception of one ends it.",
+    breaks=(no_run_stranded,),
+)
+def a_poison_run_ends_the_sweep() -> Patches:
+    original = sweeping._report_of_error
+
+    async def sweep(self: Sweeper, max_concurrent_runs: int) -> SweepResult:
+        del max_concurrent_runs
+        due = (await self.due_runs()).markers_by_run
+        for run_id in sorted(due):
+            await self.try_run(run_id, due[run_id])
+        return SweepResult(runs_checked=len(due))
+
+    def report_of_error(run_id: str, error: BaseException) -> RunReport:
+        report = original(run_id, error)
+        if report.error is not None and report.error.__cause__ is error:
+            raise error
+        return report
+
+    yield patch(sweeping._report_of_error, report_of_error)
+    yield patch(Sweeper.sweep, sweep)
+
+
+# Releases and repairs ---------------------------------------------------------------
+
+
+@mutant(
+    "A worker that stops before its run suspends does not publish the new waits.",
+    breaks=(no_run_stranded,),
+)
+def waits_of_an_unfinished_run_are_not_published() -> Patches:
+    async def release_unfinished(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+        *,
+        retry_now: bool,
+    ) -> None:
+        await journal.make_retry_marker(now=retry_now)
+        await journal.commit_and_release(state)
+        await self.delete_markers(journal, arrived, ())
+        del before
+
+    yield patch(Publisher.release_unfinished, release_unfinished)
+
+
+@mutant(
+    "A sweep deletes the markers of a process that died after its version, and does "
+    "not repair the wait objects.",
+    breaks=(listed_waits_are_open, no_run_stranded),
+)
+def leftover_markers_are_deleted_without_a_repair() -> Patches:
+    async def repair(
+        self: RunSweep, due_markers: list[Marker], before: LoadedVersion
+    ) -> None:
+        newest = await self.worker.versions.load_newest()
+        del before
+        if newest.state.run.claim is None:
+            await self._delete_unneeded(due_markers, newest)
+
+    yield patch(RunSweep._repair, repair)
+
+
+@mutant(
+    "A machine with a slow clock waits for the end of a claim that ended long ago.",
+    breaks=(no_foreign_errors,),
+    family=THREADS,
+)
+def a_slow_clock_makes_a_claim_endless() -> Patches:
+    async def check_free(
+        self: StoreClock,
+        objects: Objects,
+        run: RunRow,
+        lease_seconds: float,
+        new_ulid: Callable[[datetime], str],
+    ) -> None:
+        del objects, lease_seconds, new_ulid
+        claims.check_free(run, self.now())
+
+    yield patch(StoreClock.check_free, check_free)
+
+
+MUTANTS = mutants_in(globals())

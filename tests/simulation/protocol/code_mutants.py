@@ -1,0 +1,176 @@
+"""Bugs of calls whose tool changed after a decision, or did not return in time."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
+from continuations.engine import verification
+from continuations.engine.admission import Admission
+from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.failed_attempts import FailedAttempts
+from continuations.engine.stack_binding import StackBinding
+from continuations.ledger import decision_errors
+from tests.simulation.decisions.laws import (
+    approved_call_runs_or_waits_again,
+    executed_equals_approved,
+)
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.protocol.laws_of_effects import (
+    started_once,
+    timed_out_call_is_over_before_a_repeat,
+)
+from tests.simulation.protocol.laws_of_endings import same_end_as_uninterrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.call_events import (
+        ApprovalRequested,
+        Denied,
+        OutcomeUnknown,
+        Reopened,
+    )
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.events import Event
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from tests.simulation.mutants.mutant import Patches
+
+
+# Deployments ------------------------------------------------------------------------
+
+
+@mutant(
+    "A call runs under an approval of another contract of its tool.",
+    breaks=(executed_equals_approved,),
+)
+def a_changed_tool_runs_under_the_old_approval() -> Patches:
+    original = Admission.why_void
+
+    def why_void(  # noqa: PLR0913 - as the original
+        self: Admission,
+        state: RunState,
+        call: CallRow,
+        *,
+        arguments: str,
+        digest: str,
+        until: datetime | None,
+        form: str | None,
+        wait: Wait | None = None,
+        form_is_known: bool = True,
+    ) -> str | None:
+        note = original(
+            self,
+            state,
+            call,
+            arguments=arguments,
+            digest=digest,
+            until=until,
+            form=form,
+            wait=wait,
+            form_is_known=form_is_known,
+        )
+        return None if note and "changed after the approval" in note else note
+
+    def unchanged_tool(
+        self: StackBinding, state: RunState, call: CallRow
+    ) -> ToolProtocol:
+        tool = self.tool(state, call)
+        assert tool is not None
+        return tool
+
+    yield patch(Admission.why_void, why_void)
+    yield patch(StackBinding.unchanged_tool, unchanged_tool)
+
+
+@mutant(
+    "A call that was accepted without an approval begins under code that needs one.",
+    breaks=(executed_equals_approved,),
+)
+def stricter_code_is_not_asked() -> Patches:
+    original = Admission.hold
+
+    async def hold(
+        self: Admission, state: RunState, call: CallRow
+    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
+        return await original(self, state, call) if call.approved_digest else None
+
+    yield patch(Admission.hold, hold)
+
+
+@mutant(
+    "An approved call whose tool was removed ends with an error, unasked.",
+    breaks=(approved_call_runs_or_waits_again,),
+)
+def an_approval_of_a_removed_tool_is_lost() -> Patches:
+    original = ArrivalReducer._approval_events
+
+    def approval_events(
+        self: ArrivalReducer,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        decision: Decision,
+    ) -> Iterable[Event]:
+        if self.stack_binding.tool(state, call) is None:
+            return (Answered(call_id=call.id, content="ERROR: no such tool"),)
+        return original(self, state, call, wait, decision)
+
+    yield patch(ArrivalReducer._approval_events, approval_events)
+
+
+# Time limits of tools ---------------------------------------------------------------
+
+
+@mutant(
+    "A call that did not return in time runs again, also one that may not be repeated.",
+    breaks=(started_once,),
+)
+def a_timed_out_call_is_repeated() -> Patches:
+    def unknown_after_timeout(
+        self: FailedAttempts, state: RunState, call: CallRow, tool: ToolProtocol
+    ) -> RepeatAllowed:
+        del self, state, tool
+        return RepeatAllowed(call_id=call.id)
+
+    yield patch(FailedAttempts._unknown_after_timeout, unknown_after_timeout)
+
+
+@mutant(
+    "A call that did not return in time counts as failed, by a guess.",
+    breaks=(same_end_as_uninterrupted,),
+)
+def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
+    def unknown_after_timeout(
+        self: FailedAttempts, state: RunState, call: CallRow, tool: ToolProtocol
+    ) -> CallRaised:
+        del self, state, tool
+        return CallRaised(call_id=call.id, code="timeout", content="ERROR")
+
+    yield patch(FailedAttempts._unknown_after_timeout, unknown_after_timeout)
+
+
+@mutant(
+    "A person may let a timed-out call run again while it is still running.",
+    breaks=(timed_out_call_is_over_before_a_repeat,),
+)
+def a_running_call_may_be_approved_again() -> Patches:
+    yield skip(decision_errors.check_call_is_over)
+
+
+@mutant(
+    "A `verify` function may let a timed-out call run again while it is still running.",
+    breaks=(timed_out_call_is_over_before_a_repeat,),
+)
+def a_running_call_may_be_verified_again() -> Patches:
+    yield returns(verification._is_over, value=True)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,362 @@
+"""Bugs of the run loop: when a call or a model turn may begin."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from continuations.authoring.call_gate import CallGate, CallNotBegun
+from continuations.core import threads, tool_messages
+from continuations.core.actions import AskModel, RunTool
+from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
+from continuations.core.calls import Started
+from continuations.core.events import ModelReplied, UserMessageAdded
+from continuations.core.plan import plan
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.transcript import TranscriptCheck
+from continuations.engine import inbox_messages as inbox_reader
+from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.journal import StoreJournal
+from continuations.engine.performer import Performer
+from continuations.engine.run_loop import RunLoop
+from continuations.ledger import objects
+from tests.simulation.decisions.laws import executed_equals_approved
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.protocol.laws_of_effects import (
+    finished_never_runs_again,
+    idempotency_key_stable,
+    model_reads_committed_messages,
+    started_once,
+    transcripts_valid,
+    turn_asked_once,
+)
+from tests.simulation.protocol.laws_of_endings import same_end_as_uninterrupted
+from tests.simulation.protocol.laws_of_runs import (
+    each_message_once,
+    no_foreign_errors,
+    nothing_unread_at_the_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from typing import Any
+
+    from continuations.authoring.context import ToolContext
+    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.draft import Draft
+    from continuations.core.events import Event
+    from continuations.core.frames import FrameRow
+    from continuations.core.state import RunState
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.wire.arrival_records import InboxMessage
+    from tests.simulation.mutants.mutant import Patches
+
+    ContextChange = Callable[[ToolContext, CallRow], ToolContext]
+
+T = TypeVar("T")
+
+
+# What must be durable before an action begins ---------------------------------------
+
+
+def _not_saved_at_once(*kinds: type[Event]) -> Patches:
+    original = RunLoop._apply
+
+    def apply(self: RunLoop, event: Event) -> None:
+        last_event_to_save = self._last_event_to_save
+        original(self, event)
+        if isinstance(event, kinds):
+            self._last_event_to_save = last_event_to_save
+
+    yield patch(RunLoop._apply, apply)
+
+
+@mutant(
+    "The result of a call that may not be repeated is committed with the next turn.",
+    breaks=(model_reads_committed_messages,),
+)
+def result_is_committed_with_the_next_turn() -> Patches:
+    yield from _not_saved_at_once(CallReturned, CallRaised)
+
+
+@mutant(
+    "A model's reply is committed with the next event.",
+    breaks=(model_reads_committed_messages,),
+)
+def model_reply_is_committed_too_late() -> Patches:
+    yield from _not_saved_at_once(ModelReplied)
+
+
+def _started_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
+    original = RunLoop._launch_actions
+
+    def launch_actions(self: RunLoop) -> bool:
+        for action in plan(self.state):
+            if isinstance(action, kinds):
+                self._event_to_await[action] = 0
+        return original(self)
+
+    yield patch(RunLoop._launch_actions, launch_actions)
+
+
+@mutant(
+    "A call runs while its intent is being committed.",
+    breaks=(started_once, finished_never_runs_again, executed_equals_approved),
+)
+def call_runs_before_its_intent_is_committed() -> Patches:
+    yield from _started_before_commit(RunTool)
+
+
+@mutant(
+    "A model is asked while the results that it reads are being committed.",
+    breaks=(model_reads_committed_messages,),
+)
+def model_is_asked_before_results_are_committed() -> Patches:
+    yield from _started_before_commit(AskModel)
+
+
+@mutant(
+    "A commit counts events as durable that came after it began.",
+    breaks=(
+        model_reads_committed_messages,
+        started_once,
+        finished_never_runs_again,
+        turn_asked_once,
+    ),
+)
+def commit_counts_later_events_as_durable() -> Patches:
+    original = RunLoop._save
+
+    async def save(self: RunLoop) -> Arrivals:
+        asked = await original(self)
+        self._last_event_saved = self._last_event_to_save
+        return asked
+
+    yield patch(RunLoop._save, save)
+
+
+@mutant(
+    "Calls begin before the run is claimed.",
+    breaks=(
+        started_once,
+        finished_never_runs_again,
+        turn_asked_once,
+        executed_equals_approved,
+    ),
+)
+def calls_begin_before_the_claim() -> Patches:
+    yield from _started_before_commit(AskModel, RunTool)
+    yield returns(StoreJournal.can_start_action, value=True)
+
+
+# After a crash ----------------------------------------------------------------------
+
+
+@mutant(
+    "After a crash every started call runs again, also one that may not be repeated.",
+    breaks=(started_once, finished_never_runs_again),
+)
+def a_started_call_is_ready_after_a_takeover() -> Patches:
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
+        del self, decisions
+        for call in list(state.calls.values()):
+            if isinstance(call.state, Started):
+                state = advance(state, RepeatAllowed(call_id=call.id))
+        return state
+
+    yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
+
+
+@mutant(
+    "After a crash a started call counts as failed, by a guess.",
+    breaks=(same_end_as_uninterrupted, finished_never_runs_again, started_once),
+)
+def a_started_call_is_guessed_to_have_failed() -> Patches:
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
+        del self, decisions
+        for call in list(state.calls.values()):
+            if isinstance(call.state, Started):
+                lost = CallRaised(call_id=call.id, code="exception", content="ERROR")
+                state = advance(state, lost)
+        return state
+
+    yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
+
+
+def _changed_tool_context(change: ContextChange) -> Patches:
+    original = Performer._tool_context
+
+    def tool_context(
+        self: Performer,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        fence: int,
+    ) -> ToolContext:
+        return change(original(self, state, call, tool, fence), call)
+
+    yield patch(Performer._tool_context, tool_context)
+
+
+@mutant(
+    "Each attempt of a call has its own idempotency key.",
+    breaks=(idempotency_key_stable,),
+)
+def an_attempt_has_a_new_key() -> Patches:
+    def with_new_key(context: ToolContext, call: CallRow) -> ToolContext:
+        key = f"{context.idempotency_key}-{call.attempts}"
+        return replace(context, idempotency_key=key)
+
+    yield from _changed_tool_context(with_new_key)
+
+
+@mutant("The fence of a tool never grows.", breaks=(idempotency_key_stable,))
+def fence_never_grows() -> Patches:
+    def with_first_fence(context: ToolContext, call: CallRow) -> ToolContext:
+        del call
+        return replace(context, fence=1)
+
+    yield from _changed_tool_context(with_first_fence)
+
+
+# The transcript ---------------------------------------------------------------------
+
+
+def _transcripts_unchecked() -> Patches:
+    yield skip(TranscriptCheck.violation_at_end)
+
+
+@mutant(
+    "Results are appended in the order in which the calls ended, unchecked.",
+    breaks=(transcripts_valid, same_end_as_uninterrupted),
+)
+def results_are_in_completion_order() -> Patches:
+    original_gather, original_apply = tool_messages.gather, RunLoop._apply
+    ended: list[str] = []
+
+    def apply(self: RunLoop, event: Event) -> None:
+        if isinstance(event, CallReturned | CallRaised):
+            ended.append(event.call_id)
+        original_apply(self, event)
+
+    def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
+        position = {call_id: number for number, call_id in enumerate(ended)}
+        by_end = sorted(rows, key=lambda row: position.get(row.id, -1))
+        return original_gather(draft, frame, by_end)
+
+    yield patch(RunLoop._apply, apply)
+    yield patch(tool_messages.gather, gather)
+    yield from _transcripts_unchecked()
+
+
+@mutant(
+    "A message is added between a call and its result, unchecked.",
+    breaks=(transcripts_valid,),
+)
+def message_is_between_a_call_and_its_result() -> Patches:
+    def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
+        draft.put_run(replace(draft.run, last_inbox_number=event.number))
+        draft.append(ROOT_FRAME_ID, event.message)
+
+    def with_inbox_messages(
+        state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    ) -> RunState:
+        for each in inbox_messages:
+            if (
+                state.run.status in ENDED_STATUSES
+                or each.number != state.run.last_inbox_number + 1
+            ):
+                break
+            event = UserMessageAdded(number=each.number, message=each.message)
+            state = advance(state, event)
+        return state
+
+    yield patch(threads._take_message, add_user_message)
+    yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
+    yield from _transcripts_unchecked()
+
+
+@mutant("A message is added twice.", breaks=(each_message_once,))
+def message_is_added_twice() -> Patches:
+    original = inbox_reader.with_inbox_messages
+
+    def with_inbox_messages(
+        state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    ) -> RunState:
+        after = original(state, inbox_messages)
+        added = after.run.last_inbox_number - state.run.last_inbox_number
+        for each in inbox_messages[:added]:
+            if after.run.status not in ENDED_STATUSES:
+                number = after.run.last_inbox_number + 1
+                again = UserMessageAdded(number=number, message=each.message)
+                after = advance(after, again)
+                after = replace(
+                    after, run=replace(after.run, last_inbox_number=number - 1)
+                )
+        return after
+
+    yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
+
+
+@mutant(
+    "A message counts as read, but is never added.",
+    breaks=(each_message_once,),
+)
+def a_message_is_lost() -> Patches:
+    def add_user_message(draft: Draft, event: UserMessageAdded) -> None:
+        draft.put_run(replace(draft.run, last_inbox_number=event.number))
+
+    yield patch(threads._take_message, add_user_message)
+
+
+@mutant(
+    "An interrupted call that has begun is taken back like one that has not.",
+    breaks=(started_once, finished_never_runs_again),
+)
+def begun_call_is_taken_back() -> Patches:
+    def enter(self: CallGate) -> None:
+        if self._closed or not self._may_begin():
+            raise CallNotBegun
+
+    yield patch(CallGate.enter, enter)
+
+
+@mutant(
+    "A run finishes without a last look at its inbox.",
+    breaks=(nothing_unread_at_the_end,),
+)
+def a_run_finishes_without_a_last_look() -> Patches:
+    yield returns(RunLoop._would_finish, value=False)
+
+
+# Errors -----------------------------------------------------------------------------
+
+
+@mutant(
+    "Errors of the storage package reach the caller.",
+    breaks=(no_foreign_errors,),
+)
+def errors_of_the_store_leak() -> Patches:
+    async def translate_errors(operation: Coroutine[Any, Any, T]) -> T:
+        return await operation
+
+    yield patch(objects._translate_errors, translate_errors)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,275 @@
+"""Bugs of markers: missing, created too late or deleted too early."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from continuations.engine import publishing, readiness
+from continuations.engine.journal import StoreJournal
+from continuations.engine.publishing import Publisher
+from continuations.engine.run_sweep import RunSweep
+from continuations.errors import RunNotFound
+from continuations.ledger import decisions, layout, markers, waits
+from tests.simulation.mutants.conditions import canceller_dies, starters_die_late
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.protocol.laws_of_endings import (
+    no_run_stranded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.core.decisions import Decision
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.layout import Marker
+    from continuations.ledger.objects import Objects
+    from tests.simulation.mutants.mutant import Patches
+
+_DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
+
+
+def _no_marker_of_kind(kind: str) -> Patches:
+    original = markers.create
+
+    async def create(objects: Objects, marker: Marker) -> datetime | None:
+        return None if marker.reason == kind else await original(objects, marker)
+
+    yield patch(markers.create, create)
+
+
+# A marker precedes the object that it guards ----------------------------------------
+
+
+@mutant("A claim has no guard.", breaks=(no_run_stranded,))
+def a_claim_has_no_guard() -> Patches:
+    yield skip(StoreJournal.ensure_guarded)
+
+
+@mutant(
+    "A run is stored and not worked on, without a marker.", breaks=(no_run_stranded,)
+)
+def an_enqueued_run_has_no_marker() -> Patches:
+    yield from _no_marker_of_kind(_PAUSE)
+
+
+@mutant("The guard of a claim is created after the claim.", breaks=(no_run_stranded,))
+def a_guard_is_made_after_its_claim() -> Patches:
+    create_guard, original = (
+        StoreJournal.ensure_guarded,
+        StoreJournal._check_still_newest,
+    )
+
+    async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
+        await create_guard(self)
+        return await original(self, state)
+
+    yield skip(StoreJournal.ensure_guarded)
+    yield patch(StoreJournal._check_still_newest, check_still_newest)
+
+
+@mutant(
+    "A claim deletes the markers of the arrivals that it is made for.",
+    breaks=(no_run_stranded,),
+)
+def arrival_markers_are_deleted_by_the_claim() -> Patches:
+    original = StoreJournal._check_still_newest
+
+    async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
+        for key in self._arrival_markers:
+            await self._objects.delete(key)
+        return await original(self, state)
+
+    yield patch(StoreJournal._check_still_newest, check_still_newest)
+
+
+@mutant(
+    "The marker of a decision is created after the decision.",
+    breaks=(no_run_stranded,),
+)
+def a_marker_is_made_after_its_decision() -> Patches:
+    original = decisions.record_decision
+
+    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
+        recorded = await original(objects, proposed)
+        if proposed.marker is not None:
+            await objects.create(proposed.marker, b"")
+        return recorded
+
+    yield from _no_marker_of_kind(_DECISION)
+    yield patch(decisions.record_decision, record_decision)
+
+
+@mutant("A decision has no marker.", breaks=(no_run_stranded,))
+def a_decision_has_no_marker() -> Patches:
+    yield from _no_marker_of_kind(_DECISION)
+
+
+@mutant(
+    "A cancel request has no marker.",
+    breaks=(no_run_stranded,),
+    condition=canceller_dies,
+)
+def a_cancellation_has_no_marker() -> Patches:
+    yield from _no_marker_of_kind(_CANCEL_REQUEST)
+
+
+@mutant("Deadlines have no marker.", breaks=(no_run_stranded,))
+def a_deadline_has_no_marker() -> Patches:
+    async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
+        await waits.create(objects, new_waits)
+
+    yield patch(publishing.publish_waits, publish_waits)
+
+
+# A marker is deleted when its reason is gone ----------------------------------------
+
+
+@mutant(
+    "A sweep deletes a guard whose number is taken, although a worker has the run.",
+    breaks=(no_run_stranded,),
+)
+def a_renewed_claim_loses_its_guard() -> Patches:
+    original = RunSweep.process
+
+    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
+        with suppress(RunNotFound):
+            number = await self.worker.versions.newest_number()
+            for marker in due_markers:
+                if marker.reason == "g" and int(marker.target) <= number:
+                    await self.objects.delete(marker.key)
+        return await original(self, due_markers)
+
+    yield patch(RunSweep.process, process)
+
+
+@mutant(
+    "A sweep deletes the markers of a run that does not exist yet or cannot advance.",
+    breaks=(no_run_stranded,),
+    condition=starters_die_late,
+)
+def markers_of_a_blocked_run_are_deleted() -> Patches:
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
+        for marker in due_markers:
+            await self.objects.delete(marker.key)
+
+    yield patch(RunSweep._postpone, postpone)
+
+
+@mutant(
+    "A sweep deletes the old marker before it creates the later one.",
+    breaks=(no_run_stranded,),
+    condition=starters_die_late,
+)
+def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
+    original = RunSweep._postpone
+
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
+        for marker in due_markers:
+            await self.objects.delete(marker.key)
+        await original(self, due_markers)
+
+    yield patch(RunSweep._postpone, postpone)
+
+
+@mutant(
+    "A sweep deletes the due markers before it reads their run.",
+    breaks=(no_run_stranded,),
+)
+def markers_are_deleted_before_the_run_is_read() -> Patches:
+    original = RunSweep.process
+
+    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
+        for marker in due_markers:
+            await self.objects.delete(marker.key)
+        return await original(self, due_markers)
+
+    yield patch(RunSweep.process, process)
+
+
+@mutant(
+    "The markers are deleted before the version that suspends the run is committed.",
+    breaks=(no_run_stranded,),
+)
+def markers_are_deleted_before_the_version() -> Patches:
+    original = Publisher.commit_and_publish
+
+    async def commit_and_publish(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        await self.delete_markers(journal, arrived, ())
+        return await original(self, journal, before, state, arrived)
+
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A worker that suspends a run deletes all its markers, also the new ones.",
+    breaks=(no_run_stranded,),
+)
+def all_markers_of_a_run_are_removed() -> Patches:
+    async def delete_markers(
+        self: Publisher,
+        journal: StoreJournal,
+        arrived: Arrivals,
+        closed_waits: Iterable[Wait],
+    ) -> None:
+        del arrived, closed_waits
+        run_id = journal._versions.run_id
+        async for key in self.objects.all_keys(layout.MARKERS_PREFIX):
+            if key.endswith(f"@{run_id}"):
+                await self.objects.delete(key)
+
+    yield patch(Publisher.delete_markers, delete_markers)
+
+
+@mutant(
+    "The second decider deletes the marker of the first decision.",
+    breaks=(no_run_stranded,),
+)
+def a_second_decider_removes_the_first_ones_marker() -> Patches:
+    original = decisions.record_decision
+
+    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
+        recorded = await original(objects, proposed)
+        if recorded.id != proposed.id and recorded.marker is not None:
+            await objects.delete(recorded.marker)
+        return recorded
+
+    yield patch(decisions.record_decision, record_decision)
+
+
+@mutant(
+    "A worker that lost a claim deletes the guard of the winner.",
+    breaks=(no_run_stranded,),
+)
+def stale_worker_deletes_the_winners_guard() -> Patches:
+    async def delete_guards(self: StoreJournal) -> None:
+        run_id = self._versions.run_id
+        async for key in self._objects.all_keys(layout.MARKERS_PREFIX):
+            marker = layout.parse_marker(key)
+            if marker is not None and (marker.reason, marker.run_id) == ("g", run_id):
+                await self._objects.delete(key)
+
+    yield patch(StoreJournal._delete_own_markers, delete_guards)
+
+
+@mutant(
+    "The guard of a run is deleted with its claim, without a check for new decisions.",
+    breaks=(no_run_stranded,),
+)
+def due_decision_is_not_read() -> Patches:
+    yield returns(readiness.arrivals_unblock, value=False)
+
+
+MUTANTS = mutants_in(globals())

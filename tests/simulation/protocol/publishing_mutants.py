@@ -1,0 +1,204 @@
+"""Bugs of the writes that follow a version: wait objects, notifications, ends."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import publishing, run_sweep
+from continuations.engine.publishing import Publisher
+from continuations.engine.run_ending import RunEnder
+from continuations.ledger import inbox, layout, waits
+from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import list_decided_wait_ids
+from tests.simulation.decisions.laws import (
+    ended_by_its_decision,
+    one_decision,
+    refused_never_runs,
+)
+from tests.simulation.mutants.conditions import two_cancellers_die
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+from tests.simulation.protocol.laws_of_endings import (
+    ended_run_leaves_no_keys,
+    listed_waits_are_open,
+    no_run_stranded,
+    open_waits_are_notified,
+)
+from tests.simulation.protocol.laws_of_runs import notified_after_commit
+
+if TYPE_CHECKING:
+    from continuations.core.state import RunState
+    from continuations.engine.journal import StoreJournal
+    from continuations.engine.ports import Notify
+    from continuations.ledger.arrivals import Arrivals
+    from continuations.wire.arrival_records import CancelRequest
+    from tests.simulation.mutants.mutant import Patches
+
+_WAITS_STAY_OPEN = (
+    ended_by_its_decision,
+    ended_run_leaves_no_keys,
+    listed_waits_are_open,
+    one_decision,
+    refused_never_runs,
+)
+
+
+# A version precedes the objects that follow from it ---------------------------------
+
+
+@mutant(
+    "Wait objects are created before the version that opens the waits.",
+    breaks=(listed_waits_are_open, one_decision, notified_after_commit),
+)
+def waits_are_listed_before_their_version() -> Patches:
+    original = Publisher.commit_and_publish
+
+    async def commit_and_publish(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        new = [wait for key, wait in state.waits.items() if key not in before.waits]
+        await publishing.publish_waits(self.objects, new)
+        return await original(self, journal, before, state, arrived)
+
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A wait is notified before the version that opens it is committed.",
+    breaks=(notified_after_commit,),
+)
+def notification_precedes_the_version() -> Patches:
+    original = Publisher.commit_and_publish
+
+    async def commit_and_publish(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        new = [wait for key, wait in state.waits.items() if key not in before.waits]
+        await publishing.notify_waits(self.ports.notify, new)
+        return await original(self, journal, before, state, arrived)
+
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "A wait object is not deleted when its wait is over.",
+    breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
+)
+def wait_object_is_not_deleted() -> Patches:
+    original = Objects.delete
+
+    async def delete(self: Objects, key: str) -> None:
+        if not key.startswith(layout.WAITS_PREFIX):
+            await original(self, key)
+
+    yield patch(Objects.delete, delete)
+
+
+@mutant(
+    "A wait object is created again without a check whether the wait was decided.",
+    breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
+)
+def a_decided_wait_is_announced_again() -> Patches:
+    yield patch(waits.recreate_missing, waits.create)
+    yield returns(list_decided_wait_ids, [], only_in=(run_sweep,))
+
+
+@mutant(
+    "Wait objects that a crash prevented are never created.",
+    breaks=(listed_waits_are_open, no_run_stranded),
+)
+def missing_wait_objects_are_not_recreated() -> Patches:
+    async def publish_again(
+        objects: Objects, notify: Notify | None, state: RunState
+    ) -> None:
+        del objects
+        await publishing.notify_waits(notify, state.waits.values())
+
+    yield skip(waits.recreate_missing)
+    yield patch(publishing.publish_again, publish_again)
+
+
+@mutant(
+    "A wait whose worker died before it could notify is never notified.",
+    breaks=(open_waits_are_notified,),
+)
+def waits_of_a_dead_worker_are_not_notified() -> Patches:
+    async def publish_again(
+        objects: Objects, notify: Notify | None, state: RunState
+    ) -> None:
+        del notify
+        await publishing.publish_waits(objects, state.waits.values())
+        await waits.recreate_missing(objects, state.waits.values())
+
+    yield patch(publishing.publish_again, publish_again)
+
+
+# Cancellation -----------------------------------------------------------------------
+
+
+@mutant("The waits of a cancelled run stay open.", breaks=_WAITS_STAY_OPEN)
+def waits_of_an_ended_run_stay_open() -> Patches:
+    yield gives_back(RunEnder.close_waits_if_ended, "after")
+
+
+@mutant(
+    "The waits of a cancelled run are closed after its last version.",
+    breaks=_WAITS_STAY_OPEN,
+)
+def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
+    close_waits, original = RunEnder.close_waits_if_ended, Publisher.commit_and_publish
+
+    async def commit_and_publish(
+        self: Publisher,
+        journal: StoreJournal,
+        before: RunState,
+        state: RunState,
+        arrived: Arrivals,
+    ) -> Arrivals:
+        later = await original(self, journal, before, state, arrived)
+        if state.run.status in ENDED_STATUSES:
+            await close_waits(RunEnder(self.objects, self.ports), before, state)
+        return later
+
+    yield gives_back(RunEnder.close_waits_if_ended, "after")
+    yield patch(Publisher.commit_and_publish, commit_and_publish)
+
+
+@mutant(
+    "The second cancel request deletes the marker of the first.",
+    breaks=(no_run_stranded,),
+    condition=two_cancellers_die,
+)
+def a_second_cancellation_removes_the_first_ones_marker() -> Patches:
+    original = inbox.record_cancel_request
+
+    async def record_cancel_request(
+        objects: Objects, run_id: str, request: CancelRequest
+    ) -> CancelRequest:
+        first = await original(objects, run_id, request)
+        if first.id != request.id and first.marker is not None:
+            await objects.delete(first.marker)
+        return first
+
+    yield patch(inbox.record_cancel_request, record_cancel_request)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,114 @@
+"""Bugs of the state of an agent: changes are lost, or in another order."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import delta, frame_state, jsontext
+from continuations.wire import rows
+from tests.simulation.families import STATES
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.state.laws import state_is_the_replay_of_its_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from continuations.core.calls import CallRow
+    from continuations.core.frames import FrameRow
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "Calls of a turn that write the state begin at the same time.",
+    breaks=(state_is_the_replay_of_its_changes,),
+    family=STATES,
+)
+def calls_that_write_begin_together() -> Patches:
+    yield returns(frame_state.is_held, value=False)
+
+
+@mutant(
+    "A call that writes reads the state of the beginning of its turn.",
+    breaks=(state_is_the_replay_of_its_changes,),
+    family=STATES,
+)
+def earlier_calls_of_the_turn_are_not_read() -> Patches:
+    def seen_by(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> str:
+        del call, calls
+        return frame.state_json
+
+    yield patch(frame_state.seen_by, seen_by)
+
+
+@mutant(
+    "The changes of a turn are applied in the order in which they are not called.",
+    breaks=(state_is_the_replay_of_its_changes,),
+    family=STATES,
+)
+def changes_are_applied_in_another_order() -> Patches:
+    original = frame_state.after_turn
+
+    def after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
+        return original(state_json, reversed(list(rows)))
+
+    yield patch(frame_state.after_turn, after_turn)
+
+
+@mutant(
+    "The changes of a call are not stored with its result.",
+    breaks=(state_is_the_replay_of_its_changes,),
+    family=STATES,
+)
+def changes_of_a_call_are_not_stored() -> Patches:
+    original = rows._call_fields
+
+    def call_fields(row: CallRow) -> dict[str, object]:
+        fields = original(row)
+        if "patch" in fields:
+            fields["patch"] = "{}"
+        return fields
+
+    yield patch(rows._call_fields, call_fields)
+
+
+@mutant(
+    "A version does not contain the states that changed.",
+    breaks=(state_is_the_replay_of_its_changes,),
+    family=STATES,
+)
+def states_are_not_stored() -> Patches:
+    original = delta._without_states
+
+    def without_states(
+        base: Mapping[str, FrameRow], changed: Collection[FrameRow]
+    ) -> tuple[tuple[FrameRow, ...], Mapping[str, str]]:
+        frames, _ = original(base, changed)
+        return frames, {}
+
+    yield patch(delta._without_states, without_states)
+
+
+@mutant(
+    "The changes of a call that failed are kept, and applied.",
+    breaks=(state_is_the_replay_of_its_changes,),
+    family=STATES,
+)
+def changes_of_a_failed_call_are_applied() -> Patches:
+    original = frame_state.after_turn
+
+    def after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
+        for row in rows:
+            state_json = original(state_json, [row])
+            if row.patch is not None and type(row.state).__name__ == "Errored":
+                kept = frame_state.fields(state_json).get("kept", [])
+                failed = {"kept": [*kept, "failed"]}
+                state_json = jsontext.canonical(failed)
+        return state_json
+
+    yield patch(frame_state.after_turn, after_turn)
+
+
+MUTANTS = mutants_in(globals())

@@ -1,0 +1,93 @@
+"""Bugs of streams: events are lost or come twice, and texts are mixed."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.live_transcript import LiveTranscript
+from continuations.engine import event_reading
+from continuations.engine.event_reading import Cursor
+from continuations.engine.live_feeds import TurnFeed
+from continuations.engine.run_feed import RunFeed
+from tests.simulation.families import STREAMS
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.streams.laws import (
+    each_text_is_shown_once,
+    streams_go_on_where_they_were_cut,
+)
+
+if TYPE_CHECKING:
+    from continuations.core.model_protocol import ModelDelta
+    from continuations.core.run_stream import StreamEvent
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A stream leaves out the versions of other workers.",
+    breaks=(streams_go_on_where_they_were_cut,),
+    family=STREAMS,
+)
+def versions_of_other_workers_are_left_out() -> Patches:
+    async def catch_up(self: RunFeed, number: int) -> None:
+        self._place = Cursor(number + 1)
+
+    yield patch(RunFeed.catch_up, catch_up)
+
+
+@mutant(
+    "The other events of the cursor's version are left out.",
+    breaks=(streams_go_on_where_they_were_cut,),
+    family=STREAMS,
+)
+def rest_of_a_version_is_left_out() -> Patches:
+    original = event_reading._position
+
+    def position(event: StreamEvent) -> Cursor:
+        return original(event)._replace(ordinal=0)
+
+    yield patch(event_reading._position, position)
+
+
+@mutant(
+    "Live events of all workers have the same fence.",
+    breaks=(each_text_is_shown_once,),
+    family=STREAMS,
+)
+def live_events_have_no_fence() -> Patches:
+    original = TurnFeed.__call__
+
+    async def call(self: TurnFeed, delta: ModelDelta) -> None:
+        self._fence = 1_000
+        await original(self, delta)
+
+    yield patch(TurnFeed.__call__, call)
+
+
+@mutant(
+    "A request that is repeated goes on with the text of the one before.",
+    breaks=(each_text_is_shown_once,),
+    family=STREAMS,
+)
+def repeated_request_goes_on_with_the_text() -> Patches:
+    original = TurnFeed.__call__
+
+    async def call(self: TurnFeed, delta: ModelDelta) -> None:
+        if delta.kind != "restart":
+            await original(self, delta)
+
+    yield patch(TurnFeed.__call__, call)
+
+
+@mutant(
+    "A stored reply does not replace its live events.",
+    breaks=(each_text_is_shown_once,),
+    family=STREAMS,
+)
+def stored_replies_leave_live_ones() -> Patches:
+    yield skip(LiveTranscript._void)
+
+
+MUTANTS = mutants_in(globals())

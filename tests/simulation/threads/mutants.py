@@ -1,0 +1,250 @@
+"""Bugs of threads: their messages, replies, interruptions and ends."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core import call_cancellation, thread_requests
+from continuations.engine import async_ticket
+from continuations.engine.inbox_messages import (
+    is_for_present_reply,
+    leaves_messages,
+    with_inbox_messages,
+    with_next_messages,
+)
+from continuations.engine.run_sweep import RunSweep
+from continuations.ledger import inbox, thread_ids, thread_keys, thread_replies
+from continuations.ledger.versions import Versions
+from tests.simulation.families import THREADS
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.protocol.laws_of_runs import each_message_once
+from tests.simulation.threads.laws import (
+    a_message_id_is_posted_once,
+    each_message_has_one_reply,
+    ended_turn_begins_nothing,
+    generations_follow_each_other,
+    no_message_is_left_in_a_thread,
+    resting_thread_leaves_no_keys,
+    senders_get_their_own_replies,
+    turns_end_as_asked,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from continuations.core.operator_request import OperatorRequest
+    from continuations.core.state import RunState
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.thread_keys import Generation
+    from continuations.ledger.versions import LoadedVersion
+    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.versions import VersionHeader
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A message with an id of its sender is posted like any other.",
+    breaks=(a_message_id_is_posted_once, each_message_once),
+    family=THREADS,
+)
+def an_id_of_a_message_is_ignored() -> Patches:
+    async def post_once(
+        objects: Objects,
+        run_id: str,
+        message: InboxMessage,
+        last_read: int,
+        nonce: str,
+    ) -> InboxMessage:
+        new = replace(message, id=nonce)
+        return await inbox.post(objects, run_id, new, last_read)
+
+    yield patch(inbox.post_once, post_once)
+
+
+@mutant(
+    "A repeated message begins at the next free number.",
+    breaks=(a_message_id_is_posted_once,),
+    family=THREADS,
+)
+def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
+    async def post_once(
+        objects: Objects,
+        run_id: str,
+        message: InboxMessage,
+        last_read: int,
+        nonce: str,
+    ) -> InboxMessage:
+        number = await inbox._next_number(objects, run_id, last_read)
+        return await inbox._post_from(objects, run_id, message, number, nonce)
+
+    yield patch(inbox.post_once, post_once)
+
+
+@mutant(
+    "The newest version is taken for the reply to every message.",
+    breaks=(senders_get_their_own_replies,),
+    family=THREADS,
+)
+def the_newest_reply_is_given_to_all() -> Patches:
+    async def load_reply(
+        objects: Objects, newest: VersionHeader, message_number: int
+    ) -> LoadedVersion:
+        del message_number
+        return await Versions(objects, newest.run_id).load(newest.number)
+
+    yield patch(thread_replies.load_reply, load_reply, only_in=(async_ticket,))
+
+
+@mutant(
+    "Messages of several senders are merged.",
+    breaks=(each_message_has_one_reply,),
+    family=THREADS,
+)
+def messages_of_all_senders_are_merged() -> Patches:
+    original = is_for_present_reply
+
+    def merges(state: RunState, message: InboxMessage) -> bool:
+        return original(state, replace(message, by=state.run.sender))
+
+    yield patch(is_for_present_reply, merges)
+
+
+@mutant(
+    "A queued message is merged into the present turn.",
+    breaks=(each_message_has_one_reply,),
+    family=THREADS,
+)
+def a_queued_message_is_merged() -> Patches:
+    original = is_for_present_reply
+
+    def merges(state: RunState, message: InboxMessage) -> bool:
+        return original(state, replace(message, when_busy="merge"))
+
+    yield patch(is_for_present_reply, merges)
+
+
+@mutant(
+    "The next message is read before the reply is stored.",
+    breaks=(each_message_has_one_reply, senders_get_their_own_replies),
+    family=THREADS,
+)
+def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
+    def with_next_read(
+        stored: RunState, state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    ) -> RunState:
+        del stored
+        return with_inbox_messages(state, inbox_messages)
+
+    yield patch(with_next_messages, with_next_read)
+
+
+@mutant(
+    "A thread rests over messages without a marker.",
+    breaks=(no_message_is_left_in_a_thread, no_run_stranded),
+    family=THREADS,
+)
+def messages_behind_a_turn_have_no_marker() -> Patches:
+    original = inbox._post_from
+
+    async def post(
+        objects: Objects, run_id: str, message: InboxMessage, number: int, nonce: str
+    ) -> InboxMessage:
+        posted = await original(objects, run_id, message, number, nonce)
+        await objects.delete(posted.marker or "")
+        return posted
+
+    yield returns(leaves_messages, value=False)
+    yield patch(original, post)
+
+
+@mutant(
+    "A stop leaves the calls that wait.",
+    breaks=(turns_end_as_asked,),
+    family=THREADS,
+)
+def a_stop_leaves_the_calls_that_wait() -> Patches:
+    original = thread_requests.with_turn_ended
+
+    def with_turn_ended(
+        state: RunState, request: OperatorRequest, not_begun: Collection[str]
+    ) -> RunState:
+        if request.action == "stop":
+            return state
+        return original(state, request, not_begun)
+
+    yield patch(original, with_turn_ended)
+
+
+@mutant(
+    "A stop counts for the present turn, whatever message it names.",
+    breaks=(turns_end_as_asked,),
+    family=THREADS,
+)
+def a_late_stop_ends_the_next_turn() -> Patches:
+    original = thread_requests.ends_turn
+
+    def ends_turn(state: RunState, request: OperatorRequest) -> bool:
+        number = state.run.last_inbox_number
+        if request.action == "stop":
+            request = replace(request, message_number=number)
+        return original(state, request)
+
+    yield patch(original, ends_turn)
+
+
+@mutant(
+    "An interruption leaves the approved calls.",
+    breaks=(ended_turn_begins_nothing,),
+    family=THREADS,
+)
+def an_interruption_leaves_approved_calls() -> Patches:
+    original = call_cancellation.with_cancelled_call
+
+    def with_cancelled_call(
+        state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()
+    ) -> RunState:
+        call = state.calls.get(call_id)
+        if call is not None and call.approved_digest is not None:
+            return state
+        return original(state, call_id, reason, not_begun)
+
+    yield patch(original, with_cancelled_call, only_in=(thread_requests,))
+
+
+@mutant(
+    "The marker of a release stays when the thread rests.",
+    breaks=(resting_thread_leaves_no_keys,),
+    family=THREADS,
+)
+def a_release_marker_of_a_resting_thread_stays() -> Patches:
+    yield skip(RunSweep._delete_releases)
+
+
+@mutant(
+    "A sender takes a thread for closed while it works.",
+    breaks=(generations_follow_each_other,),
+    family=THREADS,
+)
+def a_new_generation_begins_beside_the_old_one() -> Patches:
+    original = thread_keys.newest_generation
+
+    async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
+        newest = await original(objects, agent, key)
+        if not newest.version or newest.number > 1:
+            return newest
+        header = await Versions(objects, newest.run_id).header(newest.version)
+        if header.status != "suspended":
+            return newest
+        run_id = thread_ids.thread_run_id(agent, key, 2)
+        number = await Versions(objects, run_id).newest_number()
+        return thread_keys.Generation(2 if number else 1, run_id, number)
+
+    yield patch(original, newest_generation)
+
+
+MUTANTS = mutants_in(globals())

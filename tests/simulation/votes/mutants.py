@@ -1,0 +1,158 @@
+"""Bugs of waits that several persons decide: which votes count, and since when."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.core import slots
+from continuations.core.decisions import Decision
+from continuations.core.quorum import Quorum
+from continuations.engine import deadlines
+from continuations.ledger import arrivals, markers, wait_slots
+from continuations.ledger.decisions import record_decision
+from tests.simulation.decisions.laws import decided_in_time
+from tests.simulation.families import VOTES
+from tests.simulation.mutants.conditions import voters_die_after_the_last_slot
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.votes.laws import (
+    decided_by_its_slots,
+    each_vote_is_counted_once,
+    votes_that_were_acknowledged_are_kept,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from continuations.core.quorum import Objection, Vote
+    from continuations.core.slots import Slot
+    from continuations.core.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.ledger.objects import Objects
+from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "Votes for different edits add up.",
+    breaks=(decided_by_its_slots,),
+    family=VOTES,
+)
+def votes_for_different_edits_add_up() -> Patches:
+    def is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
+        del wait
+        return vote.kind == cast_vote.kind
+
+    yield patch(slots._is_same, is_same)
+
+
+@mutant(
+    "Votes of before the escalation count after it.",
+    breaks=(decided_by_its_slots,),
+    family=VOTES,
+)
+def votes_survive_an_escalation() -> Patches:
+    original = slots._after_escalation
+
+    def after_escalation(wait: Wait, slot: Slot) -> Wait:
+        return replace(original(wait, slot), votes=wait.votes)
+
+    yield patch(slots._after_escalation, after_escalation)
+
+
+@mutant(
+    "Everybody is an approver.",
+    breaks=(each_vote_is_counted_once,),
+    family=VOTES,
+)
+def everybody_is_an_approver() -> Patches:
+    yield skip(Quorum.objection)
+
+
+@mutant(
+    "A person may vote more than once.",
+    breaks=(each_vote_is_counted_once, decided_by_its_slots),
+    family=VOTES,
+)
+def a_person_votes_twice() -> Patches:
+    original = slots.objection_to
+
+    def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
+        return original(replace(wait, votes=()), cast_vote)
+
+    yield patch(slots.objection_to, objection_to)
+
+
+@mutant(
+    "A vote whose number is taken counts as recorded.",
+    breaks=(votes_that_were_acknowledged_are_kept,),
+    family=VOTES,
+)
+def a_taken_number_is_a_success() -> Patches:
+    original = wait_slots.append
+
+    async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
+        await original(objects, wait, slot)
+        numbered = replace(slot, number=wait.last_slot + 1)
+        return slots.after_slot(wait, numbered)
+
+    yield patch(wait_slots.append, append)
+
+
+@mutant(
+    "A deadline ends a wait without its slot.",
+    breaks=(decided_by_its_slots, decided_in_time),
+    family=VOTES,
+)
+def a_deadline_takes_effect_without_a_slot() -> Patches:
+    async def pass_slot_deadlines(
+        objects: Objects, waits: Iterable[Wait], ports: Ports, *, now: datetime
+    ) -> tuple[dict[str, Decision], list[Wait]]:
+        late = [wait for wait in deadlines.late_waits(waits, now) if wait.has_slots]
+        expiries = deadlines.expiries_of(late, ports, now)
+        decided = [await record_decision(objects, each) for each in expiries.values()]
+        return {each.wait_id: each for each in decided}, []
+
+    yield patch(deadlines.pass_slot_deadlines, pass_slot_deadlines)
+
+
+@mutant(
+    "A decision that the slots made is recorded only by its last voter.",
+    breaks=(decided_by_its_slots, no_run_stranded),
+    condition=voters_die_after_the_last_slot,
+    family=VOTES,
+)
+def only_the_last_voter_records_the_decision() -> Patches:
+    async def follow(
+        objects: Objects, wait: Wait, slot_keys: list[str], records: bool
+    ) -> Wait | Decision:
+        assert records
+        after = await wait_slots.follow_keys(objects, wait, slot_keys)
+        return wait if isinstance(after, Decision) else after
+
+    yield patch(arrivals._follow, follow)
+
+
+@mutant(
+    "The marker of a new deadline is made after its slot.",
+    breaks=(each_vote_is_counted_once, no_run_stranded),
+    family=VOTES,
+)
+def the_marker_follows_the_slot() -> Patches:
+    async def move_deadline(
+        objects: Objects, wait: Wait, slot: Slot
+    ) -> Wait | Decision:
+        after = await wait_slots.append(objects, wait, slot)
+        marker = markers.deadline_marker(replace(wait, deadline=slot.deadline))
+        assert marker is not None
+        await markers.create(objects, marker)
+        return after
+
+    yield patch(wait_slots.move_deadline, move_deadline)
+
+
+MUTANTS = mutants_in(globals())

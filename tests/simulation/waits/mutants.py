@@ -1,0 +1,245 @@
+"""Bugs of tools that wait: which code runs after the wait, with which value."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from continuations.core import call_rows, consequences, jsontext
+from continuations.core.call_events import AnswerReceived, RepeatAllowed
+from continuations.core.calls import Started
+from continuations.core.decisions import Answer, Deny, Fail
+from continuations.core.reducer import advance
+from continuations.engine import call_waits, deadlines, parked_calls, tool_contexts
+from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.ledger import early_answers, markers
+from tests.simulation.decisions.laws import not_expired_early
+from tests.simulation.mutants.conditions import tools_wait
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.protocol.laws_of_effects import (
+    idempotency_key_stable,
+    started_once,
+)
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.protocol.laws_of_runs import no_foreign_errors
+from tests.simulation.waits.laws import (
+    answered_by_its_wait_only,
+    early_answer_counts_as_start,
+    timers_end_in_time,
+    tool_before_a_wait_never_runs_again,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from continuations.core.call_events import CallEvent
+    from continuations.core.calls import CallRow
+    from continuations.core.decisions import Decision
+    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.layout import Marker
+    from tests.simulation.mutants.mutant import Patches
+
+
+# After so many rounds, a loop is endless.
+ENDLESS = 100
+
+
+# What runs after the wait -------------------------------------------------------------
+
+
+@mutant(
+    "An answer makes the tool ready again, instead of its function.",
+    breaks=(tool_before_a_wait_never_runs_again,),
+    condition=tools_wait,
+)
+def an_answer_runs_the_tool_again() -> Patches:
+    original = call_rows.with_event_data
+
+    def with_event_data(row: CallRow, event: CallEvent) -> CallRow:
+        return row if isinstance(event, AnswerReceived) else original(row, event)
+
+    yield patch(original, with_event_data)
+
+
+@mutant(
+    "An `on_answer` function that was interrupted runs again, whatever it does.",
+    breaks=(started_once,),
+    condition=tools_wait,
+)
+def an_answer_is_received_again_after_a_crash() -> Patches:
+    original = ArrivalReducer.with_interrupted_calls
+
+    def with_interrupted_calls(
+        self: ArrivalReducer,
+        state: RunState,
+        decisions: Mapping[str, Decision] = MappingProxyType({}),
+    ) -> RunState:
+        for call in list(state.calls.values()):
+            if isinstance(call.state, Started) and call.stage:
+                state = advance(state, RepeatAllowed(call_id=call.id))
+        return original(self, state, decisions)
+
+    yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
+
+
+@mutant(
+    "A tool and its `on_answer` function have one idempotency key.",
+    breaks=(idempotency_key_stable,),
+    condition=tools_wait,
+)
+def both_stages_have_one_key() -> Patches:
+    original = tool_contexts.idempotency_key
+
+    def idempotency_key(run: RunRow, call: CallRow) -> str:
+        return original(run, replace(call, stage=0))
+
+    yield patch(tool_contexts.idempotency_key, idempotency_key)
+
+
+@mutant(
+    "A wait that is opened again, because the function rejects the answer, keeps its "
+    "id.",
+    breaks=(no_run_stranded,),
+    condition=tools_wait,
+)
+def a_reopened_wait_keeps_its_id() -> Patches:
+    original = call_waits.renewed_wait
+    rounds = Counter[str]()
+
+    def renewed_wait(wait: Wait, now: datetime, ulid: str, note: str) -> Wait:
+        rounds[wait.id] += 1
+        if rounds[wait.id] > ENDLESS:
+            msg = "the same answer ends the wait again and again"
+            raise RecursionError(msg)
+        return replace(original(wait, now, ulid, note), id=wait.id)
+
+    yield patch(call_waits.renewed_wait, renewed_wait, only_in=(parked_calls,))
+
+
+# What the value is ------------------------------------------------------------------
+
+
+@mutant(
+    "A refusal gives the tool the value of the deadline.",
+    breaks=(answered_by_its_wait_only,),
+    condition=tools_wait,
+)
+def a_refusal_has_the_value_of_the_deadline() -> Patches:
+    original = consequences.consequence
+
+    def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
+        if decision.kind == "deny" and wait.on_deadline_json is not None:
+            return consequences.consequence_of_deadline(wait)
+        return original(wait, decision)
+
+    yield patch(original, consequence)
+
+
+@mutant(
+    "The error of another system counts as its answer.",
+    breaks=(answered_by_its_wait_only,),
+    condition=tools_wait,
+)
+def an_error_is_an_answer() -> Patches:
+    original = consequences.consequence
+
+    def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
+        if decision.kind == "fail":
+            return Answer(jsontext.parse(decision.value or "null"))
+        return original(wait, decision)
+
+    yield patch(original, consequence)
+
+
+@mutant(
+    "A deadline forgets the consequence that the tool named.",
+    breaks=(answered_by_its_wait_only,),
+    condition=tools_wait,
+)
+def a_deadline_forgets_its_consequence() -> Patches:
+    def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
+        return wait.rules.on_deadline
+
+    yield patch(consequences.consequence_of_deadline, consequence_of_deadline)
+
+
+# Time -------------------------------------------------------------------------------
+
+
+@mutant(
+    "A wait that a tool opened expires at once.",
+    breaks=(not_expired_early, timers_end_in_time),
+    condition=tools_wait,
+)
+def a_deadline_passes_before_its_time() -> Patches:
+    original = deadlines.is_past_deadline
+
+    def is_past_deadline(wait: Wait, now: datetime) -> bool:
+        is_timed = wait.on_deadline_json is not None and wait.deadline is not None
+        return is_timed or original(wait, now)
+
+    yield patch(original, is_past_deadline)
+
+
+@mutant(
+    "A timer fires at the first look.",
+    breaks=(timers_end_in_time,),
+    condition=tools_wait,
+)
+def a_timer_fires_before_its_time() -> Patches:
+    original = deadlines.is_past_deadline
+
+    def is_past_deadline(wait: Wait, now: datetime) -> bool:
+        return not wait.rules.has_object or original(wait, now)
+
+    yield patch(original, is_past_deadline)
+
+
+@mutant("A timer has no marker.", breaks=(no_run_stranded,), condition=tools_wait)
+def a_timer_has_no_marker() -> Patches:
+    original = markers.deadline_marker
+
+    def deadline_marker(wait: Wait) -> Marker | None:
+        return original(wait) if wait.rules.has_object else None
+
+    yield patch(original, deadline_marker)
+
+
+# Jobs of other systems ----------------------------------------------------------------
+
+
+@mutant(
+    "After a crash, the answer of a job whose tool had not returned is ignored.",
+    breaks=(early_answer_counts_as_start,),
+    condition=tools_wait,
+)
+def an_early_answer_is_ignored_after_a_crash() -> Patches:
+    yield returns(early_answers.answered_calls, {})
+
+
+@mutant(
+    "An early answer does not fit the wait that is stored after it.",
+    breaks=(no_foreign_errors, no_run_stranded),
+    condition=tools_wait,
+)
+def an_early_answer_does_not_fit_its_wait() -> Patches:
+    original = early_answers.accepted_digests
+
+    def accepted_digests(
+        state: RunState, decided_ids: Iterable[str]
+    ) -> dict[str, tuple[str, ...]]:
+        accepted = original(state, decided_ids)
+        return {wait_id: digests[:1] for wait_id, digests in accepted.items()}
+
+    yield patch(original, accepted_digests)
+
+
+MUTANTS = mutants_in(globals())
