@@ -20,6 +20,7 @@ from tests.simulation.agents import (
     EVENT_TREES,
     JOB_TREES,
     POISON_TREES,
+    SEAM_TREES,
     TIMEOUT_TREES,
     WAITING_TREES,
     names_of_trees,
@@ -274,7 +275,9 @@ def run_uninterrupted(tree: str) -> Evidence:
     """Run a tree of agents without faults, with every wait approved."""
     environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
     environment.tree_of_run["r0"] = tree
-    environment.tools_wait = tree in WAITING_TREES | EVENT_TREES | JOB_TREES
+    environment.tools_wait = tree in (
+        WAITING_TREES | EVENT_TREES | JOB_TREES | SEAM_TREES
+    )
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")
