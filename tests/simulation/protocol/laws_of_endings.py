@@ -289,7 +289,7 @@ def _has_files_of_people(evidence: Evidence, run_id: str) -> bool:
 
 def _was_decided_otherwise(evidence: Evidence, history: RunHistory) -> bool:
     if any(
-        decision.kind == "fail"
+        decision.kind == "fail" or decision.event or decision.signal
         for wait_id, (decision, _) in evidence.decisions.items()
         if wait_id.endswith(f"@{history.run_id}")
     ):
