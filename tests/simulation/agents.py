@@ -653,7 +653,7 @@ THREAD_TREES: dict[str, Tree] = {
 }
 
 
-# Trees with calls that a requester may not approve, that a rule may deny, and that wait.
+# Trees with calls that wait, that a requester may not approve, or that a rule denies.
 SEAM_TREES: dict[str, Tree] = {
     "seams": Tree(
         "seams",

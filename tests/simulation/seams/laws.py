@@ -66,9 +66,7 @@ def _persons_of(decision: Decision | None) -> set[str]:
     return {*decision.voters, decision.by or ""}
 
 
-def _own_grant(
-    evidence: Evidence, history: RunHistory, version: Version
-) -> str | None:
+def _own_grant(evidence: Evidence, history: RunHistory, version: Version) -> str | None:
     """Return a sentence if a call is approved by the grant of one who asked for it."""
     for call in version.state.calls.values():
         if call.grant is None or call.tool not in REQUESTED_POLICIES:
@@ -105,7 +103,7 @@ def _askers(evidence: Evidence, history: RunHistory, version: Version) -> set[st
 
 
 def denied_by_its_rule_never_runs(evidence: Evidence) -> str | None:
-    """No call runs that its condition denies, whoever approved it, in any run or fork."""
+    """No call runs that its condition denies, whoever approved it, in a fork too."""
     for effect in evidence.environment.effects:
         what = jsontext.parse(effect.arguments)["what"]
         if effect.tool == "ruled" and isinstance(small_amounts(what), Deny):
