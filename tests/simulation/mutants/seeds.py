@@ -360,4 +360,13 @@ SEEDS: dict[str, tuple[int, str]] = {
         12000003,
         "no_message_lacks_its_attachment",
     ),
+    "a_fork_forgets_who_asked_in_its_source": (
+        16000064,
+        "nobody_approves_what_they_asked_for",
+    ),
+    "a_thread_is_rewound_into_any_turn": (16000038, "cut_off_messages_are_stopped"),
+    "a_moved_wait_keeps_the_events_of_its_version": (
+        16000016,
+        "an_event_is_taken_once",
+    ),
 }

@@ -1,7 +1,7 @@
 """Laws of what meets: people who ask, rules, signals and threads, after a rewind too.
 
-Who asked for a call is derived from the messages and the starts, not from the rows that
-the engine compares.
+The laws derive the persons who asked for a call from messages, starts and forks. They
+do not read the rows that the engine compares.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.ledger.layout import Marker
     from tests.simulation.evidence import Evidence, RunHistory, Version
 
@@ -46,18 +47,21 @@ def nobody_approves_what_they_asked_for(evidence: Evidence) -> str | None:
         known: set[str] = set()
         for version in history.versions:
             for wait in version.state.waits.values():
-                if wait.id in known or wait.tool not in REQUESTED_POLICIES:
+                if wait.id in known or not _is_for_others(wait):
                     continue
                 known.add(wait.id)
                 decision = evidence.waits[wait.id].decision
-                names = _persons_of(decision) if wait.kind == "approval" else set()
-                found = names & _askers(evidence, history, version)
+                found = _persons_of(decision) & _askers(evidence, history, version)
                 if found:
                     return f"{found} asked for the call of {wait.id}, and decided it"
             problem = _own_grant(evidence, history, version)
             if problem is not None:
                 return problem
     return None
+
+
+def _is_for_others(wait: Wait) -> bool:
+    return wait.kind == "approval" and wait.tool in REQUESTED_POLICIES
 
 
 def _persons_of(decision: Decision | None) -> set[str]:
@@ -67,7 +71,7 @@ def _persons_of(decision: Decision | None) -> set[str]:
 
 
 def _own_grant(evidence: Evidence, history: RunHistory, version: Version) -> str | None:
-    """Return a sentence if a call is approved by the grant of one who asked for it."""
+    """Return a sentence if the grant of a person approves a call of that person."""
     for call in version.state.calls.values():
         if call.grant is None or call.tool not in REQUESTED_POLICIES:
             continue
@@ -103,7 +107,7 @@ def _askers(evidence: Evidence, history: RunHistory, version: Version) -> set[st
 
 
 def denied_by_its_rule_never_runs(evidence: Evidence) -> str | None:
-    """No call runs that its condition denies, whoever approved it, in a fork too."""
+    """No call runs that its condition denies, even if a person approved the call."""
     for effect in evidence.environment.effects:
         what = jsontext.parse(effect.arguments)["what"]
         if effect.tool == "ruled" and isinstance(small_amounts(what), Deny):
