@@ -176,7 +176,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "forks_begin_with_nothing_of_their_own",
     ),
     "usage_goes_back": (11000000, "ids_never_go_back"),
-    "messages_are_read_again": (11000890, "ids_never_go_back"),
+    "messages_are_read_again": (16000092, "ids_never_go_back"),
     "a_rewind_tells_of_no_call": (11000003, "rewinds_tell_what_is_not_undone"),
     "a_fork_decides_in_its_source": (11000028, "forks_change_no_other_run"),
     "changed_messages_are_forgotten": (

@@ -8,48 +8,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import past_rules
-from continuations.engine import grant_coverage, rewinding
-from continuations.engine.admission import Admission
+from continuations.engine import rewinding
 from continuations.engine.adoption import Relocation
-from continuations.engine.call_examination import CallExaminer
-from continuations.engine.readiness import arrivals_unblock, is_runnable
 from continuations.value_class import replace
-from tests.simulation.events.laws import an_event_is_taken_once
+from tests.simulation.events.laws import (
+    an_event_is_taken_once,
+)
 from tests.simulation.families import SEAMS
 from tests.simulation.mutants.mutant import (
-    gives_back,
     mutant,
     mutants_in,
     patch,
     returns,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.seams.laws import (
     a_run_takes_each_arrival_once,
     cut_off_messages_are_stopped,
-    denied_by_its_rule_never_runs,
-    interruptions_outlast_a_rewind,
     nobody_approves_what_they_asked_for,
 )
 from tests.simulation.threads.laws import (
     each_message_has_one_reply,
-    ended_turn_begins_nothing,
-    no_message_is_left_in_a_thread,
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Approve, Deny
-    from continuations.core.events import Event
-    from continuations.core.grants import KeptGrant
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
-    from continuations.core.trips import Trip
     from continuations.core.waits import Wait
-    from continuations.engine.rule_approvals import ExaminedCall
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -68,68 +53,12 @@ def a_fork_forgets_who_asked_in_its_source() -> Patches:
 
 
 @mutant(
-    "A grant approves calls of the person who gave it.",
-    breaks=(nobody_approves_what_they_asked_for,),
-    family=SEAMS,
-)
-def a_grant_approves_for_its_giver() -> Patches:
-    original = grant_coverage.covering_grant
-
-    def covering(
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        arguments: str,
-        now: datetime,
-    ) -> KeptGrant | None:
-        grants = tuple(replace(each, by="nobody") for each in state.run.grants)
-        anonymous = replace(state, run=replace(state.run, grants=grants))
-        return original(anonymous, call, tool, arguments, now)
-
-    yield patch(original, covering)
-
-
-@mutant(
     "A thread goes on within any turn after a rewind.",
     breaks=(cut_off_messages_are_stopped, each_message_has_one_reply),
     family=SEAMS,
 )
 def a_thread_is_rewound_into_any_turn() -> Patches:
     yield returns(rewinding._turn_refusal, "")
-
-
-@mutant(
-    "A rewound thread has the sender of its newest version.",
-    breaks=(nobody_approves_what_they_asked_for, cut_off_messages_are_stopped),
-    family=SEAMS,
-)
-def a_rewound_thread_has_the_newest_sender() -> Patches:
-    original = rewinding._rewound_run
-
-    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
-        return replace(original(newest, target, tools), sender=newest.sender)
-
-    yield returns(rewinding._turn_refusal, "")
-    yield patch(original, rewound)
-
-
-@mutant(
-    "A rewind makes no marker for messages and signals that have arrived.",
-    breaks=(no_run_stranded, no_message_is_left_in_a_thread),
-    family=SEAMS,
-)
-def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
-    yield returns(is_runnable, value=False, only_in=(rewinding,))
-    yield returns(arrivals_unblock, value=False, only_in=(rewinding,))
-
-
-@mutant(
-    "A rewind forgets that an unread message interrupted the turn.",
-    breaks=(interruptions_outlast_a_rewind, ended_turn_begins_nothing),
-    family=SEAMS,
-)
-def an_interruption_is_forgotten_by_a_rewind() -> Patches:
-    yield gives_back(rewinding._interrupted_again, "state")
 
 
 @mutant(
@@ -145,31 +74,6 @@ def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
         return replace(found, events_taken=wait.events_taken)
 
     yield patch(original, moved)
-
-
-@mutant(
-    "A rule is not asked about a call that may have run.",
-    breaks=(denied_by_its_rule_never_runs,),
-    family=SEAMS,
-)
-def a_doubtful_call_is_not_shown_to_its_rule() -> Patches:
-    original = CallExaminer._admitted
-
-    async def admitted(
-        self: CallExaminer,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        examined: ExaminedCall,
-        verdict: bool | Approve | Deny,
-        trip: Trip | None,
-    ) -> Event:
-        if self.stack_binding.is_tool_named(call, state.run.doubtful_tools):
-            verdict = True
-        return await original(self, state, call, tool, examined, verdict, trip)
-
-    yield patch(original, admitted)
-    yield returns(Admission._verdict, value=False)
 
 
 MUTANTS = mutants_in(globals())
