@@ -176,7 +176,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "forks_begin_with_nothing_of_their_own",
     ),
     "usage_goes_back": (11000000, "ids_never_go_back"),
-    "messages_are_read_again": (11000890, "ids_never_go_back"),
+    "messages_are_read_again": (16000092, "ids_never_go_back"),
     "a_rewind_tells_of_no_call": (11000003, "rewinds_tell_what_is_not_undone"),
     "a_fork_decides_in_its_source": (11000028, "forks_change_no_other_run"),
     "changed_messages_are_forgotten": (
@@ -359,5 +359,14 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_repeated_fork_deletes_the_attachments": (
         12000003,
         "no_message_lacks_its_attachment",
+    ),
+    "a_fork_forgets_who_asked_in_its_source": (
+        16000064,
+        "nobody_approves_what_they_asked_for",
+    ),
+    "a_thread_is_rewound_into_any_turn": (16000038, "cut_off_messages_are_stopped"),
+    "a_moved_wait_keeps_the_events_of_its_version": (
+        16000016,
+        "an_event_is_taken_once",
     ),
 }
