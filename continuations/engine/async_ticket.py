@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_of
+from continuations.engine.request_checks import agent_is_missing
 from continuations.errors import RunBusy, StaleRun, ThreadClosed
 from continuations.ledger.arrivals import read_inbox_message
 from continuations.ledger.objects import NotFound
@@ -132,8 +133,6 @@ class AsyncTicket(Generic[Output]):
 
     async def _reply_of_others(self) -> SendResult[Output]:
         """Return a reply that a worker with the agent has made."""
-        from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415 - rarely needed
-
         result = await self.look()
         if result is None or isinstance(result, Queued | Suspended):
             what = f"the reply to message {self.number} of thread {self.run_id}"

@@ -18,11 +18,11 @@ from continuations.core import output_retries
 from continuations.core.denials import TRIPPED_CODE
 from continuations.core.events import InputHeld, TurnRefused
 from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, input_digest
-from continuations.core.messages import Message, user_message
+from continuations.core.messages import Message, is_instructions, user_message
 from continuations.core.refused_replies import with_refused
 from continuations.core.state import frame_path
 from continuations.core.tool_messages import is_incomplete
-from continuations.core.turn_instructions import is_instructions, sent_messages
+from continuations.core.turn_instructions import sent_messages
 from continuations.core.usage import Usage
 from continuations.engine.guardrail_agents import GuardrailAgents
 from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
