@@ -228,11 +228,10 @@ THREADS = Area(
         Case(
             "http-inbox-full",
             "problem 429 inbox-full",
-            f'http("POST", "/runs/jane-1/messages", {{"text": "x" * 2**20}}, **large)',
+            'http("POST", "/runs/jane-1/messages", {"text": "x" * 5000})',
             'http("POST", "/runs/jane-1/messages", {"text": "x"})',
             setup=(
                 "wait = start()\n"
-                "large = {'max_body_bytes': 2**21}\n"
                 "from continuations.ledger import inbox_limits\n"
                 "scene.patch(inbox_limits, 'MAX_UNREAD_BYTES', 1000)\n"
             ),
