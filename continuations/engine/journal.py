@@ -245,9 +245,9 @@ class StoreJournal:
         )
 
     async def read_next_message(self, state: RunState) -> InboxMessage | None:
-        """Return the next unread message of a run that can take it, or `None`."""
+        """Return the next unread message of a thread that can take it, or `None`."""
         run = state.run
-        if not state.frames[ROOT_FRAME_ID].reads_messages:
+        if run.thread_key is None or not state.frames[ROOT_FRAME_ID].reads_messages:
             return None
         number = run.last_inbox_number + 1
         try:

@@ -117,7 +117,6 @@ class RunLoop:
         self._inbox_messages = arrived.inbox_messages
         self._unread_numbers = arrived.unread_numbers
         self._looked = True  # the arrivals were read just before
-        self._asked_root = False
         self._should_pause = run_options.should_pause
         self._paused = False
         # It is applied at the end: a process that takes over before that asks again.
@@ -315,13 +314,8 @@ class RunLoop:
         The claim is checked again here, in the task of the action, or for a tool at
         once before its function is called, in its thread.
         """
-        if action == AskModel(ROOT_FRAME_ID):
-            # A run without a thread saves the look before its first request: the
-            # worker has read the inbox when it claimed the run.
-            is_due = self._asked_root or self.state.run.thread_key is not None
-            if is_due and not self._looked:
-                await self._look_before_turn()
-            self._asked_root = True
+        if action == AskModel(ROOT_FRAME_ID) and not self._looked:
+            await self._look_before_turn()
         self._looked = False
         gate = CallGate(lambda: self._journal.can_start_action, self._may_repeat)
         if isinstance(action, RunTool):
@@ -341,7 +335,7 @@ class RunLoop:
         return event
 
     async def _look_before_turn(self) -> None:
-        """Read a message for the present reply, before the next request of the root.
+        """Read a message for the present reply of a thread, before the next request.
 
         Raises `CallNotBegun` if there is one: then the message is added first.
         """
