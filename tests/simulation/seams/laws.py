@@ -155,7 +155,10 @@ def _user_texts(state: RunState) -> list[str]:
 
 
 def a_run_takes_each_arrival_once(evidence: Evidence) -> str | None:
-    """No event and no signal ends two waits of a run, whatever was rewound between."""
+    """No event and no signal ends two waits of a run, whatever was rewound between.
+
+    An event ends each wait that is open at the same time.
+    """
     for history in evidence.runs.values():
         taken: dict[object, str] = {}
         for before, after in pairwise(history.versions):
@@ -164,9 +167,16 @@ def a_run_takes_each_arrival_once(evidence: Evidence) -> str | None:
             for wait_id, decision in _ended(evidence, before, after):
                 for arrival in (decision.event, decision.signal):
                     first = taken.setdefault(arrival, wait_id) if arrival else wait_id
-                    if first != wait_id:
+                    if first != wait_id and not (
+                        arrival == decision.event
+                        and _were_open_together(history, first, wait_id)
+                    ):
                         return f"{arrival} ended {first} and {wait_id}"
     return None
+
+
+def _were_open_together(history: RunHistory, one: str, other: str) -> bool:
+    return any({one, other} <= each.state.waits.keys() for each in history.versions)
 
 
 def _ended(
