@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from continuations.core.events import HistoryCompacted, SummaryFailed
 from continuations.core.frames import HistoryRecord
 from continuations.core.history import HistorySplit, split_history
+from continuations.core.messages import is_instructions
 from continuations.core.run import Failure
 from continuations.core.shortened_text import shorten_message
 from continuations.core.token_estimate import estimate_tokens
 from continuations.core.turn_instructions import (
-    is_instructions,
     sent_messages,
     without_older_instructions,
 )
