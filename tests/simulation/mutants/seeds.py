@@ -14,7 +14,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "lost_reply_counts_as_success": (108, "no_run_stranded"),
     "lost_reply_counts_as_failure": (10, "started_once"),
     "newest_version_counts_as_own_after_a_lost_reply": (12, "started_once"),
-    "a_message_whose_reply_was_lost_is_posted_again": (739, "each_message_once"),
+    "a_message_whose_reply_was_lost_is_posted_again": (111, "each_message_once"),
     "failed_marker_create_is_ignored": (168, "no_run_stranded"),
     "a_log_id_is_used_again_after_a_rewrite": (27, "model_reads_committed_messages"),
     "a_version_that_was_not_read_counts_as_lost": (43, "turn_asked_once"),
