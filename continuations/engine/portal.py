@@ -88,7 +88,7 @@ def _is_called_by_a_loop() -> bool:
         asyncio.get_running_loop()
     except RuntimeError:  # no event loop is running in this thread
         return False
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - `inspect` is slow to import
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - `inspect` is slow to import
     while frame is not None and frame.f_code is not _RUN_FOREVER:
         frame = frame.f_back
     return frame is not None

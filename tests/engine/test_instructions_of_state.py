@@ -175,7 +175,11 @@ def test_a_sub_agent_renders_its_own_state() -> None:
 
 def test_an_input_with_a_system_message_keeps_it() -> None:
     """The function is not called then."""
-    agent = host(["Yes."], lambda state: pytest.fail(f"called with {state}"))
+
+    def refused(state: Any) -> str:
+        return pytest.fail(f"called with {state}")
+
+    agent = host(["Yes."], refused)
     messages = [
         {"role": "system", "content": "Mine"},
         {"role": "user", "content": "Hello"},

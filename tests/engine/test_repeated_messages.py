@@ -119,9 +119,13 @@ def _http(runner: Runner, number: int, *, uneven: bool, accept: str) -> str:
     return asyncio.run(request())
 
 
+def _send_fresh(runner: Any, n: Any, uneven: Any) -> Any:
+    return _send(_fresh(runner), n, uneven=uneven)
+
+
 DOORS: dict[str, Any] = {
     "warm": _send,
-    "fresh": lambda runner, n, uneven: _send(_fresh(runner), n, uneven=uneven),
+    "fresh": _send_fresh,
     "stream": _stream,
     "ticket": _ticket,
     "http": partial(_http, accept="application/json"),
