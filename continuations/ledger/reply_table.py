@@ -20,7 +20,7 @@ def follow(table: ReplyTable, before: int, after: int, version: int) -> ReplyTab
     """Return the table of a version.
 
     Args:
-        table: The table of the version before; empty if it has none.
+        table: The table of the version before, or an empty one.
         before: Number of the last message that had its reply there.
         after: Number of the last message that has its reply in the version.
         version: Number of the version.
