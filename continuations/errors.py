@@ -299,13 +299,13 @@ class ModelError(ContinuationsError):
 
 
 class HookFailed(ModelError):
-    """A hook or a guardrail of a turn raised, or returned something invalid.
+    """A hook, a guardrail or instructions of a turn raised or returned a wrong value.
 
     The run keeps everything that was committed before. Correct the function that the
     text names, then resume the run: the turn is made again.
 
     Attributes:
-        hook: Name of the hook or of the guardrail.
+        hook: Name of the hook or of the guardrail, or `instructions`.
     """
 
     hook: str = ""

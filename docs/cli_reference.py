@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from contextlib import redirect_stdout
 
@@ -15,11 +16,17 @@ from continuations.cli import main
 HEAD = """\
 # Command line
 
-The extra `cli` installs it. `python -m continuations` is the same program. These variables of the environment replace options: `CONTINUATIONS_APP`,
-`CONTINUATIONS_STORE`, `CONTINUATIONS_CONTEXT` and `CONTINUATIONS_BY`.
+The extra `cli` installs it. `python -m continuations` is the same program.
 
-`--json` prints one line of JSON, in the forms of `docs/schemas/continuations.schema.json`.
-Errors stay text on standard error; the exit code tells them apart.
+| option | meaning | variable |
+|---|---|---|
+| `--store URL` | The store, for example `file:PATH` or `s3://BUCKET/PREFIX`. | `CONTINUATIONS_STORE` |
+| `--app MODULE:NAME` | Your code: a Runner, an AsyncRunner or an Agent in a module. | `CONTINUATIONS_APP` |
+| `--by NAME` | The name of the person. The default is the user of this process. | `CONTINUATIONS_BY` |
+| `--context MODULE:NAME` | The object that the tools get as `ctx.context`. If NAME is a function, the object is its result. | `CONTINUATIONS_CONTEXT` |
+| `--json` | Print one line of JSON, in the forms of `docs/schemas/continuations.schema.json`. Errors stay text on standard error; the exit code tells them apart. | |
+
+Below, the last line of each command names those of these options that it takes. A name in braces, such as {RUN}, is a required argument. RUN is the id of a run. WAIT is the id of a wait, as `waiting` lists it.
 
 Ctrl-C or SIGTERM while `start` or `resume` works on a run:
 
@@ -30,16 +37,29 @@ Ctrl-C or SIGTERM while `start` or `resume` works on a run:
 
 The exit code is 130 after Ctrl-C and 143 after SIGTERM. In `chat`, the first Ctrl-C has the same effect on the reply, and
 the chat goes on: Enter continues the reply, and `/stop` gives it up. At the prompt, Ctrl-C leaves the chat.
-
-Completion:
-
-```sh
-eval "$(continuations completion bash)"   # in ~/.bashrc
-eval "$(continuations completion zsh)"    # in ~/.zshrc, after compinit
-continuations completion fish | source    # in ~/.config/fish/config.fish
-```
 """  # noqa: E501 - a row of a Markdown table is one line
 ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+# The options of the first table. A command that describes one in another way keeps it.
+COMMON = {
+    "--store": "The store, for example file:PATH or s3://BUCKET/PREFIX.",
+    "--app": "Your code: a Runner, an AsyncRunner or an Agent in a module.",
+    "--by": "The name of the person. Default: the user of this process.",
+    "--context": (
+        "The object that the tools get as ctx.context. If NAME is a function, the "
+        "object is its result."
+    ),
+    "--json": "Print JSON.",
+}
+# The id of a run or a wait alone; the line of the usage has its name.
+_PLAIN_ARGUMENTS = re.compile(
+    r"\nArguments:\n"
+    r"  (RUN  The id of a run|WAIT  The id of a wait, as `waiting` lists it)\."
+    r"  \[required\]\n(?!  )"
+)
+_ENTRY = re.compile(r"\n(?=  -)")
+_ENVIRONMENT_NAME = re.compile(r"\s*\[env\s+var:\s+\w+\]")
 
 
 def help_text(*command: str) -> str:
@@ -48,6 +68,29 @@ def help_text(*command: str) -> str:
     with redirect_stdout(printed):
         main([*command, "--help"])
     lines = (line.rstrip() for line in printed.getvalue().strip().splitlines())
+    return "\n".join(lines)
+
+
+def own_help(command: str) -> str:
+    """Return the help of a command, with the names of its common options at the end."""
+    usage, options = help_text(command).split("\nOptions:\n")
+    kept: list[str] = []
+    common: list[str] = []
+    for entry in _ENTRY.split("\n" + options)[1:]:
+        words = " ".join(_ENVIRONMENT_NAME.sub("", entry).split())
+        option = words.split()[0]
+        if option in COMMON and words.endswith(COMMON[option]):
+            common.append(option)
+        elif option != "-h,":
+            kept.append(entry)
+    usage = _PLAIN_ARGUMENTS.sub("", usage).rstrip()
+    for obvious in ("Usage: ", " [OPTIONS]", "  [required]"):
+        usage = usage.replace(obvious, "")
+    lines = [usage]
+    if kept:
+        lines += ["", "Options:", *kept]
+    if common:
+        lines += ["", f"Common options: {', '.join(sorted(common))}"]
     return "\n".join(lines)
 
 
@@ -60,9 +103,10 @@ def page() -> str:
         for line in listed.splitlines()
         if line.startswith("  ") and line[2] != " "
     ]
-    parts = [HEAD, "```text", overview, "```"]
+    before, _, after = overview.partition("Commands:\n")
+    parts = [HEAD, "```text", before + after.partition("\n\n")[2], "```"]
     for command in commands:
-        parts += ["", f"## {command}", "", "```text", help_text(command), "```"]
+        parts += ["", f"## {command}", "", "```text", own_help(command), "```"]
     return "\n".join(parts) + "\n"
 
 

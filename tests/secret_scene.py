@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
+from unittest.mock import patch
 
 from continuations import (
     Agent,
     Approve,
     AsyncRunner,
+    Grant,
     Image,
     Secret,
     Suspended,
@@ -15,6 +17,7 @@ from continuations import (
     ask,
     tool,
 )
+from continuations.ledger import grant_checks
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:
@@ -66,11 +69,16 @@ def make_agents(*, echo: bool) -> list[Agent[Any]]:
     return [boss, chat]
 
 
+def _find_no_problem(wait: Wait, grant: object) -> None:
+    del wait, grant
+
+
 async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wait]:
     """Start a run and a thread; return the runner, and an open wait for an approval.
 
     One call of the run was approved with edited arguments, one was refused, one asks a
-    question, and one of a sub-agent waits.
+    question, and one of a sub-agent waits. The approval has stored a grant with the
+    secret in its condition, which no interface accepts.
     """
     runner = AsyncRunner(make_agents(echo=echo), store=store)
     with_photo: list[Any] = ["Pay Kim and Lee", PHOTO]
@@ -79,8 +87,12 @@ async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wa
     by_path = {wait.path: wait for wait in asked.waits}
     kim, lee = by_path["boss", "send"], by_path["boss", "clerk", "send"]
     edit = {"to": "Kim", "cents": 6, "pin": "[secret]"}
-    await runner.decide(kim.id, Approve(arguments=edit, by="kim"))
-    await runner.resume(RUN)
+    grant = Grant("send", {"properties": {"pin": {"const": PIN}}})
+    with patch.object(grant_checks, "find_problem", _find_no_problem):
+        approve = Approve(arguments=edit, by="kim", remember=grant)
+        await runner.decide(kim.id, approve)
+        await runner.resume(RUN)
+    assert 1 == len(await runner.grants(RUN))
     thread = runner.thread("chat", key=KEY)
     await thread.send("hi")
     await thread.send("pay")

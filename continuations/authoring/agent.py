@@ -74,8 +74,13 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
             it is called with each message. A `start`
             that is repeated with the same run id calls it again, and drops the text.
             `input` is the text of the task, or the list of chat messages that `start`
-            was called with; `context` is the application's object. Default: no system
-            message.
+            was called with; `context` is the application's object. Or a plain or async
+            function whose only parameter is `state`, for an agent with `state`. It is
+            called before each request with the present state. Its text is the system
+            message of that request and is not stored, also in a thread with
+            `instructions="frozen"`. It is not called if the conversation starts with a
+            system message of its own. An error raises `HookFailed`, and nothing is
+            sent. Default: no system message.
         tools: A list of functions, tools, and agents; an agent is a sub-agent.
             Instead of a list, you may pass a function without parameters that
             returns the list. With it, two agents can call each other; for mypy, such
@@ -164,6 +169,8 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
 
     # The declared type of the state of each frame.
     state_spec: StateSpec | None = None
+    # Whether the instructions are a function of the state.
+    renders_state: bool = False
 
     __signature__ = agent_declaration.OptionsSignature()
 
@@ -193,6 +200,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
         agent_declaration.check_known(name, options)
         vars(self).update(options, name=name)
         agent_options.check_options(name, agent_declaration.options_of(self))
+        self.renders_state = agent_options.is_of_state(self.instructions)
         agent_declaration.check_guards(name, self.hooks, self.guardrails)
         self.settings = agent_options.copy_settings(
             name, self.settings, self.tool_choice
@@ -342,9 +350,28 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
         """
         if isinstance(self.instructions, str):
             return self.instructions
+        if self.renders_state:
+            # An agent without a frame, such as a guardrail, has the default state.
+            default = None if self.state_spec is None else self.state_spec.value("")
+            return await self.render_instructions(default)
         return await agent_declaration.called_text(
             self.instructions, agent_input, context
         )
+
+    async def render_instructions(self, state: Any) -> str:
+        """Return the system message of one request, if `renders_state`.
+
+        Args:
+            state: The present state, a value of the type `state`.
+
+        Returns:
+            The text; `""` for no system message. An exception of the application's
+            function propagates.
+
+        Raises:
+            TypeError: The function returned no text.
+        """
+        return await agent_declaration.called_text(self.instructions, state)
 
     @property
     def model_name(self) -> str | None:

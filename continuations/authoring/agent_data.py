@@ -38,6 +38,15 @@ class AgentData(Protocol):
         """The digest of the instructions; of the name if they are a function."""
         ...
 
+    @property
+    def renders_state(self) -> bool:
+        """Whether the instructions are a function of the state, for each request."""
+        ...
+
+    async def render_instructions(self, state: Any) -> str:
+        """Return the system message of one request from the present state."""
+        ...
+
     async def make_instructions(self, agent_input: Any, context: Any) -> str:
         """Return the system message of a conversation; the function's errors pass."""
         ...

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     ToolLike: TypeAlias = ToolProtocol | AgentProtocol | Callable[..., Any]
     ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
     # The input is the text of the task, or the chat messages that `start` was given.
-    InstructionsFunction: TypeAlias = Callable[[Any, Any], str | Awaitable[str]]
+    InstructionsFunction: TypeAlias = (
+        Callable[[Any, Any], str | Awaitable[str]]
+        | Callable[[Any], str | Awaitable[str]]
+    )
 
 
 class AgentOptions(TypedDict, total=False):
@@ -128,12 +131,12 @@ def instructions_digest(instructions: Any) -> str:
     return jsontext.digest("function", name)
 
 
-async def called_text(function: Any, agent_input: Any, context: Any) -> str:
+async def called_text(function: Any, *arguments: Any) -> str:
     """Return the text that a function of instructions makes.
 
     Raises `InstructionsInvalid` for another value.
     """
-    text: object = await callables.call(function, agent_input, context)
+    text: object = await callables.call(function, *arguments)
     if isinstance(text, str):
         return text
     msg = f"returned {type(text).__name__}, not a string"

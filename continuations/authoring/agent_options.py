@@ -109,8 +109,10 @@ def _check_turn_options(name: str, options: Mapping[str, Any]) -> None:
 
 def _check_texts(name: str, options: Mapping[str, Any]) -> None:
     instructions = options["instructions"]
-    if not isinstance(instructions, str) and not takes_positional(instructions, 2):
-        wanted = "a string, or a function of (input, context)"
+    if is_of_state(instructions):
+        _check_of_state(name, options["state"])
+    elif not isinstance(instructions, str) and not takes_positional(instructions, 2):
+        wanted = "a string, or a function of (input, context) or of (state)"
         raise option_error(name, "instructions", wanted, instructions)
     description = options["description"]
     if not isinstance(description, str | None):
@@ -120,6 +122,27 @@ def _check_texts(name: str, options: Mapping[str, Any]) -> None:
         wanted = "a list, or a function without parameters that returns a list"
         error = option_error(name, "tools", wanted, tools)
         raise InvalidInput(f"{error} Write tools=[...].")
+
+
+def is_of_state(instructions: object) -> bool:
+    """Return whether instructions are a function whose only parameter is `state`."""
+    if isinstance(instructions, str) or not callable(instructions):
+        return False
+    try:
+        parameters = inspect.signature(instructions).parameters
+    except (NameError, TypeError, ValueError):
+        return False
+    return list(parameters) == ["state"] and takes_positional(instructions, 1)
+
+
+def _check_of_state(name: str, state: object) -> None:
+    if state is None:
+        msg = (
+            f"agent {name}: instructions is a function of (state), and the agent has "
+            "no state. Declare Agent(..., state=...), or pass a function of "
+            "(input, context)."
+        )
+        raise InvalidInput(msg)
 
 
 def _is_integer(value: object, low: int, high: int) -> bool:

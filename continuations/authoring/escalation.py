@@ -77,7 +77,7 @@ def _is_approver(name: object) -> bool:
     from continuations.core.identity import find_name_problem, person_key  # noqa: PLC0415 - as above
 
     is_name = find_name_problem(name) is None and name.isprintable()
-    # No group has a blank at an end of its name, so such an approver matches nobody.
+    # No group has a blank at an end of its name, so such an approver matches no person.
     has_blanks = name.strip() != name or name.removeprefix(GROUP_PREFIX)[:1].isspace()
     return is_name and not has_blanks and person_key(name) not in ("", GROUP_PREFIX)
 

@@ -196,7 +196,8 @@ class ChangeReply:
 class RefuseReply:
     """Do not use the reply; `after_model` returns it.
 
-    Its text is not stored and its calls do not run. The model reads the reason and is
+    It is no message and its calls do not run. The first 1,000 characters of its text
+    are stored, for people who may read the run. The model reads the reason and is
     asked again, at most `output_retries` times. Then the agent ends with the error
     `refused`.
 

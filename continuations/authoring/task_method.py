@@ -272,7 +272,11 @@ def _instructions(agent: Agent[Any], doc: str) -> Any:
         text = await agent.make_instructions(agent_input, context)
         return "\n\n".join(filter(None, (text, doc)))
 
-    return instructions
+    async def instructions_of_state(state: Any) -> str:
+        text = await agent.render_instructions(state)
+        return "\n\n".join(filter(None, (text, doc)))
+
+    return instructions_of_state if agent.renders_state else instructions
 
 
 def _field_of(parameter: inspect.Parameter) -> Any:

@@ -16,6 +16,7 @@ from continuations.core import jsontext
 from continuations.core.attachments import attachments_of_run
 from continuations.core.calls import Ready
 from continuations.core.operator_waits import operator_waits
+from continuations.core.refused_replies import refused_replies
 from continuations.engine.readiness import is_runnable
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped
@@ -88,6 +89,7 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
             reason = frame.model_error
             text = f"the model of agent {frame.agent} gave no usable reply: {reason}"
             yield Line("", escape_invisible(text), "bad")
+    yield from _refused_lines(continuation)
     yield from _attachment_lines(continuation)
     if continuation.failure is not None:
         label = "error" if run.thread_key is None else "last reply failed"
@@ -97,6 +99,13 @@ def header_lines(continuation: Continuation) -> Iterator[Line]:
         is_reply = run.thread_key is not None
         yield Line("", "last reply:" if is_reply else "output:")
         yield Line("", indent_escaped(continuation.output))
+
+
+def _refused_lines(continuation: Continuation) -> Iterator[Line]:
+    for refused in refused_replies(continuation.run_state):
+        label = f"agent {refused.agent} gave a reply that was refused: {refused.reason}"
+        yield Line("", escape_invisible(label), "bad")
+        yield Line("", indent_escaped(refused.text or "(no text)"))
 
 
 def _attachment_lines(continuation: Continuation) -> Iterator[Line]:

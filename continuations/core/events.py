@@ -215,7 +215,7 @@ class ReplyConfirmed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnBeginning:
-    """What a thread takes from the code that begins a turn.
+    """The options that a thread takes from the code that begins a turn.
 
     `instructions` is the message of other instructions, or `None` for the same ones.
     """

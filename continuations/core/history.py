@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import transcript
 from continuations.core.events import HistoryCompacted
 from continuations.core.frames import HistoryRecord
-from continuations.core.messages import user_message
+from continuations.core.messages import is_instructions, user_message
 from continuations.core.output_retries import is_empty_reply, is_retry_request
 from continuations.core.transitions import illegal_transition
-from continuations.core.turn_instructions import is_instructions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

@@ -335,3 +335,15 @@ def _shown_call(call: object) -> dict[str, Any]:
         "type": "function",
         "function": {"name": function.get("name"), "arguments": WITHHELD},
     }
+
+
+# The metadata of a message that has the instructions.
+OF_INSTRUCTIONS = '{"from":"instructions"}'
+# The same, and they stay for all turns.
+FROZEN_INSTRUCTIONS = '{"from":"instructions","frozen":true}'
+
+
+def is_instructions(message: Message) -> bool:
+    """Return whether a message has the instructions of a turn of a thread."""
+    known = message.metadata_json
+    return known is not None and known in (OF_INSTRUCTIONS, FROZEN_INSTRUCTIONS)

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
 
 _PREFIX = "Your last reply cannot be used. "
+_SUFFIX = "\nReply again, with the whole output."
 EMPTY_REPLY = "The reply is empty: it has no text and no tool call."
 
 
 def retry_message(problem: str) -> Message:
     """Return the user message that says why the last reply cannot be used."""
-    return user_message(f"{_PREFIX}{problem}\nReply again, with the whole output.")
+    return user_message(f"{_PREFIX}{problem}{_SUFFIX}")
+
+
+def retry_reason(message: Message) -> str:
+    """Return the problem that a request to reply again names."""
+    return message.content.removeprefix(_PREFIX).removesuffix(_SUFFIX)
 
 
 def is_retry_request(message: Message) -> bool:

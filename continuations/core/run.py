@@ -273,8 +273,8 @@ class RunRow:
     def asked_by(self) -> tuple[str, ...]:
         """Everybody who asked for the present work; "" is a person who is not known.
 
-        None of them may decide a call whose policy has `not_requester`. Nobody asked
-        for a thread that has read no message.
+        None of them may decide a call whose policy has `not_requester`. A thread that
+        has read no message has no such person.
         """
         if self.thread_key is not None and self.last_inbox_number == 0:
             return self.requesters

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.turn_instructions import is_instructions
+from continuations.core.messages import is_instructions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.messages import Message, system_message
+from continuations.core.messages import (
+    FROZEN_INSTRUCTIONS,
+    OF_INSTRUCTIONS,
+    Message,
+    is_instructions,
+    system_message,
+)
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from continuations.core.frames import MessageLog
-
-# The metadata of a message that has the instructions.
-OF_INSTRUCTIONS = '{"from":"instructions"}'
-# The same, and they stay for all turns.
-FROZEN_INSTRUCTIONS = '{"from":"instructions","frozen":true}'
 
 
 def is_frozen(log: MessageLog) -> bool:
@@ -55,12 +56,6 @@ def without_older_instructions(messages: Sequence[Message]) -> Sequence[Message]
     """Return messages without the instructions that others have replaced."""
     places = [i for i, each in enumerate(messages) if is_instructions(each)]
     return _with_one(messages, places[-1]) if places else messages
-
-
-def is_instructions(message: Message) -> bool:
-    """Return whether a message has the instructions of a turn of a thread."""
-    known = message.metadata_json
-    return known is not None and known in (OF_INSTRUCTIONS, FROZEN_INSTRUCTIONS)
 
 
 def _with_one(messages: Sequence[Message], place: int) -> tuple[Message, ...]:

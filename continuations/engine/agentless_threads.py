@@ -53,15 +53,6 @@ def check_budget_of(
     return check_budget(budget, options.prices, Agent(name))
 
 
-def agent_is_missing(what: str, remedy: str) -> InvalidInput:
-    """Return the error of a method that works on a thread."""
-    msg = (
-        f"{what} failed: it needs the agent, and this runner has no agents. {remedy}, "
-        "or make the runner with the agent."
-    )
-    return InvalidInput(msg)
-
-
 async def create_thread(
     parts: ThreadParts,
     agent: str,

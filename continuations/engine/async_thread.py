@@ -9,7 +9,7 @@ from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.async_ticket import AsyncTicket
-from continuations.engine.request_checks import optional_text
+from continuations.engine.request_checks import agent_is_missing, optional_text
 from continuations.engine.thread_posts import ThreadPosts, check_key
 from continuations.errors import InvalidInput
 from continuations.ledger import thread_ids, thread_keys
@@ -136,8 +136,6 @@ class AsyncThread(Generic[Output]):
 
     def _check_can_work(self, method: str) -> None:
         if not self.can_work:
-            from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415 - rarely needed
-
             what = f"{method}() to thread {self.key!r:.60} of {self.agent!r:.60}"
             raise agent_is_missing(what, "Call post(...) to leave it to a worker")
 
@@ -222,6 +220,8 @@ class AsyncThread(Generic[Output]):
                 not posted twice.
         """
         ticket = await self._ticket(text, by, id, when_busy, context, door)
+        if ticket.was_answered:
+            return ticket
         versions = Versions(self._parts.objects, ticket.run_id)
         newest = await versions.newest_header()
         is_over = newest is None or newest.status in ENDED_STATUSES
@@ -367,7 +367,6 @@ class AsyncThread(Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
-        from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415
         from continuations.engine.state_checks import typed_state  # noqa: PLC0415 - few agents have a state
 
         if self._agent is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_of
+from continuations.engine.request_checks import agent_is_missing
 from continuations.errors import RunBusy, StaleRun, ThreadClosed
 from continuations.ledger.arrivals import read_inbox_message
 from continuations.ledger.objects import NotFound
@@ -50,6 +51,12 @@ class ThreadParts:
     word_hub: Callable[[], WordHub]
 
 
+def _repeats(on_event: OnEvent | None, newest: VersionHeader) -> bool:
+    """Return whether a listener also wants stored events up to a version."""
+    after: Any = getattr(on_event, "after", None)
+    return after is not None and after.version <= newest.number
+
+
 class AsyncTicket(Generic[Output]):
     """A posted message of a thread, and the way to its reply.
 
@@ -84,6 +91,11 @@ class AsyncTicket(Generic[Output]):
         """Whether this process has the agent, so that `reply` works on the thread."""
         return self._parts.factory is not None
 
+    @property
+    def was_answered(self) -> bool:
+        """Whether the message had its reply when it was posted: then it is a repeat."""
+        return self._newest is not None and self.number <= self._newest.answered
+
     async def reply(
         self,
         *,
@@ -110,7 +122,9 @@ class AsyncTicket(Generic[Output]):
         if not self.can_work:
             return await self._reply_of_others()
         newest = self._newest
-        if newest and self.number <= newest.answered and on_event is None:
+        if newest is None:  # the ticket of an earlier message
+            newest = await Versions(self._parts.objects, self.run_id).newest_header()
+        if newest and self.number <= newest.answered and not _repeats(on_event, newest):
             return await self._read_reply(newest)
         outcome = await self.work(
             context=context, should_pause=should_pause, on_event=on_event
@@ -119,8 +133,6 @@ class AsyncTicket(Generic[Output]):
 
     async def _reply_of_others(self) -> SendResult[Output]:
         """Return a reply that a worker with the agent has made."""
-        from continuations.engine.agentless_threads import agent_is_missing  # noqa: PLC0415 - rarely needed
-
         result = await self.look()
         if result is None or isinstance(result, Queued | Suspended):
             what = f"the reply to message {self.number} of thread {self.run_id}"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from continuations.core.events import HistoryCompacted, SummaryFailed
 from continuations.core.frames import HistoryRecord
 from continuations.core.history import HistorySplit, split_history
+from continuations.core.messages import is_instructions
 from continuations.core.run import Failure
 from continuations.core.shortened_text import shorten_message
 from continuations.core.token_estimate import estimate_tokens
 from continuations.core.turn_instructions import (
-    is_instructions,
+    sent_messages,
     without_older_instructions,
 )
 from continuations.core.usage import Usage
@@ -59,7 +60,7 @@ class Compactor:
     ) -> HistoryCompacted | SummaryFailed | ModelDelayed | None:
         """Return what happens before the model is asked, `None` if nothing does.
 
-        Raises `CompactionFailed` or, for a thread, `ModelGaveUp`.
+        Raises `CompactionFailed`, `HookFailed` or, for a thread, `ModelGaveUp`.
         """
         log = state.logs[frame.id]
         # A model with a pending reply has the messages already. The turn raises the
@@ -67,7 +68,8 @@ class Compactor:
         sends = frame.pending_reply is None
         if not sends or log.transcript_check.violation_at_end() is not None:
             return None
-        attempt = _Attempt(state, frame, compaction)
+        rendered = await _rendered(state, frame, agent)
+        attempt = _Attempt(state, frame, compaction, rendered)
         record = frame.history or HistoryRecord()
         may_try = attempt.tokens > max(compaction.soft, record.attempt_above)
         if not attempt.is_needed and not may_try:
@@ -137,11 +139,31 @@ class Compactor:
         return delays.after_error(state, frame, error)
 
 
+async def _rendered(
+    state: RunState, frame: FrameRow, agent: AgentProtocol
+) -> tuple[Message, ...]:
+    """Return the message that only the request has, if nothing counted it yet.
+
+    Later, the tokens that the provider counted contain those of the last one.
+    """
+    if not agent.renders_state or frame.history is not None:
+        return ()
+    from continuations.engine.state_instructions import with_rendered  # noqa: PLC0415 - few agents have them
+
+    messages = sent_messages(state.logs[frame.id])
+    sent = await with_rendered(messages, agent, frame, state.run.id)
+    return sent[: len(sent) - len(messages)]
+
+
 class _Attempt:
     """The messages of a frame, their tokens, and the events that they allow."""
 
     def __init__(
-        self, state: RunState, frame: FrameRow, compaction: Compaction
+        self,
+        state: RunState,
+        frame: FrameRow,
+        compaction: Compaction,
+        rendered: tuple[Message, ...],
     ) -> None:
         self.state = state
         self.frame = frame
@@ -149,7 +171,7 @@ class _Attempt:
         self.log = state.logs[frame.id]
         record = frame.history or HistoryRecord()
         rest = self.log.messages[record.counted :]
-        self.tokens = record.tokens + self.count(rest)
+        self.tokens = record.tokens + self.count((*rendered, *rest))
 
     @property
     def is_needed(self) -> bool:

@@ -18,10 +18,11 @@ from continuations.core import output_retries
 from continuations.core.denials import TRIPPED_CODE
 from continuations.core.events import InputHeld, TurnRefused
 from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, input_digest
-from continuations.core.messages import Message, user_message
+from continuations.core.messages import Message, is_instructions, user_message
+from continuations.core.refused_replies import with_refused
 from continuations.core.state import frame_path
 from continuations.core.tool_messages import is_incomplete
-from continuations.core.turn_instructions import is_instructions, sent_messages
+from continuations.core.turn_instructions import sent_messages
 from continuations.core.usage import Usage
 from continuations.engine.guardrail_agents import GuardrailAgents
 from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
@@ -224,7 +225,10 @@ class GuardedTurn:
                 message = with_text(event.message, text)
                 return replace(event, message=message, output_error=check(message))
             case RefuseReply(reason=reason):
-                return self._refused(event, reason, REFUSED_CODE, retries=True)
+                refused = self._refused(event, reason, REFUSED_CODE, retries=True)
+                text = event.message.content
+                kept = with_refused(refused.message, text, reason)
+                return replace(refused, message=kept)
             case Continue(text=text):
                 following = user_message(text).with_metadata(OF_HOOK)
                 return replace(event, output_error=None, next_message=following)

@@ -113,7 +113,7 @@ class ModelTurn:
         has_attachments = _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context, state, frame)
         request = ModelRequest(
-            messages=sent_messages(log),
+            messages=await _messages(agent, frame, state),
             tools=tuple(_spec(tool) for tool in tools),
             output_schema=agent.output_schema,
             settings=_settings(agent, frame, tools, state.run.settings_json),
@@ -161,6 +161,18 @@ class ModelTurn:
         if guarded is None:
             return event
         return await guarded.replied(event, lambda each: _output_problem(agent, each))
+
+
+async def _messages(
+    agent: AgentProtocol, frame: FrameRow, state: RunState
+) -> tuple[Message, ...]:
+    """Return the messages of a request; raises `HookFailed`."""
+    messages = sent_messages(state.logs[frame.id])
+    if not agent.renders_state or frame.pending_reply is not None:
+        return messages
+    from continuations.engine.state_instructions import with_rendered  # noqa: PLC0415 - few agents have them
+
+    return await with_rendered(messages, agent, frame, state.run.id)
 
 
 def _check_transcript(state: RunState, frame: FrameRow) -> bool:

@@ -18,6 +18,7 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.run_overview import has_thread_id
@@ -125,7 +126,7 @@ async def root_instructions(
 ) -> str:
     """Return the instructions of a root agent for a run; raises `InvalidInput`."""
     try:
-        return await agent.make_instructions(agent_input, context)
+        return await stored_instructions(agent, agent_input, context)
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise

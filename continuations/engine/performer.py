@@ -37,6 +37,7 @@ from continuations.engine.rule_approvals import (
     asks_person,
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import context_of_call
 from continuations.errors import AgentChanged, ModelError
@@ -175,7 +176,7 @@ class Performer:
             return CallStarted(call_id=call_id)
         task = agent.first_user_message(call.arguments or "{}")
         try:
-            text = await agent.make_instructions(task, self.run_options.context)
+            text = await stored_instructions(agent, task, self.run_options.context)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from contextlib import suppress
 from itertools import chain
@@ -20,12 +21,14 @@ from continuations.errors import ContinuationsError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
     from concurrent.futures import Future
+    from types import FrameType
 
 T = TypeVar("T")
 # Seconds that Ctrl-C waits for a run to finish its calls and to release its claim.
 _CANCEL_TIMEOUT = 10.0
 # How often the main thread looks for a signal, in seconds.
 _SIGNAL_INTERVAL = 0.25
+_RUN_FOREVER = asyncio.BaseEventLoop.run_forever.__code__
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _loop: asyncio.AbstractEventLoop | None = None
@@ -63,9 +66,7 @@ def check_no_loop_runs(coroutine: Coroutine[Any, Any, Any]) -> None:
     That is so in tasks, in callbacks of a loop, and at the prompt of `python -m
     asyncio`.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:  # no event loop is running in this thread
+    if not _is_called_by_a_loop():
         return
     coroutine.close()
     msg = (
@@ -73,6 +74,24 @@ def check_no_loop_runs(coroutine: Coroutine[Any, Any, Any]) -> None:
         "loop. Use AsyncRunner, run_async or resume_async, and await the call."
     )
     raise ContinuationsError(msg)
+
+
+def _is_called_by_a_loop() -> bool:
+    """Return whether a task or a callback of an event loop makes this call.
+
+    The sync API of Playwright runs a loop beside the code of its caller, in the same
+    thread. That loop stands still during each call, so the call may block.
+    """
+    try:
+        if asyncio.current_task() is not None:
+            return True
+        asyncio.get_running_loop()
+    except RuntimeError:  # no event loop is running in this thread
+        return False
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - `inspect` is slow to import
+    while frame is not None and frame.f_code is not _RUN_FOREVER:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _wait_for_result(future: Future[T]) -> T:

@@ -101,7 +101,10 @@ def take_in(
     after = reducer.with_decisions(operated, arrived.decisions)
     after = with_revocations(after, arrived.revocations)
     after = with_next_messages(state, after, arrived.inbox_messages, beginning)
-    return TakenIn(interrupted, operated, with_confirmed_reply(after))
+    if not arrived.unread_numbers:
+        # A message that is not loaded yet is read before the end.
+        after = with_confirmed_reply(after)
+    return TakenIn(interrupted, operated, after)
 
 
 def check_tools(

@@ -69,3 +69,12 @@ def optional_text(name: str, value: object) -> str | None:
         return value
     msg = f"{name} must be a text or None, got {type(value).__name__}."
     raise InvalidInput(msg)
+
+
+def agent_is_missing(what: str, remedy: str) -> InvalidInput:
+    """Return the error of a method that works on a thread."""
+    msg = (
+        f"{what} failed: it needs the agent, and this runner has no agents. {remedy}, "
+        "or make the runner with the agent."
+    )
+    return InvalidInput(msg)

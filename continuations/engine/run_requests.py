@@ -289,7 +289,7 @@ _OWN_ID = "id:"
 def _may_wake(state: RunState, wait: Wait) -> bool:
     if not wait.rules.may_wake:
         return False
-    # One early attempt in a period may fail. A poll that finds no reply yet is none.
+    # One early attempt in a period may fail. A poll without a reply does not count.
     return state.frames[wait.frame_id].woken_until is None
 
 

@@ -28,6 +28,9 @@ from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.decisions import Decision
     from continuations.core.identity import Identity
     from continuations.core.messages import Message
     from continuations.core.output_type import Output
@@ -154,9 +157,7 @@ async def resume_async(  # noqa: PLR0913 - what a resume may say, all by keyword
     now = work.ports.clock.now()  # once: a deadline may pass between two readings
     state = with_escalated_waits(state, now)
     decisions = decisions_from_answers(state, answers or {}, work.ports, now)
-    work.stack_binding.check_agents(state, decisions)
-    due = due_decisions(state, state.waits.values(), now)
-    check_tools(state, {**due, **decisions}, work.stack_binding)
+    _check_code(work.stack_binding, state, decisions, now)
     async with listening as run_options:
         work = replace(work, run_options=run_options)
         return await work.resume(continuation, state, decisions, now, unpause=unpause)
@@ -333,6 +334,17 @@ def _description(
     )
 
     return RunDescription.from_arguments(by=by, settings=settings)
+
+
+def _check_code(
+    stack_binding: StackBinding,
+    state: RunState,
+    decisions: Mapping[str, Decision],
+    now: datetime,
+) -> None:
+    stack_binding.check_agents(state, decisions)
+    due = due_decisions(state, state.waits.values(), now)
+    check_tools(state, {**due, **decisions}, stack_binding)
 
 
 def _check_answers(answers: object) -> None:

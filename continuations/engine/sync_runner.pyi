@@ -308,9 +308,10 @@ class Runner(Generic[Output]):
 
         Raises:
             InvalidInput: The continuation has ended, so nothing is paused in it, or it
-                is not a continuation. Its run is in this store and has gone on since:
-                fork it. Or `by` is not a name.
+                is not a continuation. Its run is in this store in another state: go on
+                with that run, or fork it. Or `by` is not a name.
             InvalidId: `run_id` is invalid, or that of a thread: pass another one.
+            RunErased: The run of the continuation was erased from this store.
             RunExists: `run_id` belongs to a run with another origin.
             FormatError: The bytes are not a continuation, or have a newer format.
             Corrupt: The bytes are damaged, or a stored object is.

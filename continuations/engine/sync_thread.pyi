@@ -34,6 +34,10 @@ class Ticket(Generic[Output]):
     def can_work(self) -> bool:
         """Whether this process has the agent, so that `reply` works on the thread."""
 
+    @property
+    def was_answered(self) -> bool:
+        """Whether the message had its reply when it was posted: then it is a repeat."""
+
     def reply(
         self,
         *,

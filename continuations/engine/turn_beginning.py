@@ -1,4 +1,4 @@
-"""What a thread takes from the code of this process when it begins a turn."""
+"""Take the options of a turn from the code of this process when the turn begins."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from continuations.core import turn_instructions
 from continuations.core.events import TurnBeginning
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.inbox_messages import find_beginning_message
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ async def _instructions(
     state: RunState, agent: AgentProtocol, message: InboxMessage, context: Any
 ) -> str:
     try:
-        return await agent.make_instructions(message.message.content, context)
+        return await stored_instructions(agent, message.message.content, context)
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise

@@ -8,6 +8,7 @@ of threads. No other module builds a key.
     runs/{run}/in/e-{number}                         a signal
     runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
     runs/{run}/in/g-{number}                         a revocation of a grant
+    runs/{run}/in/h-{digest of id}                   the lowest number of a signal
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/o-{number}                         a request of an operator
     runs/{run}/in/stop                               the cancel request of the run
@@ -28,6 +29,7 @@ wait id contains its kind, its time (in the ULID) and its run.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from contextlib import suppress
 from functools import lru_cache
@@ -170,6 +172,12 @@ def number_in(letter: str, key: str) -> int | None:
     """Return the number in the key of an arrival, or `None` for another key."""
     prefix, _, number = key.rsplit("/", 1)[1].partition("-")
     return int(number) if prefix == letter and _NUMBER.match(number) else None
+
+
+def signal_id_key(run_id: str, signal_id: str) -> str:
+    """Return the key that keeps the lowest number of a signal with an id."""
+    digest = hashlib.sha256(signal_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{arrivals_prefix(run_id)}h-{digest}"
 
 
 def slots_prefix(wait_id: str) -> str:

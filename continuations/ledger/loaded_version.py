@@ -37,6 +37,7 @@ class LoadedVersion:
         marker_keys: The keys of the markers that point at the run.
         store_time: The store's time of the create, if this process created the version
             and the store has a clock.
+        replies: The versions of replies, if the run is a thread (`reply_table`).
     """
 
     number: int
@@ -46,3 +47,4 @@ class LoadedVersion:
     at: datetime
     marker_keys: tuple[str, ...] = ()
     store_time: datetime | None = None
+    replies: tuple[int, ...] = ()

@@ -80,7 +80,7 @@ async def find_runs_awaiting_models(objects: Objects) -> RunsAwaitingModels:
         found += [
             run_id
             for run_id, waits in zip(group, loaded, strict=True)
-            if any(wait.kind == "model" for wait in waits)
+            if any(wait.rules.may_wake for wait in waits)
         ]
     return RunsAwaitingModels(tuple(found), has_more=len(named) > MAX_LOADED)
 

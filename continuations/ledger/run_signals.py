@@ -11,12 +11,17 @@ from continuations.core.signal_matching import (
     waits_for,
 )
 from continuations.core.untaken_signals import UntakenSignal, drops
-from continuations.errors import FormatError, InvalidInput, RunNotFound
+from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
-from continuations.wire.arrival_records import Signal, encode_signal
+from continuations.wire.arrival_records import (
+    Signal,
+    decode_first_signal,
+    encode_first_signal,
+    encode_signal,
+)
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
@@ -33,8 +38,8 @@ async def post(
     """Create a signal under the next free number; return it with its number.
 
     A crash leaves the signal posted, with a marker that is due, or not posted. With
-    `may_repeat`, the caller chose the id. Then all signals of the run are read first,
-    and a signal with this id is returned instead of a second one.
+    `may_repeat`, the caller chose the id. Then an object keeps the lowest number that
+    the signal can have, and a signal with this id is returned instead of a second one.
 
     Raises:
         InvalidInput: A signal with this id has another name or other data. Or the run
@@ -51,11 +56,23 @@ async def post(
             return repeated
     await _check_limits(objects, state, numbers, signal.name)
     number = max(numbers, default=0) + 1
+    if may_repeat:
+        number = await _keep_lowest(objects, run_id, signal.id, number)
+    return await _post_from(objects, run_id, signal, number, nonce=nonce)
+
+
+async def _post_from(
+    objects: Objects, run_id: str, signal: Signal, number: int, *, nonce: str
+) -> Signal:
     while True:
         marker = markers.for_signal(run_id, number, nonce)
         at = await markers.create(objects, marker) or signal.at
         posted = replace(
-            signal, number=number, at=whole_milliseconds(at), marker=marker.key
+            signal,
+            number=number,
+            at=whole_milliseconds(at),
+            marker=marker.key,
+            keyed=True,
         )
         try:
             await objects.create(
@@ -72,6 +89,31 @@ async def post(
             number += 1
         else:
             return posted
+
+
+async def _keep_lowest(
+    objects: Objects, run_id: str, signal_id: str, number: int
+) -> int:
+    """Keep the lowest number that a signal can have; return the first one kept.
+
+    Every repeat begins there, so all of them meet the signal that was posted.
+    """
+    key = layout.signal_id_key(run_id, signal_id)
+    try:
+        await objects.create(key, encode_first_signal(number, run_id))
+    except AlreadyExists:
+        first = decode_first_signal(await objects.read(key), key, run_id)
+        # Others may have posted since the listing.
+        newest = max(await _numbers(objects, run_id), default=0)
+        if not 0 < first <= newest + 1:
+            msg = (
+                f"{key} is damaged: it says that its signal has at least number "
+                f"{first}, and run {run_id} has {newest} signals. Nothing was sent. "
+                "Restore it from a backup."
+            )
+            raise Corrupt(msg, run_id=run_id) from None
+        return first
+    return number
 
 
 async def _check_limits(
@@ -149,11 +191,42 @@ async def _numbers(objects: Objects, run_id: str) -> list[int]:
 async def _find_among(
     numbers: list[int], objects: Objects, run_id: str, signal: Signal
 ) -> Signal | None:
-    reads = (read_kept_signal(objects, run_id, number) for number in numbers)
-    for existing in await gather(*reads):
+    """Return the signal with the id of a signal, or `None`.
+
+    A signal with an own id is not before the number that its key keeps. Without a key,
+    only a signal of an older release can have the id.
+    """
+    key = layout.signal_id_key(run_id, signal.id)
+    try:
+        first = decode_first_signal(await objects.read(key), key, run_id)
+    except NotFound:
+        for existing in await _signals_without_keys(numbers, objects, run_id):
+            if existing.id == signal.id:
+                return _checked_repeat(existing, signal, run_id)
+        return None
+    for number in sorted(each for each in numbers if each >= first):
+        existing = await read_kept_signal(objects, run_id, number)
         if existing.id == signal.id:
             return _checked_repeat(existing, signal, run_id)
     return None
+
+
+async def _signals_without_keys(
+    numbers: list[int], objects: Objects, run_id: str
+) -> list[Signal]:
+    """Return the signals that were posted before ids had keys.
+
+    They are the first ones of a run, so most runs cost one read.
+    """
+    low, high = 0, len(numbers)
+    while low < high:
+        middle = (low + high) // 2 if low else 0
+        if (await read_kept_signal(objects, run_id, numbers[middle])).keyed:
+            high = middle
+        else:
+            low = middle + 1
+    reads = (read_kept_signal(objects, run_id, number) for number in numbers[:low])
+    return list(await gather(*reads))
 
 
 def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:

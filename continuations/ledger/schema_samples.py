@@ -1,7 +1,7 @@
 """Values that a tool's schema allows, to try the condition of a grant with.
 
-A condition limits something if it refuses one of these values. The samples stand on both
-sides of each number that the condition or the schema names. So ranges that cover
+A condition limits something if it refuses one of these values. The samples stand on
+both sides of each number that the condition or the schema names. So ranges that cover
 everything together are found too. No sample is shown to a person.
 """
 
@@ -215,7 +215,7 @@ class SchemaSamples:
         listed = listed_values(leaf)
         if listed is not None:
             return listed
-        if not parts and types_of_leaf(leaf) == _ALL_TYPES:
+        if not parts and types_of_leaf(leaf) == {*_ALL_TYPES}:
             return [*_SIMPLE]
         found: list[Any] = []
         for each in sorted(types_of_leaf(leaf)):
@@ -324,7 +324,7 @@ class SchemaSamples:
 
     def _allows(self, schemas: Sequence[Schema]) -> Callable[[Any], bool]:
         if not schemas:
-            return lambda value: True
+            return lambda _: True
         allowed = {"anyOf": list(schemas), "$defs": self._root.get("$defs", {})}
         validator = make_validator(allowed)
         # Objects are made of members that were checked.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.ledger.reply_table import nearest_reply
 from continuations.ledger.versions import Versions, tree_of
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from continuations.wire.versions import VersionHeader
 
 _MAX_GUESSES = 4
+# A table of 16 entries for each power of 16 needs fewer looks for any number.
+_MAX_LOOKS = 10
 
 
 async def load_reply(
@@ -21,9 +24,8 @@ async def load_reply(
 ) -> LoadedVersion | RebuiltVersion:
     """Return a version that has the reply to a message.
 
-    The number of the last answered message never falls, so about log2(versions) headers
-    are read. Most messages need about as many versions as their neighbours. So the
-    first looks are at the place where the reply then is.
+    The headers have tables of the versions with replies, so about log16(messages) of
+    them are read. Versions of older releases have no table: they are searched.
 
     Args:
         objects: The store.
@@ -34,9 +36,56 @@ async def load_reply(
         Corrupt: A version is damaged or missing.
     """
     versions = Versions(objects, newest.run_id)
+    bodies: dict[int, bytes] = {}
+    nearest, is_found = await _follow_tables(versions, newest, message_number, bodies)
+    number = nearest.number
+    if not is_found:
+        number = await _search(versions, nearest, message_number, bodies)
+    return await _load(objects, versions, number, bodies)
+
+
+async def _follow_tables(
+    versions: Versions,
+    newest: VersionHeader,
+    message_number: int,
+    bodies: dict[int, bytes],
+) -> tuple[VersionHeader, bool]:
+    """Return the version that tables name for a reply, and whether it is the first one.
+
+    If not, it is the nearest later version that the tables know. They are only hints:
+    a version that they name counts if it has the reply.
+    """
+    high = newest
+    for _ in range(_MAX_LOOKS):
+        number, version = nearest_reply(high.replies, high.answered, message_number)
+        if version == high.number and number == message_number:
+            return high, True
+        if not 0 < version < high.number:
+            break
+        bodies[version] = await versions.read(version)
+        found = versions.decode_header(version, bodies[version])
+        if found.answered < number:
+            break
+        high = found
+        if number == message_number:
+            return high, True
+    return high, False
+
+
+async def _search(
+    versions: Versions,
+    newest: VersionHeader,
+    message_number: int,
+    bodies: dict[int, bytes],
+) -> int:
+    """Return the first version that has the reply to a message.
+
+    The number of the last answered message never falls, so about log2(versions) headers
+    are read. Most messages need about as many versions as their neighbours. So the
+    first looks are at the place where the reply then is.
+    """
     # Version 1 is the empty thread.
     low, answered, high, guesses = 1, 0, newest, 0
-    bodies: dict[int, bytes] = {}
     while not _has_reply(high, message_number) and high.number - low > 1:
         middle = (low + high.number) // 2
         if guesses < _MAX_GUESSES:
@@ -50,7 +99,7 @@ async def load_reply(
             high = header
         else:
             low, answered = middle, header.answered
-    return await _load(objects, versions, high.number, bodies)
+    return high.number
 
 
 def _has_reply(header: VersionHeader, message_number: int) -> bool:
@@ -67,7 +116,7 @@ async def _load(
     """Load a version; read only what the kept version of the run does not contain."""
     kept = objects.recent_versions.newest(versions.run_id)
     if kept is None or number > kept.number:
-        return await versions.load(number)
+        return await versions.load(number, known)
     bases = {step.number: step for step in kept.chain}
     bodies: list[tuple[int, bytes]] = []
     base = number

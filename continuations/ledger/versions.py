@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.delta import diff
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
-from continuations.ledger import layout
+from continuations.ledger import layout, reply_table
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
@@ -123,8 +123,10 @@ class Versions:
             raise self.run_not_found_error()
         return await self.load(number)
 
-    async def load(self, number: int) -> LoadedVersion:
-        """Return one version.
+    async def load(
+        self, number: int, known: Mapping[int, bytes] | None = None
+    ) -> LoadedVersion:
+        """Return one version; `known` has the bytes of versions that were just read.
 
         Raises:
             RunNotFound: The store has no such run or version.
@@ -137,7 +139,9 @@ class Versions:
         numbers = _MOST_LIKELY_TREE.chain(number)
         if _MOST_LIKELY_TREE.follows_root(number):
             numbers = (number,)
-        bodies = await self._read_chain(numbers, allow_missing=True)
+        bodies = {n: data for n, data in (known or {}).items() if n in numbers}
+        unread = tuple(n for n in numbers if n not in bodies)
+        bodies |= await self._read_chain(unread, allow_missing=True)
         if number not in bodies:
             newest = await self.newest_number()
             if number > newest:
@@ -154,7 +158,9 @@ class Versions:
         chain = self._rebuild_chain([(n, bodies[n]) for n in reversed(numbers)], tree)
         state = chain[-1].state
         markers = layout.own_markers(header.markers, self.run_id)
-        loaded = LoadedVersion(number, tree, state, chain, header.at, markers)
+        loaded = LoadedVersion(
+            number, tree, state, chain, header.at, markers, replies=header.replies
+        )
         self._keep(loaded)
         return loaded
 
@@ -231,10 +237,20 @@ class Versions:
         """
         number, tree = 1, FIRST_TREE
         chain: tuple[RebuiltVersion, ...] = ()
+        replies: tuple[int, ...] = ()
+        answered = 0
         if previous is not None:
             number, tree, chain = previous.number + 1, previous.tree, previous.chain
+            replies, answered = previous.replies, previous.state.run.answered
         return await self._create(
-            number, tree, chain, state, at, marker_keys, may_be_stored=may_be_stored
+            number,
+            tree,
+            chain,
+            state,
+            at,
+            marker_keys,
+            replies=reply_table.follow(replies, answered, state.run.answered, number),
+            may_be_stored=may_be_stored,
         )
 
     async def append_root(
@@ -257,6 +273,7 @@ class Versions:
         at: datetime,
         marker_keys: tuple[str, ...],
         *,
+        replies: tuple[int, ...] = (),
         may_be_stored: bool = False,
     ) -> LoadedVersion:
         base = tree.base(number)
@@ -277,6 +294,7 @@ class Versions:
             base_object=_carried_object(tree, number, step, state),
             inbox=run.last_inbox_number if is_thread else 0,
             answered=run.answered if is_thread else 0,
+            replies=replies if is_thread else (),
         )
         body = encode_version(header, diff(step.state if step else None, state))
         store_time: datetime | None = None
@@ -292,7 +310,7 @@ class Versions:
         small = _small_root(tree, number, body)
         new = RebuiltVersion(number, state, object_digest(body), small)
         created = LoadedVersion(
-            number, tree, state, (*chain, new), at, marker_keys, store_time
+            number, tree, state, (*chain, new), at, marker_keys, store_time, replies
         )
         self._keep(created)
         return created

@@ -69,7 +69,8 @@ class Signal:
     """One signal to a run; numbers start at 1 without gaps.
 
     `data` is JSON text. `marker` is the key of the marker object that was created for
-    the signal. `door` and `authentication` are those of a decision.
+    the signal. `door` and `authentication` are those of a decision. `keyed` says that
+    an object keeps where the signal is if its sender chose the id.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Signal:
     marker: str | None = None
     door: str | None = None
     authentication: str | None = None
+    keyed: bool = False
 
 
 def encode_cancel_request(request: CancelRequest, run_id: str) -> bytes:
@@ -128,6 +130,16 @@ def encode_first_number(number: int, run_id: str) -> bytes:
 def decode_first_number(data: bytes, name: str, run_id: str) -> int:
     """Decode the lowest number of a message; raises `FormatError` or `Corrupt`."""
     return decode_record(data, name, "message id", run_id, _read_first_number)
+
+
+def encode_first_signal(number: int, run_id: str) -> bytes:
+    """Return the bytes of the object that keeps where a signal's id may stand."""
+    return encode_object({"kind": "signal id", "run": run_id}, {"number": number})
+
+
+def decode_first_signal(data: bytes, name: str, run_id: str) -> int:
+    """Decode the lowest number of a signal; raises `FormatError` or `Corrupt`."""
+    return decode_record(data, name, "signal id", run_id, _read_first_number)
 
 
 def encode_signal(signal: Signal, run_id: str) -> bytes:

@@ -187,6 +187,7 @@ TEXTS = Codec(list, FieldReader.texts)
 FLAG = Codec(_unchanged, FieldReader.flag)
 # A missing number is 0.
 NUMBER = Codec(_unchanged, lambda fields, name: fields.number(name, 0))
+NUMBERS = Codec(list, FieldReader.numbers)
 BINARY = Codec(_unchanged, FieldReader.binary_or_none)
 TIME = Codec(to_milliseconds, FieldReader.timestamp_or_none)
 # The text of any JSON value, or of a JSON object.

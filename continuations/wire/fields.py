@@ -120,6 +120,10 @@ class FieldReader:
         """Read an integer of at least 0 that may be missing."""
         return self.number(name) if name in self._remaining else None
 
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """Read a list of integers of at least 0; a missing one is empty."""
+        return self.list_of(name, _read_number)
+
     def flag(self, name: str) -> bool:
         """Read a bool; a missing one is false."""
         value: bool = self._take(name, bool, default=False)
@@ -197,6 +201,12 @@ class FieldReader:
 
 
 _REQUIRED = object()
+
+
+def _read_number(value: object, where: str) -> int:
+    if type(value) is not int or value < 0:
+        raise invalid_object(where, "it must be an integer of at least 0")
+    return value
 
 
 def _read_text(value: object, where: str) -> str:

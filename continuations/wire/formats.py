@@ -56,6 +56,7 @@ from continuations.wire.field_codecs import (
     METADATA,
     NAMES_TEXT,
     NUMBER,
+    NUMBERS,
     OPTIONAL_TEXT,
     PARTS,
     QUORUM,
@@ -103,6 +104,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(2, "base_object", BINARY),
         NewField(3, "inbox", NUMBER),
         NewField(3, "answered", NUMBER),
+        NewField(3, "replies", NUMBERS),
     ),
     "wait": (
         NewField(2, "approve_after", TIME),
@@ -194,6 +196,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
     "signal": (
         NewField(3, "door", TEXT),
         NewField(3, "authentication", TEXT),
+        NewField(3, "keyed", FLAG),
     ),
     "message": (
         NewField(3, "when_busy", WHEN_BUSY_TEXT),
@@ -282,6 +285,7 @@ NEW_VALUES: dict[str, tuple[NewValue, ...]] = {
     "file": (NewValue(3, lambda _: True),),
     "file header": (NewValue(3, lambda _: True),),
     "message id": (NewValue(3, lambda _: True),),
+    "signal id": (NewValue(3, lambda _: True),),
     "signal": (NewValue(3, lambda _: True),),
     "tombstone": (NewValue(3, lambda _: True),),
     "tombstone header": (NewValue(3, lambda _: True),),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
 from continuations.core.messages import shown_message
+from continuations.core.refused_replies import shown_facts
 from continuations.core.secret_arguments import MASK, masked
 from continuations.core.views import Frame
 
@@ -56,7 +57,10 @@ def frame_json(state: RunState, frame_id: str, detail: Detail) -> dict[str, Any]
     if row.model_error is not None:
         form["model_error"] = row.model_error
     if frame.metadata:
-        form["metadata"] = {str(n): facts for n, facts in frame.metadata.items()}
+        form["metadata"] = {
+            str(number): shown_facts(facts, detail)
+            for number, facts in frame.metadata.items()
+        }
     return form
 
 

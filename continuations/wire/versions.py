@@ -47,6 +47,7 @@ class VersionHeader:
         base_object: The bytes of the base, if this version carries them, or `None`.
         inbox: Number of the last message that a thread has read.
         answered: Number of the last message that has its reply in a thread.
+        replies: The versions of replies of a thread (`ledger.reply_table`).
     """
 
     run_id: str
@@ -62,6 +63,7 @@ class VersionHeader:
     base_object: bytes | None = None
     inbox: int = 0
     answered: int = 0
+    replies: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,8 @@ def test_script_names_every_command_and_option(cli: CommandLine, shell: str) -> 
 
 
 def test_bash_completes_commands_options_and_wait_ids(cli: CommandLine) -> None:
-    assert ["show", "send", "signal", "sweep", "serve"] == suggestions(cli, "s")[1:]
+    found = ["show", "send", "signal", "signals", "sweep", "serve"]
+    assert found == suggestions(cli, "s")[1:]
     assert ["--context"] == suggestions(cli, "resume", "j1", "--co")
     assert ["unknown-2@r1"] == suggestions(cli, "approve", "u")
     assert ["zsh"] == suggestions(cli, "completion", "z")

@@ -183,6 +183,33 @@ def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -
     assert "has no grants" in cli("grants", "j2").err
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"what": "x"},
+        {"properties": {"what": {"pattern": "x|.*"}}},
+        {"required": ["waht"]},
+    ],
+)
+def test_condition_of_a_grant_that_does_not_limit_is_refused(
+    cli: CommandLine, runner: Runner, condition: dict[str, object]
+) -> None:
+    """Nothing is recorded, and the condition that the error suggests works."""
+    runner.start("go", run_id="j1")
+    [wait] = list(runner.waiting())
+    tool = runner.wait(wait.id).tool
+    grant = json.dumps({"tool": tool, "arguments": condition})
+
+    refused = cli("approve", wait.id, "--remember", grant)
+
+    assert 0 != refused.exit_code
+    assert "was not decided" in refused.err or "not decided" in refused.err
+    assert "has no grants" in cli("grants", "j1").err
+    text = refused.err.partition("for example with arguments=")[2].strip()
+    works = {"tool": tool, "arguments": json.loads(text.removesuffix("."))}
+    assert 0 == cli("approve", wait.id, "--remember", json.dumps(works)).exit_code
+
+
 def test_cancel_of_an_ended_run_prints_it_and_exits_with_1(cli: CommandLine) -> None:
     cli("start", "go", "--run-id", "j1", "--app", f"{RUNNERS}:telling")
 

@@ -60,6 +60,8 @@ COMMANDS: dict[str, list[list[str]] | None] = {
     "send": [["send", RUN, "hello"]],
     "post": [["post", "support", "hello", "--key", "42"]],
     "signal": [["signal", RUN, "paid"]],
+    "signals": [["signals", RUN]],
+    "drop-signals": [["drop-signals", RUN]],
     "publish": [["publish", "paid"]],
     "heartbeat": [["heartbeat", "{wait}", "--extend", "60"]],
     "wake": [["wake", RUN]],

@@ -9,6 +9,7 @@ import pytest
 from continuations import (
     Agent,
     Answer,
+    ApprovalPolicy,
     Approve,
     Decision,
     Deny,
@@ -17,6 +18,7 @@ from continuations import (
     tool,
 )
 from continuations.core.identity import is_same_person, person_key
+from continuations.core.quorum import Quorum
 from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import decision_json
@@ -122,3 +124,69 @@ def test_stored_names_are_compared_in_one_form(stored: str, plain: str) -> None:
     assert is_same_person(stored, plain)
     assert not is_same_person(stored, plain.upper() + "X")
     assert not is_same_person(None, None)
+
+
+@pytest.mark.parametrize("code", [0xFFF0, 0xFFF5, 0xFFF8, 0x1D159])
+def test_character_that_shows_nothing_is_refused(code: int) -> None:
+    """Unicode does not assign some of them, and programs show none of them."""
+    with pytest.raises(InvalidInput, match=f"U\\+{code:04X}.* Pass the name without "):
+        Identity(f"kim{chr(code)}")
+    assert is_same_person("kim", f"kim{chr(code)}")
+
+
+@pytest.mark.parametrize("name", ["group: finance", "group:\u2003finance"])
+def test_group_with_a_blank_at_its_beginning_is_refused(name: str) -> None:
+    """No group has such a name, so no person could decide."""
+    with pytest.raises(InvalidInput, match="approvers must be"):
+        ApprovalPolicy(approvers=[name])
+
+
+def test_requesters_are_named_once_in_each_form() -> None:
+    quorum = Quorum(not_requester=True, requester="Jose\u0301", requesters=("José",))
+
+    assert "Jose\u0301" == quorum.excluded_text
+
+
+@pytest.mark.parametrize("own", ["José", "Jose\u0301"])
+def test_sender_in_another_form_repeats_a_message(own: str) -> None:
+    """A repeat with the same id and text is the same message."""
+    runner, _ = waiting_runner()
+    runner.send("jane-1", "More", by="José", id="m1")
+
+    repeated = runner.send("jane-1", "More", by=own, id="m1")
+
+    assert repeated == runner.send("jane-1", "More", by="José", id="m1")
+    with pytest.raises(InvalidInput, match="another text or sender"):
+        runner.send("jane-1", "More", by="Joseph", id="m1")
+
+
+@pytest.mark.parametrize(
+    ("by", "reply"), [("Jose\u0301", "one"), ("Joseph", "two")], ids=["same", "other"]
+)
+def test_message_of_one_person_in_two_forms_is_merged(by: str, reply: str) -> None:
+    """Both messages have one reply; a message of another person has its own."""
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "one", "two"])
+    runner = Runner(Agent("clerk", tools=[pay], model=model), store=MemoryStore())
+    thread = runner.thread("clerk", key="k")
+    thread.send("Pay", by="José")
+    ticket = thread.post("More", by=by, when_busy="merge")
+    [wait] = runner.waiting()
+    runner.decide(wait.id, Approve(by="kim"))
+    runner.sweep()
+
+    assert reply == ticket.reply().output
+
+
+@pytest.mark.parametrize(
+    ("by", "waits"), [("Jose\u0301", 0), ("Joseph", 1)], ids=["same", "other"]
+)
+def test_message_of_one_person_in_two_forms_interrupts(by: str, waits: int) -> None:
+    """A message of another person ends no turn."""
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "one", "two"])
+    runner = Runner(Agent("clerk", tools=[pay], model=model), store=MemoryStore())
+    thread = runner.thread("clerk", key="k")
+    thread.send("Pay", by="José")
+    thread.post("Stop", by=by, when_busy="interrupt")
+    runner.sweep()
+
+    assert waits == len(list(runner.waiting()))

@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_blocks_are_found(folder: Path) -> None:
     names = {path.stem for path in folder.glob("*.py")}
 
-    assert {"support", "onboarding", "docs_how_to_approvals_1"} <= names
+    assert {"support", "docs_how_to_approvals_1"} <= names
     assert 20 <= len(names)
 
 

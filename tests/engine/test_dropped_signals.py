@@ -267,6 +267,8 @@ def test_crash_at_every_operation_drops_all_or_nothing(
         row = runner.look("r1").run_state.run
         assert expected == [each.name for each in row.signals], where
         found = asyncio.run(inner.keys("markers/"))
+        # The marker of a request that was never stored may be left.
+        found = [key for key in found if asked or "-o-" not in key]
         assert [] == [key for key in found if "/e-" not in key], where
 
 

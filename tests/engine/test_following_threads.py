@@ -1,5 +1,8 @@
 """Followers of a thread get its stored events, and the words of their process."""
 
+# A test counts what a hub keeps.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, AsyncRunner, InvalidInput, Runner, tool
-from continuations.core.run_stream import ReplyGiven
+from continuations.core.run_stream import BaseEvent, MessageAdded, ReplyGiven
 from continuations.engine import word_hub
 from continuations.engine.word_hub import WordHub
 from continuations.events import CallProgress, LiveTranscript, TextDelta
@@ -97,7 +100,7 @@ def test_two_followers_get_all_words_and_stored_events_from_before_the_thread() 
             for event in events:
                 transcript.add(event)
             assert ["Hello", REPLY] == [each.text for each in transcript.texts]
-            stored = [each.cursor for each in events if hasattr(each, "cursor")]
+            stored = [each.cursor for each in events if isinstance(each, BaseEvent)]
             assert len(stored) == len(set(stored))
 
     asyncio.run(scenario())
@@ -139,7 +142,8 @@ def test_follower_after_a_state_gets_what_came_since() -> None:
         assert state is not None
         await thread.send("two")
         found = await until(thread.follow(after=state).__aiter__(), is_reply)
-        texts = [each.message["content"] for each in found if hasattr(each, "message")]
+        added = [each for each in found if isinstance(each, MessageAdded)]
+        texts = [each.message["content"] for each in added]
         assert ["two", REPLY] == texts
 
     asyncio.run(scenario())

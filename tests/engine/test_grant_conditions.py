@@ -323,8 +323,9 @@ def test_error_suggests_no_condition_where_none_works() -> None:
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
 
+    useless = Grant("close", on("kind", const="wage"))
+
     with pytest.raises(DecisionRefused, match="Decide again, without arguments:"):
-        useless = Grant("close", on("kind", const="wage"))
         runner.decide(wait.id, Approve(remember=useless))
 
     runner.decide(wait.id, Approve(remember=Grant("close")))
@@ -359,15 +360,23 @@ SECRETS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def start_charge() -> tuple[Runner, Wait]:
-    """Start a run with a call that has secret arguments; return its wait."""
+def start_charge(another_pin: int = 0) -> tuple[Runner, Wait]:
+    """Start a run with calls that have secret arguments; return the first wait."""
     card = {"holder": "Jane", "number": "4000123412341234"}
     call = {"cents": 5, "card": card, "pin": 9876, "codes": ["a"]}
-    model = ScriptedModel([ToolCall("charge", call), "Done."])
+    other = {**call, "pin": another_pin}
+    model = ScriptedModel(
+        [ToolCall("charge", call), ToolCall("charge", other), "Done."]
+    )
     runner = Runner(Agent("till", tools=[charge], model=model), store=MemoryStore())
     outcome = runner.start("Charge", run_id="r")
     assert isinstance(outcome, Suspended)
     return runner, outcome.waits[0]
+
+
+def find_no_problem(wait: Wait, grant: object) -> None:
+    """Accept each grant, as another program may."""
+    del wait, grant
 
 
 @pytest.mark.parametrize(("condition", "name"), SECRETS)
@@ -385,6 +394,20 @@ def test_condition_on_a_secret_argument_is_refused(
     text = str(refused.value).partition("for example with arguments=")[2]
     works = Grant("charge", json.loads(text.removesuffix(".")))
     runner.decide(wait.id, Approve(remember=works))
+
+
+def test_stored_condition_on_a_secret_argument_is_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another program may have stored a grant that no door accepts."""
+    runner, wait = start_charge(another_pin=1234)
+    grant = Grant("charge", on("pin", const=9876))
+    with monkeypatch.context() as patched:
+        patched.setattr(grant_checks, "find_problem", find_no_problem)
+        runner.decide(wait.id, Approve(remember=grant))
+        assert isinstance(runner.resume("r"), Suspended)
+
+    assert [{"const": "[secret]"}] == [each.arguments for each in runner.grants("r")]
 
 
 def test_condition_beside_a_secret_is_accepted() -> None:

@@ -122,6 +122,7 @@ def test_resume_after_one_of_two_decisions_loads_no_message(
     waiting = start(runner)
     runner.send("r1", "hurry")
     store.count_messages()
+    outcome: Any = None
     for wait, reads in zip(waiting.waits, (0, 1), strict=True):
         runner.decide(wait.id, Deny())
         outcome = runner.resume("r1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -575,7 +575,8 @@ def test_wakes_poll_a_limited_provider_once_in_a_period() -> None:
             return PendingReply(id=pending, poll_after=timedelta(minutes=10))
 
     shared, model = SharedStore(), Late()
-    runner = shared.machine(agents=Agent("hr", model=model), model_retry_time=0)
+    agent = Agent("hr", model=cast("Any", model))
+    runner = shared.machine(agents=agent, model_retry_time=0)
     only_wait(runner.start("go", run_id="r"))
     assert [1, 1, 1] == [(runner.wake("r"), runner.resume("r"))[0] for _ in range(3)]
     assert 3 == len(polls)

@@ -1,5 +1,8 @@
 """Rewinds, forks and adoptions beside renames, threads, signals and requesters."""
 
+# The kinds of markers are in private patterns.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -445,7 +448,7 @@ def test_each_kind_of_arrival_has_a_rule() -> None:
 
     assert SLOT_KINDS == SLOTS.keys()
     assert {each.name for each in dataclasses.fields(arrivals)} == ARRIVAL_FIELDS.keys()
-    named = set().union(*ARRIVAL_FIELDS.values())
+    named = {each for kinds in ARRIVAL_FIELDS.values() for each in kinds}
     # A reminder is a marker only.
     assert named | {"reminder"} == ARRIVAL_RULES.keys()
 

@@ -16,8 +16,15 @@ PACKAGES = (ROOT / "continuations", ROOT / "storage" / "continuations_storage")
 _CLOCKS = {"now", "utcnow", "today"}
 _TIMES = {"time", "time_ns"}
 # Times of files and their functions: an age is computed from them.
-_FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"}
-_FILE_TIMES |= {"st_birthtime", "getmtime", "getctime"}
+_FILE_TIMES = {
+    "st_mtime",
+    "st_mtime_ns",
+    "st_ctime",
+    "st_ctime_ns",
+    "st_birthtime",
+    "getmtime",
+    "getctime",
+}
 
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
@@ -50,6 +57,7 @@ _REASONS: dict[str, str] = {
         engine/call_examination.py CallExaminer._admitted
         engine/call_examination.py CallExaminer._ask
         engine/failed_attempts.py FailedAttempts._unknown_after_timeout
+        engine/agentless_threads.py create_thread
         engine/file_storing.py _ClaimTime.seconds_left
         engine/forking.py Forker._forked_state
         engine/job_cancellation.py JobCanceller._may_be_ended
@@ -60,6 +68,7 @@ _REASONS: dict[str, str] = {
         engine/performer.py Performer._waiting_or_stored
         engine/performer.py Performer._parked_by_verification
         engine/rewinding.py Rewinder.rewind
+        engine/rewinding.py Rewinder._rewind
         engine/rewinding.py Rewinder._rewound_state
         engine/run_ending.py RunEnder.close_waits
         engine/run_requests.py RunRequests.end_if_cancelled

@@ -430,7 +430,7 @@ def test_suspended_of_each_kind_is_printed_in_words() -> None:
         r"Attempt 1 failed: x is down\\nnow>",
         str(waiting),
     )
-    with pytest.raises(NotFinished, match=r"down\\nnow\. Wait for its end, then"):
+    with pytest.raises(NotFinished, match=r"down\\nnow\. A later sweep\(\)"):
         waiting.result()
     sleeping = runner.start("go", run_id="r2", agent="t")
     assert re.fullmatch(

@@ -54,6 +54,14 @@ STATE = Area(
             names=("clerk", "state"),
         ),
         Case(
+            "state-of-instructions",
+            InvalidInput,
+            'Agent("clerk", instructions=lambda state: "Be brief.")',
+            'Agent("clerk", instructions=lambda state: "Be brief.", state=Claim)',
+            setup=_CLAIM,
+            names=("clerk", "instructions", "state="),
+        ),
+        Case(
             "state-required-field",
             InvalidInput,
             'Agent("clerk", state=Bad)',

@@ -97,8 +97,8 @@ THREADS = Area(
         Case(
             "thread-event-words",
             "problem 400 malformed",
-            f'http("GET", "{_PATH}/events?words=yes")',
-            f'http("GET", "{_PATH}/events?words=false")',
+            f'http("GET", "{_PATH}/events", query={{"words": "yes"}})',
+            f'http("GET", "{_PATH}/events", query={{"words": "false"}})',
             setup=_HELD,
             names=("words", "true or false"),
         ),
@@ -224,6 +224,18 @@ THREADS = Area(
                 "scene.patch(inbox_limits, 'MAX_UNREAD_MESSAGES', 1)\n"
             ),
             names=("resume", "1"),
+        ),
+        Case(
+            "http-inbox-full",
+            "problem 429 inbox-full",
+            'http("POST", "/runs/jane-1/messages", {"text": "x" * 5000})',
+            'http("POST", "/runs/jane-1/messages", {"text": "x"})',
+            setup=(
+                "wait = start()\n"
+                "from continuations.ledger import inbox_limits\n"
+                "scene.patch(inbox_limits, 'MAX_UNREAD_BYTES', 1000)\n"
+            ),
+            names=("jane-1", "1000"),
         ),
         Case(
             "inbox-bytes",

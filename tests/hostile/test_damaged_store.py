@@ -96,13 +96,13 @@ OPERATIONS: dict[str, tuple[Callable[[Runner], Any], set[str]]] = {
     "send": (lambda runner: runner.send(RUN, "More."), {"version"}),
     "start": (
         lambda runner: runner.start("go", run_id=RUN),
-        {"version", "decision", "message"},
+        {"version", "decision"},
     ),
     "resume": (
         lambda runner: runner.resume(RUN),
-        {"version", "decision", "message"},
+        {"version", "decision"},
     ),
-    "sweep": (sweep_or_raise, {"version", "decision", "message"}),
+    "sweep": (sweep_or_raise, {"version", "decision"}),
     "cancel": (lambda runner: runner.cancel(RUN), {"version"}),
 }
 

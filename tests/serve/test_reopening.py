@@ -125,6 +125,7 @@ def test_lambda_event_with_reopen_asks_again() -> None:
     function = handler(store=office.store, agents=lambda: office.reduced)
 
     outcome = function({"resume": {"run_id": RUN, "reopen": True}}, Invocation())
+    function.close()
 
     assert "suspended" == outcome["status"]
     assert office.is_asked_again()
@@ -138,6 +139,7 @@ def test_lambda_message_with_reopen_asks_again() -> None:
     assert QueueEvent(messages=(expected,)) == parse_event(sqs_event(body))
 
     failed = function(sqs_event(body), Invocation())
+    function.close()
 
     assert {"batchItemFailures": []} == failed
     assert office.is_asked_again()
@@ -149,6 +151,7 @@ def test_lambda_event_cancels_a_call_whose_tool_is_gone() -> None:
 
     function({"cancel": {"run_id": RUN, "call": office.call_id}}, Invocation())
     outcome = function({"resume": RUN}, Invocation())
+    function.close()
 
     assert "finished" == outcome["status"]
 

@@ -198,10 +198,11 @@ async def start_run(actor: Actor, run_id: str) -> object:
     name = find_tree(actor.environment.tree_of_run[run_id]).name
     work = not actor.environment.is_enqueued(run_id)
     budget = charging.budget_of(actor.environment, run_id)
+    by = actor.environment.requesters.get(run_id)
     return await actor.perform(
         f"{'start' if work else 'enqueue'} {run_id}",
         lambda: actor.runner.start(
-            "go", run_id=run_id, agent=name, work=work, budget=budget
+            "go", run_id=run_id, agent=name, work=work, budget=budget, by=by
         ),
     )
 
@@ -257,7 +258,8 @@ async def act_as_sender(actor: Actor) -> None:
         await actor.pause_randomly(60)
         run_id = actor.rng.choice(list(actor.environment.tree_of_run))
         text = f"{actor.name} says {number}"
-        await actor.perform(f"send {run_id}", partial(actor.runner.send, run_id, text))
+        send = partial(actor.runner.send, run_id, text, by=person_of(actor))
+        await actor.perform(f"send {run_id}", send)
 
 
 async def act_as_decider(actor: Actor) -> None:
@@ -320,7 +322,7 @@ def draw_verdict(  # noqa: PLR0911 - one return for each kind of wait
     actor: Actor, wait_id: str
 ) -> Verdict:
     """Draw a verdict; for an unknown outcome, return the true one."""
-    rng, by = actor.rng, actor.name
+    rng, by = actor.rng, person_of(actor) or actor.name
     draw = rng.random()
     if actor.environment.deployment and _approval_fails(actor, wait_id):
         return Deny(by=by) if draw < 0.5 else Answer(f"{by} did it", by=by)
@@ -337,6 +339,12 @@ def draw_verdict(  # noqa: PLR0911 - one return for each kind of wait
         return Answer(f"{by} did it", by=by)
     # The schema refuses a number: that edit must not be recorded.
     return Approve(by=by, arguments={"what": rng.choice(["9", "8", 9])})
+
+
+def person_of(actor: Actor) -> str | None:
+    """Draw the person for whom an actor acts, where schedules have people."""
+    people = actor.environment.people
+    return actor.rng.choice(people) if people else None
 
 
 def _drawn_grant(actor: Actor, wait: Wait | None) -> Grant | None:

@@ -653,6 +653,60 @@ THREAD_TREES: dict[str, Tree] = {
 }
 
 
+# Trees with calls that wait, that a requester may not approve, or that a rule denies.
+SEAM_TREES: dict[str, Tree] = {
+    "seams": Tree(
+        "seams",
+        {
+            "go": [
+                [("countersigned", "1"), ("ruled", "2"), ("letter", "3")],
+                [("ruled", "3"), ("act", "1"), ("countersigned", "2")],
+                "end",
+            ]
+        },
+        {},
+    ),
+    "seams_deep": Tree(
+        "seams_deep",
+        {
+            "go": [
+                [("clerk", "A"), ("letter_then", "1")],
+                [("countersigned", "1"), ("push", "2")],
+                "end",
+            ],
+            "A": [[("ruled", "1"), ("ruled", "3")], [("countersigned", "2")], "A end"],
+        },
+        {"clerk": {}},
+    ),
+    "seams_ruled": Tree(
+        "seams_ruled",
+        {
+            "go": [
+                [("ruled", "3"), ("ruled", "22")],
+                [("letter", "1"), ("ruled", "3")],
+                [("countersigned", "1")],
+                [("countersigned", "1"), ("countersigned", "2")],
+                "end",
+            ]
+        },
+        {},
+    ),
+}
+
+
+# Their threads: a message leads to calls that its sender may not approve.
+_SEAM_WISHES: Script = {
+    "note": [[("act", "1")]],
+    "pay": [[("countersigned", "1")]],
+    "clerk": [[("clerk", "A")]],
+    "both": [[("countersigned", "2"), ("ruled", "3"), ("act", "2")], [("push", "3")]],
+    "A": [[("countersigned", "2")], "A end"],
+}
+SEAM_CHATS: dict[str, Tree] = {
+    "seam_chat": Tree("seam_chat", _SEAM_WISHES, {"clerk": {}}, ThreadModel),
+}
+
+
 # Trees whose tools change the states of their agents.
 STATE_TREES: dict[str, Tree] = {
     "keeping": Tree(
@@ -783,6 +837,8 @@ _BY_NAME = (
     | JOB_TREES
     | POLICY_TREES
     | THREAD_TREES
+    | SEAM_TREES
+    | SEAM_CHATS
     | STATE_TREES
     | GUARDED_TREES
     | JUDGED_TREES

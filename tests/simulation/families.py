@@ -16,6 +16,7 @@ from tests.simulation.agents import (
     GUARDED_TREES,
     JUDGED_TREES,
     POLICY_TREES,
+    SEAM_TREES,
     SHORTENED_TREES,
     STATE_TREES,
     VOTING_TREES,
@@ -29,6 +30,7 @@ from tests.simulation.models.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.operators.actors import OPERATED_TREES, draw_operators
 from tests.simulation.past.actors import CHANGED_TREES, draw_changers
 from tests.simulation.policy.actors import draw_policy_actors
+from tests.simulation.seams.actors import draw_people
 from tests.simulation.streams.actors import STREAMED_TREES, draw_readers
 from tests.simulation.threads.actors import draw_writers
 from tests.simulation.votes.actors import draw_voters
@@ -134,6 +136,12 @@ ATTACHMENTS = Family(
 # People fork and rewind runs. Each process has the first code.
 PAST = Family(number=11, trees=CHANGED_TREES, roles=draw_changers, deployment_rate=0.0)
 
+# Everything meets: a thread, several senders, signals, events, rules, grants, forks and
+# rewinds. Each process has the first code.
+SEAMS = Family(
+    number=16, trees=tuple(SEAM_TREES), roles=draw_people, deployment_rate=0.0
+)
+
 # Run `r0` has a budget in money.
 BUDGETS = Family(number=15, trees=BUDGET_TREES, roles=draw_budgets)
 
@@ -156,6 +164,7 @@ FAMILIES: dict[str, Family] = {
     "attachments": ATTACHMENTS,
     "streams": STREAMS,
     "budgets": BUDGETS,
+    "seams": SEAMS,
 }
 
 

@@ -23,6 +23,7 @@ from tests.simulation.past import laws as laws_of_past
 from tests.simulation.past import laws_of_forks
 from tests.simulation.policy import laws as laws_of_policy
 from tests.simulation.protocol import laws_of_effects, laws_of_endings, laws_of_runs
+from tests.simulation.seams import laws as laws_of_seams
 from tests.simulation.state import laws as laws_of_state
 from tests.simulation.streams import laws as laws_of_streams
 from tests.simulation.threads import laws as laws_of_threads
@@ -124,6 +125,11 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_past.no_grant_survives_its_rewind,
     laws_of_past.begun_rewinds_are_finished,
     laws_of_past.rewinds_tell_what_is_not_undone,
+    laws_of_seams.nobody_approves_what_they_asked_for,
+    laws_of_seams.denied_by_its_rule_never_runs,
+    laws_of_seams.cut_off_messages_are_stopped,
+    laws_of_seams.a_run_takes_each_arrival_once,
+    laws_of_seams.nothing_due_is_left,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -20,6 +20,7 @@ from tests.simulation.agents import (
     EVENT_TREES,
     JOB_TREES,
     POISON_TREES,
+    SEAM_TREES,
     TIMEOUT_TREES,
     WAITING_TREES,
     names_of_trees,
@@ -32,6 +33,7 @@ from tests.simulation.files.actors import small_limit
 from tests.simulation.laws import broken_laws
 from tests.simulation.operators.actors import unpause_if_held
 from tests.simulation.processes import EPOCH
+from tests.simulation.seams.tools import PEOPLE
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
 
@@ -274,7 +276,10 @@ def run_uninterrupted(tree: str) -> Evidence:
     """Run a tree of agents without faults, with every wait approved."""
     environment = SimEnvironment(0, FaultSchedule(0, frozenset(), frozenset()))
     environment.tree_of_run["r0"] = tree
-    environment.tools_wait = tree in WAITING_TREES | EVENT_TREES | JOB_TREES
+    environment.requesters["r0"] = PEOPLE[0]
+    environment.tools_wait = tree in (
+        WAITING_TREES | EVENT_TREES | JOB_TREES | SEAM_TREES
+    )
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")

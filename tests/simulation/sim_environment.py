@@ -219,6 +219,10 @@ class SimEnvironment:
         summaries: The requests for a summary: the run, the number of its turns, and
             the true time of the clock reading on which the process relied.
         send_answers: The results of writers, in their order.
+        people: The persons who decide, fork and send, or none: then each actor decides
+            under its own name.
+        requesters: The person who starts each run, if it is one.
+        forked_by: The person who made each fork.
         operators: Whether operators pause runs; the end of the schedule unpauses them.
         cancels_calls: Whether operators cancel calls.
         grants: Whether deciders give grants.
@@ -271,6 +275,9 @@ class SimEnvironment:
     sent_messages: list[SentMessage] = field(default_factory=list[Any])
     summaries: list[tuple[str, int, float]] = field(default_factory=list[Any])
     send_answers: list[SendAnswer] = field(default_factory=list[Any])
+    people: tuple[str, ...] = ()
+    requesters: dict[str, str] = field(default_factory=dict[str, str])
+    forked_by: dict[str, str] = field(default_factory=dict[str, str])
     operators: bool = False
     cancels_calls: bool = False
     grants: bool = False

@@ -18,6 +18,7 @@ from tests.own_task import cancel_own_task
 from tests.simulation.files.actors import drawn_file
 from tests.simulation.policy.tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
+from tests.simulation.seams.tools import REQUESTED_POLICIES
 from tests.simulation.sim_environment import Effect
 from tests.simulation.state.tools import KEEPING_TOOLS, keep, results
 from tests.simulation.virtual_loop import NO_PROCESS
@@ -261,6 +262,9 @@ _DECLARATIONS: dict[str, _Declaration] = {
     "draw": _Declaration(_draw, {"idempotent": True}),
     "draw_approved": _Declaration(_draw, {"idempotent": True, "approval": True}),
     **{name: _acts(0.5, approval=policy) for name, policy in RULE_POLICIES.items()},
+    **{
+        name: _acts(0.5, approval=policy) for name, policy in REQUESTED_POLICIES.items()
+    },
 }
 # Their runs never end, or end after too many attempts.
 _NEVER_CHANGED = frozenset({"cancel_self", "poisoned", "kill_worker"})

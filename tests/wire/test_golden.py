@@ -11,10 +11,12 @@ import pytest
 from continuations.wire.arrival_records import (
     decode_cancel_request,
     decode_first_number,
+    decode_first_signal,
     decode_inbox_message,
     decode_signal,
     encode_cancel_request,
     encode_first_number,
+    encode_first_signal,
     encode_inbox_message,
     encode_signal,
 )
@@ -61,6 +63,7 @@ POSTED_KINDS = frozenset(
         "signal",
         "message",
         "message id",
+        "signal id",
         "event",
         "slot",
         "operator request",
@@ -93,6 +96,9 @@ def load_posted(  # noqa: PLR0911 - one return for each kind of object
     if kind == "signal":
         signal = decode_signal(data, "golden", RUN)
         return signal, lambda: encode_signal(signal, RUN)
+    if kind == "signal id":
+        number = decode_first_signal(data, "golden", RUN)
+        return number, lambda: encode_first_signal(number, RUN)
     if kind == "message id":
         number = decode_first_number(data, "golden", RUN)
         return number, lambda: encode_first_number(number, RUN)

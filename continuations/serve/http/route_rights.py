@@ -63,7 +63,7 @@ RIGHTS: Mapping[tuple[str, str], RouteRight | None] = {
     ("GET", "/runs/{run_id}/events"): RouteRight("view"),
     ("GET", "/runs/{run_id}/grants"): RouteRight("view"),
     ("GET", "/runs/{run_id}/signals"): RouteRight("view"),
-    ("POST", "/runs/{run_id}/signals/drop"): RouteRight("cancel", tells_nothing=True),
+    ("POST", "/runs/{run_id}/signals/drop"): RouteRight("cancel"),
     ("GET", "/runs/{run_id}/versions"): RouteRight("view"),
     ("GET", "/runs/{run_id}/versions/{number}"): RouteRight("view"),
     ("GET", "/runs/{run_id}/files/{digest}"): RouteRight("read"),

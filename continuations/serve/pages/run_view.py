@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES
 from continuations.core.operator_waits import operator_waits
+from continuations.core.refused_replies import refused_replies
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
+    from continuations.core.refused_replies import RefusedReply
     from continuations.core.run import RunRow as Run
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -86,6 +88,7 @@ class RunView:
         output: Final text, or the last reply of a thread.
         failure: Why it failed or was cancelled, or "".
         model_errors: The agents whose model gave no usable reply, with the reasons.
+        refused: The last replies that were refused, with the reasons.
         version: Number of the shown version.
         newest: Number of the newest version.
         is_paused: Whether an operator holds it.
@@ -103,6 +106,7 @@ class RunView:
     output: str
     failure: str
     model_errors: tuple[tuple[str, str], ...]
+    refused: tuple[RefusedReply, ...]
     version: int
     newest: int
     is_paused: bool
@@ -186,6 +190,7 @@ def run_view(
             for frame in state.frames.values()
             if frame.model_error is not None
         ),
+        refused=tuple(refused_replies(state)),
         version=version,
         newest=newest,
         is_paused=paused,

@@ -73,6 +73,8 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("POST", "/runs/{run_id}/pause"): Example(body=_NOTHING, status=RECORDED),
     ("POST", "/runs/{run_id}/unpause"): Example(body=_NOTHING, status=RECORDED),
     ("POST", "/runs/{run_id}/messages"): Example(body={"text": "Hurry"}),
+    ("GET", "/runs/{run_id}/signals"): Example(),
+    ("POST", "/runs/{run_id}/signals/drop"): Example(body=_NOTHING, status=RECORDED),
     ("POST", "/signals"): Example(body={"run_id": RUN, "name": "receipt"}),
     ("POST", "/events"): Example(body={"name": "receipt", "key": "A-17"}),
     ("POST", "/sweep"): Example(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -333,6 +334,38 @@ def test_body_with_an_invalid_grant_approves_nothing(grant: Any) -> None:
 
         assert (400, "malformed") == (response.status, problem_slug(response))
         assert wait == await fixture.runner.wait(wait.id)
+
+    run_async(scenario())
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"cents": 500},
+        {"properties": {"note": {"pattern": "[0-9]*"}}},
+        {"properties": {"cents": {"multipleOf": 1}}},
+        {"required": ["centz"]},
+    ],
+)
+def test_condition_of_a_grant_that_does_not_limit_approves_nothing(
+    condition: Any,
+) -> None:
+    """The problem has a condition that works."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        wait = await fixture.start_waiting_run()
+        grant = {"tool": "pay", "arguments": condition}
+
+        response = await fixture.decide(wait, {**APPROVE, "remember": grant})
+
+        assert (422, "decision-refused") == (response.status, problem_slug(response))
+        assert wait == await fixture.runner.wait(wait.id)
+        detail = json_body(response)["detail"]
+        text = detail.partition("for example with arguments=")[2].removesuffix(".")
+        works = {"tool": "pay", "arguments": json.loads(text)}
+        decided = await fixture.decide(wait, {**APPROVE, "remember": works})
+        assert 200 == decided.status
 
     run_async(scenario())
 

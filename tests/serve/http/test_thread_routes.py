@@ -172,8 +172,10 @@ def test_api_without_agents_posts_reads_and_closes() -> None:
     async def scenario() -> None:
         store, woken = MemoryStore(), RecordingDispatcher()
         client = Client(AsyncRunner([], store=store), dispatcher=woken)
-        for number, extra in enumerate(({}, {"wait": False}), 1):
-            body = {"text": "Hello", "id": f"m{number}", **extra}
+        posted: Any = {}
+        extras: tuple[dict[str, Any], ...] = ({}, {"wait": False})
+        for number, extra in enumerate(extras, 1):
+            body: dict[str, Any] = {"text": "Hello", "id": f"m{number}", **extra}
             status, posted = await client.send("POST", MESSAGES, body)
             assert (202, "queued", number) == (
                 status,

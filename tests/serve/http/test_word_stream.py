@@ -122,7 +122,7 @@ def test_framework_without_parts_gets_the_stored_events() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("acts", [{"view"}, set()])
+@pytest.mark.parametrize("acts", [{"view"}, set[str]()])
 def test_words_need_the_right_to_read(acts: set[str]) -> None:
     """With `view` alone, texts are withheld and no words come."""
 

@@ -11,6 +11,7 @@ from continuations.ledger import event_keys, layout
 from continuations.wire.arrival_records import decode_signal
 from continuations.wire.event_records import decode_event
 from continuations.wire.fields import to_milliseconds
+from tests.simulation.evidence import is_rewind
 from tests.simulation.processes import wall_time
 
 if TYPE_CHECKING:
@@ -116,8 +117,11 @@ def an_event_is_taken_once(evidence: Evidence) -> str | None:
             if after.state.run.failure is not None:
                 continue
             taken = {*after.state.run.events_taken}
+            # A rewind closes waits too, and leaves their events to later ones.
+            is_taken_in = not is_rewind(before, after)
             for wait, decision in _closed(evidence, before, after):
-                if decision.event is not None and decision.event not in taken:
+                is_lost = decision.event is not None and decision.event not in taken
+                if is_taken_in and is_lost:
                     return f"{wait.run_id} forgot that {wait.id} took an event"
             for wait in after.state.waits.values():
                 if wait.event is None or wait.id in before.state.waits:

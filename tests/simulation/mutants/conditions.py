@@ -232,6 +232,18 @@ def voters_die_after_the_last_slot() -> Patches:
     yield patch(wait_slots.append, append)
 
 
+def workers_send() -> Patches:
+    """Each worker sends messages before it works."""
+    original = actors.act_as_worker
+
+    async def send_and_work(actor: Actor) -> None:
+        for _ in range(4):
+            await actors.act_as_sender(actor)
+        await original(actor)
+
+    yield patch(original, send_and_work)
+
+
 def tools_wait() -> Patches:
     """The tools of each run wait."""
 

@@ -31,6 +31,7 @@ from tests.simulation.protocol import (
     publishing_mutants,
     version_mutants,
 )
+from tests.simulation.seams import mutants as seam_mutants
 from tests.simulation.state import mutants as state_mutants
 from tests.simulation.streams import mutants as stream_mutants
 from tests.simulation.threads import mutants as thread_mutants
@@ -67,6 +68,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     stream_mutants.MUTANTS,
     cost_mutants.MUTANTS,
     file_mutants.MUTANTS,
+    seam_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

@@ -14,7 +14,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "lost_reply_counts_as_success": (108, "no_run_stranded"),
     "lost_reply_counts_as_failure": (10, "started_once"),
     "newest_version_counts_as_own_after_a_lost_reply": (12, "started_once"),
-    "a_message_whose_reply_was_lost_is_posted_again": (739, "each_message_once"),
+    "a_message_whose_reply_was_lost_is_posted_again": (111, "each_message_once"),
     "failed_marker_create_is_ignored": (168, "no_run_stranded"),
     "a_log_id_is_used_again_after_a_rewrite": (27, "model_reads_committed_messages"),
     "a_version_that_was_not_read_counts_as_lost": (43, "turn_asked_once"),
@@ -147,7 +147,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_pending_reply_is_forgotten": (1000002, "pending_turn_is_asked_once"),
     "a_poll_asks_the_model": (1000002, "pending_turn_is_asked_once"),
     "the_first_reply_is_polled_for_ever": (1000178, "committed_reply_is_polled"),
-    "a_lost_reply_stays_pending": (1000215, "no_run_stranded"),
+    "a_lost_reply_stays_pending": (1000443, "no_run_stranded"),
     "a_message_is_added_before_a_pending_reply": (
         1000012,
         "reply_follows_what_was_sent",
@@ -176,7 +176,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "forks_begin_with_nothing_of_their_own",
     ),
     "usage_goes_back": (11000000, "ids_never_go_back"),
-    "messages_are_read_again": (11000890, "ids_never_go_back"),
+    "messages_are_read_again": (16000092, "ids_never_go_back"),
     "a_rewind_tells_of_no_call": (11000003, "rewinds_tell_what_is_not_undone"),
     "a_fork_decides_in_its_source": (11000028, "forks_change_no_other_run"),
     "changed_messages_are_forgotten": (
@@ -204,15 +204,15 @@ SEEDS: dict[str, tuple[int, str]] = {
         "an_own_id_names_one_event",
     ),
     "a_used_signal_is_kept": (3000002, "each_signal_ends_one_wait"),
-    "a_signal_before_its_wait_is_dropped": (3000020, "each_signal_ends_one_wait"),
-    "a_kept_signal_is_not_offered": (3000020, "no_signal_waits_beside_its_wait"),
+    "a_signal_before_its_wait_is_dropped": (3000030, "each_signal_ends_one_wait"),
+    "a_kept_signal_is_not_offered": (3000047, "no_signal_waits_beside_its_wait"),
     "a_cancelled_job_is_not_stopped": (4000002, "stopped_before_its_end"),
     "every_decision_stops_its_job": (4000000, "job_with_a_result_is_not_stopped"),
     "a_job_is_stopped_again_after_its_end": (4000002, "stopped_before_its_end"),
     "a_heartbeat_trusts_its_clock_for_a_moment": (4000496, "ended_run_leaves_no_keys"),
     "a_revocation_is_ignored": (6000004, "no_agent_is_entered_unasked"),
     "a_revocation_under_a_taken_number_is_a_success": (
-        6000007,
+        6000004,
         "acknowledged_revocations_are_kept",
     ),
     "a_grant_has_no_end": (6000001, "no_call_begins_unasked"),
@@ -247,7 +247,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "no_message_is_left_in_a_thread",
     ),
     "a_stop_leaves_the_calls_that_wait": (7000029, "turns_end_as_asked"),
-    "a_late_stop_ends_the_next_turn": (7000026, "turns_end_as_asked"),
+    "a_late_stop_ends_the_next_turn": (7000015, "turns_end_as_asked"),
     "an_interruption_leaves_approved_calls": (7000062, "ended_turn_begins_nothing"),
     "a_release_marker_of_a_resting_thread_stays": (
         7000195,
@@ -359,5 +359,14 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_repeated_fork_deletes_the_attachments": (
         12000003,
         "no_message_lacks_its_attachment",
+    ),
+    "a_fork_forgets_who_asked_in_its_source": (
+        16000064,
+        "nobody_approves_what_they_asked_for",
+    ),
+    "a_thread_is_rewound_into_any_turn": (16000038, "cut_off_messages_are_stopped"),
+    "a_moved_wait_keeps_the_events_of_its_version": (
+        16000016,
+        "an_event_is_taken_once",
     ),
 }

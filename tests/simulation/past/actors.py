@@ -62,6 +62,7 @@ class Fork:
     version: int
     run_id: str
     changes: Mapping[str, Any]
+    by: str | None
 
 
 async def act_as_forker(actor: Actor) -> None:
@@ -83,7 +84,8 @@ async def _plan(actor: Actor, source: str, new_id: str, planned: list[Fork]) -> 
     newest = (await actor.runner.look(source)).version
     version = actor.rng.randint(1, newest)
     run = await actor.runner.look(source, version=version)
-    planned.append(Fork(source, version, new_id, _changes(actor, run)))
+    changes = _changes(actor, run)
+    planned.append(Fork(source, version, new_id, changes, _person(actor)))
 
 
 async def _make(actor: Actor, fork: Fork) -> None:
@@ -95,9 +97,17 @@ async def _make(actor: Actor, fork: Fork) -> None:
     environment.fork_messages[fork.run_id] = fork.changes.get("messages", {})
     if not environment.store.keys(layout.versions_prefix(fork.run_id), limit=1):
         environment.forks_began[fork.run_id] = environment.next_timestamp
+    if fork.by is not None:
+        environment.forked_by[fork.run_id] = fork.by
     await actor.runner.fork(
-        fork.source, fork.version, run_id=fork.run_id, **fork.changes
+        fork.source, fork.version, run_id=fork.run_id, by=fork.by, **fork.changes
     )
+
+
+def _person(actor: Actor) -> str | None:
+    """Draw the person for whom an actor acts, where schedules have people."""
+    people = actor.environment.people
+    return actor.rng.choice(people) if people else None
 
 
 def _changes(actor: Actor, run: Continuation) -> dict[str, Any]:
@@ -161,5 +171,5 @@ async def _rewind(actor: Actor, run_id: str) -> None:
     newest = (await actor.runner.look(run_id)).version
     version = actor.rng.randint(1, newest)
     actor.environment.rewinds_asked.add((run_id, version))
-    rewound = await actor.runner.rewind(run_id, version)
+    rewound = await actor.runner.rewind(run_id, version, by=_person(actor))
     actor.environment.rewound.append(rewound)

@@ -21,7 +21,7 @@ from continuations.engine.rewinding import Rewinder
 from continuations.engine.run_ending import RunEnder
 from continuations.ledger import decisions
 from continuations.value_class import replace
-from tests.simulation.families import PAST
+from tests.simulation.families import PAST, SEAMS
 from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch
 from tests.simulation.past.laws import (
     begun_rewinds_are_finished,
@@ -186,7 +186,7 @@ def usage_goes_back() -> Patches:
 @mutant(
     "A rewound run reads its messages again.",
     breaks=(ids_never_go_back, each_message_once),
-    family=PAST,
+    family=SEAMS,
 )
 def messages_are_read_again() -> Patches:
     original = rewinding._rewound_run

@@ -380,16 +380,28 @@ def _denied_without_a_record(evidence: Evidence) -> str | None:
         if decision.rule == _CONDITION and decision.kind == "deny"
     }
     for history in evidence.runs.values():
+        copied = _refused_in_the_source(history)
         for version in history.versions:
             for call in version.state.calls.values():
                 if call.tool != "ruled" or not isinstance(call.state, Refused):
                     continue
+                if call.id in copied:
+                    continue  # its record is that of the source
                 asked = any(_waits_of(evidence, history.run_id, call.id))
                 if call.state.code != "denied" or asked:
                     continue
                 if recorded.isdisjoint(_digests_of_ruled_call(version.state, call)):
                     return f"{call.id} was denied by a rule without a record"
     return None
+
+
+def _refused_in_the_source(history: RunHistory) -> set[str]:
+    """Return the refused calls that a fork has from its source."""
+    for version in history.versions[:1]:
+        if version.state.run.forked_from is not None:
+            calls = version.state.calls.values()
+            return {call.id for call in calls if isinstance(call.state, Refused)}
+    return set()
 
 
 def _digests_of_ruled_call(state: RunState, call: CallRow) -> set[str]:

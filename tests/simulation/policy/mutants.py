@@ -38,6 +38,7 @@ from tests.simulation.policy.laws import (
     refused_by_its_check_never_runs,
     rules_decide_under_their_names,
 )
+from tests.simulation.seams.laws import denied_by_its_rule_never_runs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -249,7 +250,11 @@ def a_denial_of_a_rule_leaves_no_record() -> Patches:
     yield patch(rule_decisions.record, record)
 
 
-@mutant("A rule never denies.", breaks=(no_call_begins_unasked,), family=POLICY)
+@mutant(
+    "A rule never denies.",
+    breaks=(no_call_begins_unasked, denied_by_its_rule_never_runs),
+    family=POLICY,
+)
 def a_rule_never_denies() -> Patches:
     original = RuleApprovals.rule
 

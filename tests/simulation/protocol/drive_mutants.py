@@ -25,7 +25,7 @@ from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.journal import StoreJournal
 from continuations.engine.performer import Performer
 from continuations.engine.run_loop import RunLoop
-from continuations.ledger import objects
+from continuations.ledger import arrivals, objects
 from tests.simulation.decisions.laws import executed_equals_approved
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 from tests.simulation.protocol.laws_of_effects import (
@@ -290,6 +290,10 @@ def message_is_between_a_call_and_its_result() -> Patches:
             state = advance(state, event)
         return state
 
+    def readable_numbers(state: RunState, numbers: Sequence[int]) -> list[int]:
+        return [each for each in numbers if each > state.run.last_inbox_number]
+
+    yield patch(arrivals.readable_numbers, readable_numbers)
     yield patch(threads._take_message, add_user_message)
     yield patch(inbox_reader.with_inbox_messages, with_inbox_messages)
     yield from _transcripts_unchecked()

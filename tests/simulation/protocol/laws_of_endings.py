@@ -17,6 +17,7 @@ from tests.simulation.agents import (
     JOB_TREES,
     JUDGED_TREES,
     POLICY_TREES,
+    SEAM_TREES,
     SHORTENED_TREES,
     TIMEOUT_TREES,
     TREES,
@@ -239,6 +240,7 @@ def cache_uninterrupted_ends() -> None:
         *all_trees,
         *VOTING_TREES,
         *POLICY_TREES,
+        *SEAM_TREES,
         *SHORTENED_TREES,
         *GUARDED_TREES,
         *JUDGED_TREES,
@@ -287,7 +289,7 @@ def _has_files_of_people(evidence: Evidence, run_id: str) -> bool:
 
 def _was_decided_otherwise(evidence: Evidence, history: RunHistory) -> bool:
     if any(
-        decision.kind == "fail"
+        decision.kind == "fail" or decision.event or decision.signal
         for wait_id, (decision, _) in evidence.decisions.items()
         if wait_id.endswith(f"@{history.run_id}")
     ):

@@ -85,13 +85,18 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
             continue
         if is_thread_id(history.run_id):
             continue  # laws of threads say which message has which reply
+        task = next(iter(_user_texts(history.newest_state)))
         last_turn = max(
-            turn.began_at
-            for turn in evidence.environment.model_turns
-            if turn.run_id == history.run_id
-            and turn.frame_task == "go"
-            # A worker that was frozen may ask the model after the end.
-            and turn.began_at < history.ended_at
+            (
+                turn.began_at
+                for turn in evidence.environment.model_turns
+                if turn.run_id == history.run_id
+                and turn.frame_task == task
+                # A worker that was frozen may ask the model after the end.
+                and turn.began_at < history.ended_at
+            ),
+            # A fork may begin with the last reply of its source.
+            default=0.0,
         )
         prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
         posted = sum(

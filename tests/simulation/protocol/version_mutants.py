@@ -21,7 +21,10 @@ from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
 from tests.simulation.decisions.laws import one_decision
-from tests.simulation.mutants.conditions import old_results_are_truncated
+from tests.simulation.mutants.conditions import (
+    old_results_are_truncated,
+    workers_send,
+)
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 from tests.simulation.protocol.laws_of_effects import (
     finished_never_runs_again,
@@ -287,6 +290,7 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
 @mutant(
     "A message whose reply was lost is posted again under the next number.",
     breaks=(each_message_once,),
+    condition=workers_send,
 )
 def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
     original = inbox.post

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 from continuations import Failed, Queued, Replied, Suspended
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.errors import ThreadClosed
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import is_thread_id
 from tests.simulation.agents import thread_reply
 from tests.simulation.operators.laws import requests_of
+from tests.simulation.past.laws import rewinds_of
 from tests.simulation.protocol.laws_of_runs import posted_messages
 
 if TYPE_CHECKING:
@@ -66,10 +68,28 @@ def each_message_has_one_reply(evidence: Evidence) -> str | None:
                 continue
             if wrong:
                 return f"{wrong} of {history.run_id} has the reply to {messages[0]}"
-            read = [each.message.content for each in posted[: run.answered]]
+            read = [*_texts_before(history, version)]
+            since = _part_of(history, version).versions[0].state.run.last_inbox_number
+            read += [each.message.content for each in posted[since : run.answered]]
             if run.failure is None and run.output != thread_reply(read):
                 return f"{history.run_id} answers {read} with {run.output}"
     return None
+
+
+def _part_of(history: RunHistory, version: Version) -> RunHistory:
+    return next(part for part in history.parts if version in part.versions)
+
+
+def _texts_before(history: RunHistory, version: Version) -> Iterator[str]:
+    """Yield the texts that a rewind, if it came before a reply, left to be read."""
+    part = _part_of(history, version)
+    state = part.versions[0].state
+    if part is history.parts[0]:
+        # Nothing was rewound: every message since the first one was read.
+        return
+    for message in state.logs[ROOT_FRAME_ID].messages:
+        if message.role == "user":
+            yield message.content
 
 
 def _merges(message: InboxMessage, first: InboxMessage) -> bool:
@@ -182,7 +202,9 @@ def turns_end_as_asked(evidence: Evidence) -> str | None:
         for numbers, version in _replies(history):
             failure = version.state.run.failure
             was_stopped = failure is not None and failure.code == "stopped"
-            if was_stopped and not stops & set(numbers):
+            # A rewind cuts off the turn of the messages that the thread worked on.
+            was_cut_off = version in (after for _, _, after in rewinds_of(history))
+            if was_stopped and not was_cut_off and not stops & set(numbers):
                 return f"messages {numbers} of {history.run_id} were stopped unasked"
         state = history.newest_state
         works_on = range(state.run.answered + 1, state.run.last_inbox_number + 1)

@@ -10,6 +10,7 @@ from continuations.core.calls import Errored, Parked, Refused, Returned
 from continuations.core.decisions import Answer, Fail
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
+from tests.simulation.evidence import is_rewind
 from tests.simulation.processes import wall_time
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ def _wrong_result(evidence: Evidence, before: Version, after: Version) -> str | 
     """Return a sentence about a wait that ended otherwise than its decision says."""
     for wait in before.state.waits.values():
         call = after.state.calls.get(wait.call_id)
+        if is_rewind(before, after):
+            break  # it closes all waits, whatever was decided
         is_parked = wait.rules.call_state == "parked"
         if not is_parked or wait.id in after.state.waits or call is None:
             continue
@@ -168,7 +171,9 @@ def _ends_of_renewed_waits(
     return {
         _consequence(wait, each)
         for wait_id, (each, _) in evidence.decisions.items()
-        if wait_id.endswith(f"@{wait.run_id}") and wait_id not in evidence.waits
+        if wait_id.endswith(f"@{wait.run_id}")
+        and wait_id not in evidence.waits
+        and each.kind in ("answer", *_END_OF_CONSEQUENCE)
     }
 
 

@@ -13,6 +13,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.wire.arrival_records import (
     InboxMessage,
     encode_first_number,
+    encode_first_signal,
     encode_inbox_message,
 )
 from continuations.wire.continuation import Continuation
@@ -116,6 +117,13 @@ def thread_objects() -> dict[str, tuple[bytes, object]]:
     ):
         objects[name] = (encode_inbox_message(message, RUN), message)
     objects["message-id"] = (encode_first_number(5, RUN), 5)
+    objects["signal-id"] = (encode_first_signal(7, RUN), 7)
+    version = _version(resting_thread())
+    version = replace(version, header=replace(version.header, replies=(3, 0, 9)))
+    objects["version-replies"] = (
+        encode_version(version.header, version.delta),
+        version,
+    )
     stop = OperatorRequest(
         id="01asked",
         number=3,

@@ -852,8 +852,11 @@ def golden_objects() -> dict[str, GoldenObject]:
     objects["cancellation-door"] = GoldenObject(
         encode_cancel_request(by_link, RUN), by_link
     )
-    sent = replace(signal, door="cli", authentication="login")
-    objects["signal-door"] = GoldenObject(encode_signal(sent, RUN), sent)
+    for name, sent in (
+        ("signal-door", replace(signal, door="cli", authentication="login")),
+        ("signal-keyed", replace(signal, keyed=True)),
+    ):
+        objects[name] = GoldenObject(encode_signal(sent, RUN), sent)
     return objects
 
 

@@ -1,0 +1,220 @@
+"""Laws of what meets: people who ask, rules, signals and threads, after a rewind too.
+
+The laws derive the persons who asked for a call from messages, starts and forks. They
+do not read the rows that the engine compares.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from continuations import Deny
+from continuations.core import jsontext
+from continuations.core.calls import Parked
+from continuations.core.state import ROOT_FRAME_ID
+from continuations.ledger import layout
+from continuations.wire.fields import to_milliseconds
+from tests.simulation.evidence import is_rewind
+from tests.simulation.operators.laws import is_poison
+from tests.simulation.past.laws import rewinds_of
+from tests.simulation.policy.tools import small_amounts
+from tests.simulation.processes import wall_time
+from tests.simulation.protocol.laws_of_runs import posted_messages
+from tests.simulation.seams.tools import REQUESTED_POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.core.decisions import Decision
+    from continuations.core.state import RunState
+    from continuations.core.waits import Wait
+    from continuations.ledger.layout import Marker
+    from tests.simulation.evidence import Evidence, RunHistory, Version
+
+
+# People who ask ---------------------------------------------------------------------
+
+
+def nobody_approves_what_they_asked_for(evidence: Evidence) -> str | None:
+    """No person who asked for a call with `not_requester` decides it, nor their grant.
+
+    Those are the persons who started the run, or sent a message that it has read; in a
+    thread, who sent the messages that it answers. In a fork also those who asked for
+    the work of the source, and the person who made the fork.
+    """
+    for history in evidence.runs.values():
+        known: set[str] = set()
+        for version in history.versions:
+            for wait in version.state.waits.values():
+                if wait.id in known or not _is_for_others(wait):
+                    continue
+                known.add(wait.id)
+                decision = evidence.waits[wait.id].decision
+                found = _persons_of(decision) & _askers(evidence, history, version)
+                if found:
+                    return f"{found} asked for the call of {wait.id}, and decided it"
+            problem = _own_grant(evidence, history, version)
+            if problem is not None:
+                return problem
+    return None
+
+
+def _is_for_others(wait: Wait) -> bool:
+    return wait.kind == "approval" and wait.tool in REQUESTED_POLICIES
+
+
+def _persons_of(decision: Decision | None) -> set[str]:
+    if decision is None or decision.kind not in ("approve", "deny", "answer"):
+        return set()
+    return {*decision.voters, decision.by or ""}
+
+
+def _own_grant(evidence: Evidence, history: RunHistory, version: Version) -> str | None:
+    """Return a sentence if the grant of a person approves a call of that person."""
+    for call in version.state.calls.values():
+        if call.grant is None or call.tool not in REQUESTED_POLICIES:
+            continue
+        givers = {
+            name
+            for decision, _ in evidence.decisions.values()
+            if decision.id == call.grant
+            for name in _persons_of(decision)
+        }
+        found = givers & _askers(evidence, history, version)
+        if found:
+            return f"{found} asked for {call.id} of {history.run_id}, and granted it"
+    return None
+
+
+def _askers(evidence: Evidence, history: RunHistory, version: Version) -> set[str]:
+    """Return who asked for the work that a version does."""
+    run, posted = version.state.run, list(posted_messages(evidence, history))
+    first = run.answered if run.thread_key is not None else 0
+    asked = {each.by or "" for each in posted[first : run.last_inbox_number]}
+    environment = evidence.environment
+    for names in (environment.requesters, environment.forked_by):
+        asked |= {names[key] for key in (history.run_id,) if key in names}
+    if run.forked_from is not None:
+        source_id, _, number = run.forked_from.rpartition("@")
+        source = evidence.runs[source_id]
+        if source.load_error is None:
+            asked |= _askers(evidence, source, source.versions[int(number) - 1])
+    return asked
+
+
+# Rules ------------------------------------------------------------------------------
+
+
+def denied_by_its_rule_never_runs(evidence: Evidence) -> str | None:
+    """No call runs that its condition denies, even if a person approved the call."""
+    for effect in evidence.environment.effects:
+        what = jsontext.parse(effect.arguments)["what"]
+        if effect.tool == "ruled" and isinstance(small_amounts(what), Deny):
+            return f"{effect} ran, and its rule denies it"
+    return None
+
+
+# Messages ---------------------------------------------------------------------------
+
+
+def cut_off_messages_are_stopped(evidence: Evidence) -> str | None:
+    """After a rewind, the messages of the turn are answered by it, or are `stopped`.
+
+    A turn that goes on has the text of each message that will get its reply, and no
+    message of another sender.
+    """
+    for history in evidence.runs.values():
+        posted = list(posted_messages(evidence, history))
+        for _, claim, after in rewinds_of(history):
+            old, new = claim.state.run, after.state.run
+            if new.thread_key is None:
+                continue
+            open_ones = range(old.answered + 1, old.last_inbox_number + 1)
+            is_stopped = new.failure is not None and new.failure.code == "stopped"
+            if open_ones and new.answered >= open_ones[-1]:
+                if not is_stopped:
+                    return f"messages {open_ones} of {history.run_id} have no reply"
+                continue
+            texts = _user_texts(after.state)
+            for number in open_ones:
+                message = posted[number - 1]
+                if message.message.content not in texts:
+                    return f"{history.run_id} forgot its message {number}"
+                if message.by != new.sender:
+                    return f"{history.run_id} answers {new.sender}, not {message.by}"
+    return None
+
+
+def _user_texts(state: RunState) -> list[str]:
+    messages = state.logs[ROOT_FRAME_ID].messages
+    return [message.content for message in messages if message.role == "user"]
+
+
+# Signals and events -----------------------------------------------------------------
+
+
+def a_run_takes_each_arrival_once(evidence: Evidence) -> str | None:
+    """No event and no signal ends two waits of a run, whatever was rewound between.
+
+    An event ends each wait that is open at the same time.
+    """
+    for history in evidence.runs.values():
+        taken: dict[object, str] = {}
+        for before, after in pairwise(history.versions):
+            if is_rewind(before, after) or after.state.run.failure is not None:
+                continue
+            for wait_id, decision in _ended(evidence, before, after):
+                for arrival in (decision.event, decision.signal):
+                    first = taken.setdefault(arrival, wait_id) if arrival else wait_id
+                    if first != wait_id and not (
+                        arrival == decision.event
+                        and _were_open_together(history, first, wait_id)
+                    ):
+                        return f"{arrival} ended {first} and {wait_id}"
+    return None
+
+
+def _were_open_together(history: RunHistory, one: str, other: str) -> bool:
+    return any({one, other} <= each.state.waits.keys() for each in history.versions)
+
+
+def _ended(
+    evidence: Evidence, before: Version, after: Version
+) -> Iterator[tuple[str, Decision]]:
+    """Yield the waits whose decisions a version applied."""
+    for wait in before.state.waits.values():
+        if wait.id in after.state.waits or wait.id not in evidence.decisions:
+            continue
+        call = after.state.calls.get(wait.call_id)
+        if call is None or not isinstance(call.state, Parked):
+            yield wait.id, evidence.decisions[wait.id][0]
+
+
+# Markers ----------------------------------------------------------------------------
+
+
+def nothing_due_is_left(evidence: Evidence) -> str | None:
+    """At the end no marker is due of a run that waits or rests: sweeps have moved it.
+
+    The marker of an arrival stays if its process died before it stored the arrival.
+    """
+    bodies = evidence.environment.store.bodies
+    now_ms = to_milliseconds(wall_time(evidence.environment.loop.time()))
+    for key in bodies:
+        marker = layout.parse_marker(key) if key.startswith("markers/") else None
+        if marker is None or marker.due_ms > now_ms:
+            continue
+        history = evidence.runs.get(marker.run_id)
+        if history is None or not history.versions or is_poison(evidence, history):
+            continue
+        if not history.ended and marker.reason not in _ARRIVALS:
+            return f"{history.run_id} does not go on, and {_text(marker, key)} is due"
+    return None
+
+
+_ARRIVALS = ("m", "o", "s", "c", "d")
+
+
+def _text(marker: Marker, key: str) -> str:
+    return f"{key} (reason {marker.reason})"
