@@ -102,6 +102,13 @@ def runner_without_agents(
     return runner
 
 
+def runner_for_command(app: str | None, store: str | None, *, command: str) -> Runner:
+    """Return a runner with the agents of `--app`, or without agents."""
+    if app is None:
+        return runner_without_agents(None, store)
+    return runner_with_agents(app, store, command=command)
+
+
 def _groups_of(app: str) -> Groups:
     """Return a function that asks the application for the groups of a person."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import continuations
-from continuations.cli.application import runner_with_agents, runner_without_agents
+from continuations.cli.application import runner_for_command, runner_without_agents
 from continuations.cli.decision_input import (
     check_run_id,
     parse_json_value,
@@ -23,7 +23,7 @@ from continuations.cli.output import write_lines, write_note
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations import Runner, RunVersion
+    from continuations import RunVersion
     from continuations.core.decisions import Verdict
 
 # typer reads the annotations when it runs.
@@ -159,7 +159,7 @@ def fork(  # noqa: PLR0913 - one parameter for each option
     tells which tools only read; without it, calls of all tools are asked about.
     """
     check_run_id(run, command="fork")
-    runner = past_runner(app, store, command="fork")
+    runner = runner_for_command(app, store, command="fork")
     actor = resolve_actor(by)
     verdicts = {
         wait: _verdict(text, actor.name)
@@ -187,13 +187,6 @@ def fork(  # noqa: PLR0913 - one parameter for each option
         write_lines(
             [f"{forked}: a fork of {run}", f"next: continuations resume {forked}"]
         )
-
-
-def past_runner(app: str | None, store: str | None, *, command: str) -> Runner:
-    """Return a runner with the agents of `--app`, or without agents."""
-    if app is None:
-        return runner_without_agents(None, store)
-    return runner_with_agents(app, store, command=command)
 
 
 def _pairs(

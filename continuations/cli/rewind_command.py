@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from continuations.cli import FAILED
+from continuations.cli.application import runner_for_command
 from continuations.cli.confirmation import confirm
 from continuations.cli.decision_input import check_run_id, resolve_actor
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl  # noqa: TC001 - typer reads the annotations
 from continuations.cli.output import write_lines, write_note
-from continuations.cli.past_commands import past_runner
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.present.escaping import escape_invisible
@@ -70,7 +70,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
     if plan and (yes or shown is not None):
         msg = "--plan changes nothing, so it takes no --yes and no --shown."
         raise UsageError(f"{msg} Leave them out.")
-    runner = past_runner(app, store, command="rewind")
+    runner = runner_for_command(app, store, command="rewind")
     if plan:
         _write_plan(runner, runner.plan_rewind(run, version), json=json)
         return

@@ -12,8 +12,8 @@ import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting, json_output
 from continuations.cli.application import (
     load_context,
+    runner_for_command,
     runner_with_agents,
-    runner_without_agents,
 )
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
@@ -184,11 +184,7 @@ def sweep(
     Without --app no run is resumed. A run that needs your agents is skipped: a sweep
     with its agents resumes it.
     """
-    runner = (
-        runner_without_agents(None, store)
-        if app is None
-        else runner_with_agents(app, store, command="sweep")
-    )
+    runner = runner_for_command(app, store, command="sweep")
     result = runner.sweep(context=load_context(context))
     if json:
         json_output.write_json(sweep_result_json(result))

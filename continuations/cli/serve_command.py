@@ -73,10 +73,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     After the first signal nothing new begins. Calls in progress are completed, their
     runs are suspended, and the exit code is 0. A second signal stops the process at
-    once.
-
-    If the folder of a file: store does not exist, a warning says so, and the worker
-    waits for the first run, which makes it.
+    once. If the folder of a file: store does not exist, a warning says so: the first
+    run makes it.
     """
     runner = runner_with_agents(app, store, command="serve", may_be_first=True)
     options: dict[str, Any] = {
@@ -84,18 +82,22 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         "max_concurrent_runs": max_concurrent_runs,
         "context": load_context(context),
     }
+    server = None
     if http is not None:
         server = _make_server(runner, _parse_address(http), verify, links, options)
-        _log_to_stderr(as_json=json)
-        _warn_of_missing_folder(runner)
+    else:
+        _refuse_http_options(verify, links)
+    _log_to_stderr(runner, as_json=json)
+    if server is None:
+        runner.serve_forever(**options)
+    else:
         web_server.run(server)
-        return
+
+
+def _refuse_http_options(verify: str | None, links: str | None) -> None:
     if verify is not None or links is not None:
         msg = "--verify and --links need --http. Add it, or leave them out."
         raise UsageError(msg)
-    _log_to_stderr(as_json=json)
-    _warn_of_missing_folder(runner)
-    runner.serve_forever(**options)
 
 
 def _warn_of_missing_folder(runner: Runner) -> None:
@@ -163,8 +165,9 @@ class _JsonFormatter(logging.Formatter):
         return json_format.dumps(line)
 
 
-def _log_to_stderr(*, as_json: bool) -> None:
+def _log_to_stderr(runner: Runner, *, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(_JsonFormatter() if as_json else plain)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    _warn_of_missing_folder(runner)

@@ -16,8 +16,7 @@ from continuations.cli import web_server
 from continuations.cli.application import (
     load_context,
     load_option,
-    runner_with_agents,
-    runner_without_agents,
+    runner_for_command,
 )
 from continuations.cli.errors import UsageError
 from continuations.cli.options import App, By, Context, StoreUrl
@@ -74,15 +73,12 @@ def ui(  # noqa: PLR0913 - one parameter for each option
 
     Prints an address with a token that works once. Decisions are recorded as
     local:NAME. With --app the runs go on in this process. With --store alone they go on
-    where their workers are. Ctrl-C ends the command. The folder of a file: store must
-    exist: the first run makes it.
+    where their workers are. The first run makes the folder of a file: store, and this
+    command needs it. Ctrl-C ends the command.
     """
     address = _address(host, verify)
     console = _console_module()
-    if app is None:
-        runner = runner_without_agents(app, store)
-    else:
-        runner = runner_with_agents(app, store, command="ui")
+    runner = runner_for_command(app, store, command="ui")
     identity = load_option("--verify", verify)
     sign_in_path = "/"
     if identity is None:
