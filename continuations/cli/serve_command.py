@@ -73,8 +73,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     After the first signal nothing new begins. Calls in progress are completed, their
     runs are suspended, and the exit code is 0. A second signal stops the process at
-    once. If the folder of a file: store does not exist, a warning says so: the first
-    run makes it.
+    once. If a file: store has no folder, a warning says so: the first run makes it.
     """
     runner = runner_with_agents(app, store, command="serve", may_be_first=True)
     options: dict[str, Any] = {
