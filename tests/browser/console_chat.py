@@ -84,6 +84,8 @@ class ConsoleChat:
 
     def start(self) -> None:
         """Start a process of the server, and wait until it answers."""
+        # The console reads only a folder that exists.
+        (self.folder / "runs").mkdir(exist_ok=True)
         with (self.folder / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 [
