@@ -34,8 +34,7 @@ from continuations.cli.output import write_lines
 from continuations.core.decisions import Decision
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import ContinuationsError
-from continuations.present.json_forms import decision_json
-from continuations.wire.report import vote_json
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,13 +220,13 @@ def _decide(
     write_actor_note(actor)
     if not isinstance(result, Decision):
         if as_json:
-            write_json(vote_json(result))
+            write_json(to_json(result))
         else:
             write_lines(formatting.title_lines(wait, result))
             write_lines(formatting.vote_lines(result))
         return
     if as_json:
-        write_json(decision_json(result))
+        write_json(to_json(result))
         return
     run_id = wait_id.partition("@")[2]
     write_lines(formatting.title_lines(wait, result))

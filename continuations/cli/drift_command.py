@@ -17,8 +17,8 @@ from continuations.cli.output import write_lines, write_note
 from continuations.errors import ContinuationsError
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.counted import counted
-from continuations.present.drift_forms import drift_row_json
 from continuations.present.escaping import escape_invisible
+from continuations.present.json_forms import drift_row_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from continuations.cli.written_text import WrittenText
 from continuations.core import run_stream
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
 from continuations.core.withheld_texts import shown_event
-from continuations.present.event_forms import event_json
+from continuations.present.json_forms import event_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.present.escaping import escape_invisible
-from continuations.present.grant_forms import kept_grant_json
+from continuations.present.json_forms import kept_grant_json
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ def history(
 
 
 def _write_version(version: RunVersion) -> None:
-    from continuations.present.past_forms import version_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import version_json  # noqa: PLC0415 - rarely used
 
     write_json(version_json(version, "transcript"))
 
@@ -91,7 +91,7 @@ def diff(
     from continuations.cli.past_lines import difference_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
     from continuations.core.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
-    from continuations.present.past_forms import difference_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import difference_json  # noqa: PLC0415 - rarely used
 
     check_run_id(run, command="diff")
     found = runner_without_agents(app, store).diff(run, before, after)

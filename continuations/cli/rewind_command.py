@@ -19,7 +19,7 @@ from continuations.cli.output import write_lines, write_note
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.present.escaping import escape_invisible
-from continuations.present.past_forms import rewind_plan_json, rewound_json
+from continuations.present.json_forms import rewind_plan_json, rewound_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,7 +17,7 @@ from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
-from continuations.present.signal_forms import untaken_signal_json
+from continuations.present.json_forms import untaken_signal_json
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ def watch(
 
 
 def _form(event: StreamEvent) -> object:
-    from continuations.present.event_forms import event_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import event_json  # noqa: PLC0415 - rarely used
 
     return event_json(event, "transcript")
 

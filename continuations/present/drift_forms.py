@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from continuations.present.schema_parts import (
     TEXT,
     TEXT_OR_NULL,
@@ -14,35 +12,7 @@ from continuations.present.schema_parts import (
     ref,
 )
 
-if TYPE_CHECKING:
-    from continuations.engine.drift_rows import DriftRow
-
 _VERDICT: Json = {"enum": ["accept", "reopen", "refuse"]}
-
-
-def drift_row_json(row: DriftRow) -> dict[str, Any]:
-    """Return what the code would do with one run as JSON values (`drift_row`)."""
-    return {
-        "run_id": row.run_id,
-        "agent": row.agent,
-        "status": row.status,
-        "verdict": row.verdict,
-        "why": [
-            {
-                "verdict": reason.verdict,
-                "change": reason.change,
-                "agent": reason.agent,
-                "path": list(reason.path),
-                "wait_id": reason.wait_id,
-                "text": reason.text,
-            }
-            for reason in row.why
-        ],
-        "code_changes": [
-            {"kind": change.kind, "where": change.where, "what": change.what}
-            for change in row.code_changes
-        ],
-    }
 
 
 def drift_definitions() -> dict[str, Json]:

@@ -1,17 +1,13 @@
-"""The JSON forms of grants: to give one with an approval, and to list them."""
+"""Read a grant that is given with an approval from its JSON form."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.grants import Grant
 from continuations.errors import InvalidInput
-from continuations.present.json_forms import utc_text
-
-if TYPE_CHECKING:
-    from continuations.core.grants import KeptGrant
 
 _FIELDS = frozenset({"tool", "arguments", "until"})
 
@@ -37,18 +33,3 @@ def parse_grant(value: object) -> Grant:
     except ValueError:
         msg = '"until" must be a time with a time zone, such as 2027-01-01T00:00:00Z'
         raise GrantInvalid(msg) from None
-
-
-def kept_grant_json(grant: KeptGrant) -> dict[str, Any]:
-    """Return a grant of a run as JSON values (`kept_grant`)."""
-    return {
-        "id": grant.id,
-        "tool": grant.tool,
-        "path": list(grant.path),
-        "arguments": grant.arguments,
-        "until": None if grant.until is None else utc_text(grant.until),
-        "by": grant.by,
-        "at": utc_text(grant.at),
-        "wait_id": grant.wait_id,
-        "revoked": grant.revoked,
-    }

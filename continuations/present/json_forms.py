@@ -1,7 +1,7 @@
 """The JSON forms of runs, waits, decisions and outcomes.
 
-Every form has a definition in `docs/schemas/continuations.schema.json`. A moment is ISO
-8601 text in UTC with milliseconds and "Z".
+Every form has a definition in `docs/schemas/continuations.schema.json`. A value whose
+form is no more than its fields is passed to `to_json`.
 """
 
 from __future__ import annotations
@@ -11,50 +11,54 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
-from continuations.core.withheld_waits import withheld
+from continuations.core.visible_text import escape_invisible
 from continuations.wire import report
-from continuations.wire.report import utc_text
+from continuations.wire.report import JsonForm, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from continuations.core.audit import AuditLine
+    from continuations.core.grants import KeptGrant
+    from continuations.core.live_events import RunEvent
     from continuations.core.messages import Detail
     from continuations.core.quorum import Vote
+    from continuations.core.run_past import (
+        RewindPlan,
+        Rewound,
+        RunDifference,
+        RunVersion,
+    )
+    from continuations.core.untaken_signals import UntakenSignal
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
-    from continuations.ledger.erasing import ErasedRun
     from continuations.ledger.pruning import PruneResult
-    from continuations.ledger.published_events import Publication
-    from continuations.ledger.run_listing import RunSummary
     from continuations.ledger.worklist import ListedWait
     from continuations.wire.continuation import Continuation
 
-__all__ = [
-    "MAX_TEXT_CHARS",
-    "audit_line_json",
-    "decide_json",
-    "decision_json",
-    "erased_run_json",
-    "indented_json",
-    "outcome_json",
-    "prune_result_json",
-    "publication_json",
-    "reply_json",
-    "run_json",
-    "run_summary_json",
-    "sweep_result_json",
-    "thread_json",
-    "utc_text",
-    "wait_json",
-    "wait_notice_json",
-    "wait_summary_json",
-]
-
 # The model reads a reason or an answer again in every later turn.
 MAX_TEXT_CHARS = 4000
+
+# These values have no other fields than those of their classes.
+decision_json = drift_row_json = erased_run_json = publication_json = to_json
+run_summary_json = to_json
+
+
+# Waits ----------------------------------------------------------------------------
+
+WAIT_SUMMARY = JsonForm(
+    names="id run_id kind created_at state",
+    values={"state": lambda summary: _wait_state(is_expired=summary.expired)},
+)
+# The part of a wait that a notification contains.
+WAIT_NOTICE = (
+    "id run_id kind path tool created_at deadline approvers votes_needed reversible "
+    "requester"
+)
+# Arguments may be private, so they and their words are added only on request.
+WAIT_NOTICE_OPTIONS = "arguments title readings secrets evidence"
 
 
 def wait_json(
@@ -69,170 +73,105 @@ def wait_json(
         agent_state: The stored state of the agent that waits, as JSON; empty without
             one. Only the form of a single wait has it.
     """
-    form = report.wait_json(withheld(wait))
+    form: dict[str, Any] = to_json(wait)
     if agent_state:
         form["agent_state"] = jsontext.parse(agent_state)
     if now is not None:
         is_expired = wait.deadline is not None and now > wait.deadline
-        form["state"] = "expired" if is_expired else "open"
+        form["state"] = _wait_state(is_expired=is_expired)
     return form
+
+
+def _wait_state(*, is_expired: bool) -> str:
+    return "expired" if is_expired else "open"
 
 
 def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
     """Return a wait of the listing as JSON values (`wait_summary`)."""
-    return {
-        "id": summary.id,
-        "run_id": summary.run_id,
-        "kind": summary.kind,
-        "created_at": utc_text(summary.created_at),
-        "state": "expired" if summary.expired else "open",
-    }
+    return WAIT_SUMMARY.of(summary)
 
 
 def listed_wait_json(row: ListedWait) -> dict[str, Any]:
     """Return a wait of the worklist as JSON values (`wait`)."""
-    return {**wait_json(row.wait), "state": "expired" if row.expired else "open"}
-
-
-def run_summary_json(summary: RunSummary) -> dict[str, Any]:
-    """Return a run of the listing as JSON values (`run_summary`)."""
-    return {
-        "run_id": summary.run_id,
-        "status": summary.status,
-        "agent": summary.agent,
-        "title": summary.title,
-        "labels": dict(summary.labels),
-        "requester": summary.requester,
-        "thread": summary.thread,
-        "messages": summary.messages,
-        "created_at": report.optional_utc_text(summary.created_at),
-        "updated_at": report.optional_utc_text(summary.updated_at),
-        "version": summary.version,
-        "cursor": summary.cursor,
-    }
-
-
-def erased_run_json(receipt: ErasedRun) -> dict[str, Any]:
-    """Return the receipt of an erasure as JSON values (`erased_run`)."""
-    return {
-        "run_id": receipt.run_id,
-        "erased_at": utc_text(receipt.erased_at),
-        "versions": receipt.versions,
-        "arrivals": receipt.arrivals,
-        "files": receipt.files,
-        "keys": receipt.keys,
-    }
-
-
-def prune_result_json(result: PruneResult) -> dict[str, Any]:
-    """Return the result of `prune` as JSON values (`prune_result`)."""
-    from continuations.present.problems import find_problem_type  # noqa: PLC0415 - only a prune needs it
-
-    return {
-        "run_ids": list(result.run_ids),
-        "erased": [erased_run_json(receipt) for receipt in result.erased],
-        "failed": {
-            run_id: find_problem_type(type(error)).slug
-            for run_id, error in result.errors.items()
-        },
-    }
+    return {**to_json(row.wait), "state": _wait_state(is_expired=row.expired)}
 
 
 def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
     """Return the part of a wait that a notification contains (`wait_notice`).
 
-    The fields have the names and values of `wait_json`. Arguments may be private, so
-    they and what is made from them are added only on request.
+    The fields have the names and values of `wait_json`.
     """
-    names: tuple[str, ...] = (
-        "id",
-        "run_id",
-        "kind",
-        "path",
-        "tool",
-        "created_at",
-        "deadline",
-        "approvers",
-        "votes_needed",
-        "reversible",
-        "requester",
-    )
-    form = report.wait_json(withheld(wait))
+    names = WAIT_NOTICE.split()
     if with_arguments:
-        names = (*names, "arguments", "title", "readings", "secrets", "evidence")
+        names += WAIT_NOTICE_OPTIONS.split()
+    form = to_json(wait)
     return {name: form[name] for name in names}
 
 
-def decision_json(decision: Decision) -> dict[str, Any]:
-    """Return a decision as JSON values (`decision`).
-
-    `groups` is present if the groups of the person are known, and `voters` if several
-    persons decided. `shown` is present if the digest is known that the person saw.
-    `arguments` is present if the arguments were edited, `value` for an answer, and
-    `form` if the approver filled in a form.
-    """
-    form: dict[str, Any] = {
-        "id": decision.id,
-        "wait_id": decision.wait_id,
-        "kind": decision.kind,
-        "at": utc_text(decision.at),
-        "by": decision.by,
-        "reason": decision.reason,
-        "digest": decision.digest,
-    }
-    if decision.groups:
-        form["groups"] = list(decision.groups)
-    if decision.voters:
-        form["voters"] = list(decision.voters)
-    if decision.shown is not None:
-        form["shown"] = decision.shown
-    for name in ("arguments", "value", "form"):
-        text: str | None = getattr(decision, name)
-        if text is not None:
-            form[name] = jsontext.parse(text)
-    if decision.grant_json is not None:
-        form["grant"] = decision.id
-    return form
+# Decisions and other acts ---------------------------------------------------------
 
 
 def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
     """Return the response to a decision (`recorded_decision` or `recorded_vote`)."""
-    if isinstance(result, Decision):
-        return {"decision": decision_json(result), "woken": woken}
-    return {"vote": report.vote_json(result), "woken": woken}
+    name = "decision" if isinstance(result, Decision) else "vote"
+    return {name: to_json(result), "woken": woken}
+
+
+AUDIT_LINE = JsonForm(
+    names="at run wait kind verdict by identity door digest shown reason rule",
+    values={"identity": lambda line: _identity(line)},
+)
+KEPT_GRANT = JsonForm(hidden="contract")
+UNTAKEN_SIGNAL = JsonForm()
 
 
 def audit_line_json(line: AuditLine) -> dict[str, Any]:
-    """Return a line of an audit as JSON values (`audit_line`).
+    """Return a line of an audit as JSON values (`audit_line`)."""
+    return AUDIT_LINE.of(line)
 
-    `identity` is null if no door established who acted.
-    """
-    identity = None
-    if line.groups or line.authentication is not None:
-        identity = {
-            "name": line.by,
-            "groups": list(line.groups),
-            "authentication": line.authentication,
-        }
+
+def _identity(line: AuditLine) -> dict[str, Any] | None:
+    """Return who acted; `None` if no door established that."""
+    if not line.groups and line.authentication is None:
+        return None
     return {
-        "at": utc_text(line.at),
-        "run": line.run,
-        "wait": line.wait,
-        "kind": line.kind,
-        "verdict": line.verdict,
-        "by": line.by,
-        "identity": identity,
-        "door": line.door,
-        "digest": line.digest,
-        "shown": line.shown,
-        "reason": line.reason,
-        "rule": line.rule,
+        "name": line.by,
+        "groups": list(line.groups),
+        "authentication": line.authentication,
     }
 
 
-def publication_json(publication: Publication) -> dict[str, Any]:
-    """Return the result of a publication as JSON values (`published_event`)."""
-    return {"id": publication.id, "run_ids": list(publication.run_ids)}
+def kept_grant_json(grant: KeptGrant) -> dict[str, Any]:
+    """Return a grant of a run as JSON values (`kept_grant`)."""
+    return KEPT_GRANT.of(grant)
+
+
+def untaken_signal_json(signal: UntakenSignal, *, with_data: bool) -> dict[str, Any]:
+    """Return a signal as JSON values (`untaken_signal`)."""
+    form = UNTAKEN_SIGNAL.of(signal)
+    if not with_data:
+        del form["data"]
+    return form
+
+
+# Runs and threads -----------------------------------------------------------------
+
+
+def prune_result_json(result: PruneResult) -> dict[str, Any]:
+    """Return the result of `prune` as JSON values (`prune_result`)."""
+    return {
+        "run_ids": list(result.run_ids),
+        "erased": to_json(result.erased),
+        "failed": _slugs(result.errors),
+    }
+
+
+def _slugs(errors: Mapping[str, Exception]) -> dict[str, str]:
+    """Return for each run the last part of its problem's `type`."""
+    from continuations.present.problems import find_problem_type  # noqa: PLC0415 - decisions need none
+
+    found = {run_id: find_problem_type(type(each)) for run_id, each in errors.items()}
+    return {run_id: problem.slug for run_id, problem in found.items()}
 
 
 def run_json(
@@ -287,10 +226,7 @@ def outcome_json(
     """
     form = run_json(outcome.continuation, decided=decided, now=now, detail=detail)
     form["paused"] = bool(getattr(outcome, "paused", False))
-    form["code_changes"] = [
-        {"kind": change.kind, "where": change.where, "what": change.what}
-        for change in outcome.code_changes
-    ]
+    form["code_changes"] = to_json(outcome.code_changes)
     return form
 
 
@@ -356,8 +292,7 @@ def reply_json(
         text = result.continuation.run_state.run.output
         form |= {"status": "replied", "output": shown_text(text, detail)}
     elif isinstance(result, Failed):
-        error = {"code": result.error.code, "message": result.error.message}
-        form |= {"status": "failed", "failure": error}
+        form |= {"status": "failed", "failure": to_json(result.error)}
     elif isinstance(result, Suspended):
         waits = [w for w in result.waits if w.id not in decided]
         shown = [wait_json(wait, now=now) for wait in waits]
@@ -371,20 +306,73 @@ def sweep_result_json(result: SweepResult) -> dict[str, Any]:
     A resumed run has its id and status only: one sweep may resume many runs, and a
     response of AWS Lambda has at most 6 MB.
     """
-    from continuations.present.problems import find_problem_type  # noqa: PLC0415 - only a sweep needs it
-
     return {
         "runs_checked": result.runs_checked,
         "resumed": [
             {"run_id": outcome.run_id, "status": outcome.continuation.status}
             for outcome in result.resumed
         ],
-        "failed": {
-            run_id: find_problem_type(type(error)).slug
-            for run_id, error in result.errors.items()
-        },
+        "failed": _slugs(result.errors),
         "skipped": sorted(result.skipped),
     }
+
+
+# Events and the past --------------------------------------------------------------
+
+RUN_VERSION = JsonForm(
+    names="number at status worker words events waits",
+    values={
+        "words": lambda version: [escape_invisible(each) for each in version.words],
+        "events": lambda version: [event_json(e, "transcript") for e in version.events],
+    },
+)
+REWIND_PLAN = JsonForm(
+    names="run_id version newest digest waits decided calls messages refusal"
+)
+
+
+def event_json(event: RunEvent, detail: Detail = "states") -> dict[str, Any]:
+    """Return an event as JSON values: its fields and its `type`.
+
+    The form of a stored event is `event`, that of a live one `live_event`.
+
+    Args:
+        event: The event.
+        detail: Which texts of models and tools the form has.
+    """
+    from continuations.core.withheld_texts import shown_event  # noqa: PLC0415 - decisions need no events
+
+    return {"type": type(event).__name__, **to_json(shown_event(event, detail))}
+
+
+def version_json(version: RunVersion, detail: Detail = "states") -> dict[str, Any]:
+    """Return a version as JSON values (`run_version`)."""
+    from continuations.core.withheld_texts import shown_version  # noqa: PLC0415 - decisions need no past
+
+    return RUN_VERSION.of(shown_version(version, detail))
+
+
+def difference_json(found: RunDifference, detail: Detail = "states") -> dict[str, Any]:
+    """Return the differences of two versions as JSON values (`run_difference`)."""
+    from continuations.core.withheld_texts import shown_difference  # noqa: PLC0415 - decisions need no past
+
+    form: dict[str, Any] = to_json(shown_difference(found, detail))
+    return form
+
+
+def rewound_json(rewound: Rewound, detail: Detail = "states") -> dict[str, Any]:
+    """Return the result of a rewind as JSON values (`rewound`)."""
+    from continuations.core.withheld_texts import shown_rewind  # noqa: PLC0415 - decisions need no past
+
+    form: dict[str, Any] = to_json(shown_rewind(rewound, detail))
+    return form
+
+
+def rewind_plan_json(plan: RewindPlan, detail: Detail = "states") -> dict[str, Any]:
+    """Return the consequences of a rewind as JSON values (`rewind_plan`)."""
+    from continuations.core.withheld_texts import shown_rewind  # noqa: PLC0415 - decisions need no past
+
+    return REWIND_PLAN.of(shown_rewind(plan, detail))
 
 
 def indented_json(text: str) -> str:

@@ -186,7 +186,7 @@ class Continuation:
             "format": NEWEST_FORMAT,
             **report.run_json(state, self._version),
             **stack_report.stack_json(state),
-            "waits": [report.wait_json(wait) for wait in self.waits],
+            "waits": report.to_json(self.waits),
         }
         # `jsontext.dump` limits the depth, and a stored message may already reach it.
         return jsontext.escape_surrogates(json.dumps(value, ensure_ascii=False))

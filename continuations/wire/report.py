@@ -1,26 +1,33 @@
-"""The JSON forms of runs and waits, as `Continuation.to_json` reports them.
+"""The JSON of values: it follows from the fields of their classes.
 
-`continuations.present` uses the same functions for HTTP, AWS Lambda and the command
-line, so each value has one JSON form. `docs/schemas/continuations.schema.json`
-describes the forms. A process that decides imports this module, but not the frames and
-calls of `stack_report`.
+`to_json` makes the JSON of any value. A class whose JSON differs from its fields has a
+row in `JSON_FORMS`. `continuations.present` uses the same function for HTTP, AWS
+Lambda and the command line, and makes `docs/schemas/continuations.schema.json` from the
+same rows, types and docstrings. A process that decides imports this module, but not
+the frames and calls of `stack_report`.
 """
 
 from __future__ import annotations
 
-from datetime import UTC
+import dataclasses
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.usage import USAGE_COUNTS
+from continuations.core.decisions import Decision
+from continuations.core.quorum import Vote
+from continuations.core.usage import USAGE_COUNTS, Usage
+from continuations.core.waits import Wait
+from continuations.core.withheld_waits import withheld
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Callable
 
-    from continuations.core.quorum import Vote
     from continuations.core.state import RunState
-    from continuations.core.usage import Usage
-    from continuations.core.waits import Wait
+
+_PLAIN = frozenset({type(None), bool, int, float, str})
 
 
 def utc_text(moment: datetime) -> str:
@@ -37,10 +44,135 @@ def optional_utc_text(moment: datetime | None) -> str | None:
     return None if moment is None else utc_text(moment)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonForm:
+    """The differences between the JSON of a value and the fields of its class.
+
+    Without a form, the JSON has all fields in their order. A field such as
+    `arguments_json` holds JSON text: it is read, and its name is `arguments`.
+
+    Attributes:
+        names: Names in their order, separated by spaces; empty: all fields. A name may
+            be that of a property.
+        optional: Further names, which are left out if the value is `None` or empty.
+        hidden: Fields without a place in the JSON, if `names` is empty.
+        texts: Names whose values are JSON text although no suffix says it.
+        values: For a name, a function that returns its value from the whole.
+        shown: Makes of the value the one that people may read.
+    """
+
+    names: str = ""
+    optional: str = ""
+    hidden: str = ""
+    texts: str = ""
+    values: Mapping[str, Callable[[Any], Any]] = dataclasses.field(
+        default_factory=dict[str, "Callable[[Any], Any]"]
+    )
+    shown: Callable[[Any], Any] | None = None
+
+    def all_names(self, cls: type) -> tuple[str, ...]:
+        """Return the names of the JSON of a class, the optional ones last."""
+        names = self.names.split()
+        if not names:
+            hidden = self.hidden.split()
+            fields = [each for each in _field_names(cls) if each not in hidden]
+            names = [each.removesuffix("_json") for each in fields]
+        return (*names, *self.optional.split())
+
+    def of(self, value: Any) -> dict[str, Any]:
+        """Return the JSON of a value."""
+        if self.shown is not None:
+            value = self.shown(value)
+        cls = type(value)
+        texts, optional = self.texts.split(), self.optional.split()
+        made: dict[str, Any] = {}
+        for name in self.all_names(cls):
+            stored = f"{name}_json"
+            is_text = name in texts or hasattr(cls, stored)
+            if name in self.values:
+                found, is_text = self.values[name](value), False
+            else:
+                found = getattr(value, stored if hasattr(cls, stored) else name)
+            if name in optional and found in (None, ()):
+                continue
+            is_read = is_text and found is not None
+            made[name] = jsontext.parse(found) if is_read else to_json(found)
+        return made
+
+
+def _field_names(cls: Any) -> tuple[str, ...]:
+    if issubclass(cls, tuple):  # a NamedTuple
+        names: tuple[str, ...] = cls._fields
+        return names
+    return tuple(each.name for each in dataclasses.fields(cls))
+
+
+def to_json(value: Any) -> Any:
+    """Return a value of the project, or a collection of them, as JSON values."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return value
+    if isinstance(value, datetime):
+        return utc_text(value)
+    if isinstance(value, Mapping):
+        return {name: to_json(each) for name, each in value.items()}
+    if cls in (tuple, list):
+        return [to_json(each) for each in value]
+    return JSON_FORMS.get(cls, _DEFAULT).of(value)
+
+
+_DEFAULT = JsonForm()
+JSON_FORMS: dict[type, JsonForm] = {
+    Usage: JsonForm(
+        names=" ".join((*USAGE_COUNTS, "cost", "currency")),
+        values={
+            "cost": lambda usage: _cost_text(usage),
+            "currency": lambda usage: usage.currency or None,
+        },
+    ),
+    # Several of its names are properties.
+    Wait: JsonForm(
+        names="id run_id call_id frame_id kind path tool title reversible requester "
+        "arguments readings secrets evidence agent_words schema digest created_at "
+        "deadline valid_for policy denial_stops expiry_stops note approve_after "
+        "question answer_schema event event_key stage on_deadline form_schema editable "
+        "approvers not_requester votes_needed votes",
+        values={
+            "call_id": lambda wait: wait.call_id or None,
+            "frame_id": lambda wait: wait.frame_id or None,
+            "not_requester": lambda wait: (
+                wait.quorum is not None and wait.quorum.not_requester
+            ),
+        },
+        shown=withheld,
+    ),
+    Decision: JsonForm(
+        names="id wait_id kind at by reason digest",
+        optional="groups voters shown arguments value form grant",
+        texts="arguments value form",
+        values={
+            "grant": lambda decision: (
+                None if decision.grant_json is None else decision.id
+            )
+        },
+    ),
+    Vote: JsonForm(
+        names="id wait_id kind at by reason digest votes_needed still_needed",
+        optional="groups shown arguments value form",
+        texts="arguments value form",
+    ),
+}
+
+
+def _cost_text(usage: Usage) -> str | None:
+    """Return the exact cost as a decimal number, without an exponent."""
+    cost = usage.cost if usage.currency else None
+    return None if cost is None else f"{cost:f}"
+
+
 def run_json(state: RunState, version: int) -> dict[str, Any]:
     """Return the row of a run as JSON values."""
     run = state.run
-    failure = run.failure
     return {
         "run_id": run.id,
         "agent": run.agent,
@@ -54,89 +186,6 @@ def run_json(state: RunState, version: int) -> dict[str, Any]:
         "created_at": utc_text(run.created_at),
         "claimed_until": optional_utc_text(run.claim.until if run.claim else None),
         "output": run.output,
-        "failure": failure and {"code": failure.code, "message": failure.message},
-        "usage": usage_json(run.usage),
+        "failure": to_json(run.failure),
+        "usage": to_json(run.usage),
     }
-
-
-def usage_json(usage: Usage) -> dict[str, Any]:
-    """Return a usage as JSON values."""
-    counts = {name: getattr(usage, name) for name in USAGE_COUNTS}
-    cost = usage.cost if usage.currency else None
-    return {
-        **counts,
-        "cost": None if cost is None else f"{cost:f}",
-        "currency": usage.currency or None,
-    }
-
-
-def wait_json(wait: Wait) -> dict[str, Any]:
-    """Return a wait as JSON values."""
-    return {
-        "id": wait.id,
-        "run_id": wait.run_id,
-        "call_id": wait.call_id or None,
-        "frame_id": wait.frame_id or None,
-        "kind": wait.kind,
-        "path": list(wait.path),
-        "tool": wait.tool,
-        "title": wait.title,
-        "reversible": wait.reversible,
-        "requester": wait.requester,
-        "arguments": wait.arguments,
-        "readings": wait.readings,
-        "secrets": list(wait.secrets),
-        "evidence": [finding._asdict() for finding in wait.evidence],
-        "agent_words": wait.agent_words,
-        "schema": wait.schema,
-        "digest": wait.digest,
-        "created_at": utc_text(wait.created_at),
-        "deadline": optional_utc_text(wait.deadline),
-        "valid_for": wait.valid_for,
-        "policy": wait.policy,
-        "denial_stops": wait.denial_stops,
-        "expiry_stops": wait.expiry_stops,
-        "note": wait.note,
-        "approve_after": optional_utc_text(wait.approve_after),
-        "question": wait.question,
-        "answer_schema": wait.answer_schema,
-        "event": wait.event,
-        "event_key": wait.event_key,
-        "stage": wait.stage,
-        "on_deadline": wait.on_deadline_json and jsontext.parse(wait.on_deadline_json),
-        "form_schema": wait.form_schema,
-        "editable": None if wait.editable is None else list(wait.editable),
-        "approvers": list(wait.approvers),
-        "not_requester": wait.quorum is not None and wait.quorum.not_requester,
-        "votes_needed": wait.votes_needed,
-        "votes": [vote_json(vote) for vote in wait.votes],
-    }
-
-
-def vote_json(vote: Vote) -> dict[str, Any]:
-    """Return a vote as JSON values (`vote`).
-
-    `groups` is present if the groups of the person are known, and `shown` if the digest
-    that the person saw is known. Edits have `arguments`, answers have `value`, and
-    approvals with a form have `form`.
-    """
-    form: dict[str, Any] = {
-        "id": vote.id,
-        "wait_id": vote.wait_id,
-        "kind": vote.kind,
-        "at": utc_text(vote.at),
-        "by": vote.by,
-        "reason": vote.reason,
-        "digest": vote.digest,
-        "votes_needed": vote.votes_needed,
-        "still_needed": vote.still_needed,
-    }
-    if vote.groups:
-        form["groups"] = list(vote.groups)
-    if vote.shown is not None:
-        form["shown"] = vote.shown
-    for name in ("arguments", "value", "form"):
-        text: str | None = getattr(vote, name)
-        if text is not None:
-            form[name] = jsontext.parse(text)
-    return form

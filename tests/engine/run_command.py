@@ -45,7 +45,7 @@ from continuations import (
     resume,
     run,
 )
-from continuations.present.event_forms import event_json
+from continuations.present.json_forms import event_json
 from tests import scripts
 from tests.clocks import OffsetClock
 from tests.engine import agent_builders

@@ -21,7 +21,7 @@ from continuations import (
 )
 from continuations.events import CallEnded, CallStarted, WaitDecided, WaitOpened
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.present.past_forms import difference_json, version_json
+from continuations.present.json_forms import difference_json, version_json
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.engine import state_agents

@@ -44,7 +44,7 @@ from continuations.ledger import layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.present.event_forms import event_json
+from continuations.present.json_forms import event_json
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock

@@ -29,11 +29,9 @@ async def audit(context: RequestContext) -> Response:
 
 async def list_grants(context: RequestContext) -> Response:
     """List the grants of a run."""
-    from continuations.present import grant_forms  # noqa: PLC0415 - rarely used
-
     run_id = context.path_params["run_id"]
     grants = await context.runner.grants(run_id)
-    shown = [grant_forms.kept_grant_json(grant) for grant in grants]
+    shown = [json_forms.kept_grant_json(grant) for grant in grants]
     return json_response({"run_id": run_id, "grants": shown})
 
 

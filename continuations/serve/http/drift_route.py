@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def drift(context: RequestContext) -> Response:
     """List the runs with what `resume` would do, one page at a time."""
-    from continuations.present.drift_forms import drift_row_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import drift_row_json  # noqa: PLC0415 - rarely used
 
     limit = page_size(context.request)
     query = context.request.query

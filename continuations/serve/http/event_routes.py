@@ -13,7 +13,7 @@ from continuations.serve.http.request_response import Response, json_response
 
 async def list_events(context: RequestContext) -> Response:
     """List what happened in a run, one page at a time; or as server-sent events."""
-    from continuations.present.event_forms import event_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import event_json  # noqa: PLC0415 - rarely used
     from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
 
     run_id, query = context.path_params["run_id"], context.request.query

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import thread_ids
-from continuations.present.event_forms import event_json
+from continuations.present.json_forms import event_json
 from continuations.serve.http import problems
 from continuations.serve.http.page_size import page_size
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.present.signal_forms import untaken_signal_json
+from continuations.present.json_forms import untaken_signal_json
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response

@@ -22,7 +22,7 @@ _MAX_DIGITS = 10
 
 async def list_versions(context: RequestContext) -> Response:
     """List the versions of a run, one page at a time."""
-    from continuations.present.past_forms import version_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import version_json  # noqa: PLC0415 - rarely used
 
     run_id, query = context.path_params["run_id"], context.request.query
     _check_query(context, {"after", "limit"})
@@ -55,7 +55,7 @@ async def show_version(context: RequestContext) -> Response:
 
 async def compare(context: RequestContext) -> Response:
     """Compare two versions of a run."""
-    from continuations.present.past_forms import difference_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import difference_json  # noqa: PLC0415 - rarely used
 
     query = context.request.query
     _check_query(context, {"from", "to"})
@@ -101,7 +101,7 @@ async def fork(context: RequestContext) -> Response:
 
 async def plan_rewind(context: RequestContext) -> Response:
     """Show what a rewind would end, and what it would not undo."""
-    from continuations.present.past_forms import rewind_plan_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import rewind_plan_json  # noqa: PLC0415 - rarely used
 
     query = context.request.query
     _check_query(context, {"version"})
@@ -112,7 +112,7 @@ async def plan_rewind(context: RequestContext) -> Response:
 
 async def rewind(context: RequestContext) -> Response:
     """Let a run go on from an earlier version; nothing runs before it is resumed."""
-    from continuations.present.past_forms import rewound_json  # noqa: PLC0415 - rarely used
+    from continuations.present.json_forms import rewound_json  # noqa: PLC0415 - rarely used
 
     fields = decision_bodies.parse_json_object(context.request)
     decision_bodies.refuse_unknown_fields(fields, frozenset({"version", "shown"}))

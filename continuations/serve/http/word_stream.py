@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from continuations.core.live_events import BaseLiveEvent
 from continuations.engine.event_listeners import EventBuffer
 from continuations.errors import ContinuationsError
-from continuations.present.event_forms import event_json
+from continuations.present.json_forms import event_json
 from continuations.serve.http.event_stream import MEDIA_TYPE, data_line, last_place
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 

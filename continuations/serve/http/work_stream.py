@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.live_events import BaseLiveEvent
 from continuations.engine.event_listeners import EventBuffer
 from continuations.engine.event_reading import Cursor
-from continuations.present.event_forms import event_json
+from continuations.present.json_forms import event_json
 from continuations.serve.http import problems
 from continuations.serve.http.event_stream import (
     MEDIA_TYPE,
