@@ -16,7 +16,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl, WaitId
 from continuations.cli.output import write_lines
 from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import utc_text
+from continuations.wire.report import utc_text
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001

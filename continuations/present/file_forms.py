@@ -1,4 +1,4 @@
-"""The attachments of a request as JSON: base64, a media type and a name."""
+"""Read the attachments of a request: base64, a media type and a name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import binascii
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.attachment_parts import MAX_NAME_CHARS
 from continuations.core.attachments import check_total, make_content
 from continuations.errors import InvalidInput
-from continuations.present.schema_parts import Json, object_form, ref
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,36 +16,7 @@ if TYPE_CHECKING:
 
 # A request has at most so many.
 MAX_FILES = 100
-FILES_FIELD: Json = {
-    "type": "array",
-    "items": ref("file"),
-    "maxItems": MAX_FILES,
-    "description": "Images, sounds and files beside the text.",
-}
-_GROUP = "[A-Za-z0-9+/]"
-_FIELDS: dict[str, Json] = {
-    "data": {
-        "type": "string",
-        "minLength": 4,
-        "pattern": f"^({_GROUP}{{4}})*({_GROUP}{{2}}==|{_GROUP}{{3}}=)?$",
-        "contentEncoding": "base64",
-        "description": "The bytes, at least one: base64 with padding.",
-    },
-    "media_type": {
-        "type": "string",
-        "pattern": "^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$",
-        "description": "In lower case and without parameters, such as `image/png`. The "
-        "first part decides whether it is an image, a sound or a file.",
-    },
-    "name": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": MAX_NAME_CHARS,
-        "pattern": r"^[^/\\]*[^/\\. ][^/\\]*$",
-        "description": "The name of the file: printable, without `/` and `\\`, and not "
-        "only dots and spaces.",
-    },
-}
+_FIELDS = {"data", "media_type", "name"}
 
 
 class FilesInvalid(ValueError):
@@ -73,14 +42,9 @@ def text_with_files(text: str, contents: Sequence[Content]) -> Any:
     return [text, *contents] if contents else text
 
 
-def file_definitions() -> dict[str, Json]:
-    """Return the form of an attachment in a request."""
-    return {"file": object_form("An image, a sound or a file.", _FIELDS)}
-
-
 def _content(item: object, where: str) -> Content:
     fields = jsontext.as_object(item) or {}
-    if fields.keys() != _FIELDS.keys():
+    if fields.keys() != _FIELDS:
         msg = f'"{where}" must be an object with "data", "media_type" and "name"'
         raise FilesInvalid(msg)
     for name, value in fields.items():

@@ -117,19 +117,6 @@ def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
     return {name: to_json(result), "woken": woken}
 
 
-AUDIT_LINE = JsonForm(
-    names="at run wait kind verdict by identity door digest shown reason rule",
-    values={"identity": lambda line: _identity(line)},
-)
-KEPT_GRANT = JsonForm(hidden="contract")
-UNTAKEN_SIGNAL = JsonForm()
-
-
-def audit_line_json(line: AuditLine) -> dict[str, Any]:
-    """Return a line of an audit as JSON values (`audit_line`)."""
-    return AUDIT_LINE.of(line)
-
-
 def _identity(line: AuditLine) -> dict[str, Any] | None:
     """Return who acted; `None` if no door established that."""
     if not line.groups and line.authentication is None:
@@ -139,6 +126,19 @@ def _identity(line: AuditLine) -> dict[str, Any] | None:
         "groups": list(line.groups),
         "authentication": line.authentication,
     }
+
+
+AUDIT_LINE = JsonForm(
+    names="at run wait kind verdict by identity door digest shown reason rule",
+    values={"identity": _identity},
+)
+KEPT_GRANT = JsonForm(hidden="contract")
+UNTAKEN_SIGNAL = JsonForm()
+
+
+def audit_line_json(line: AuditLine) -> dict[str, Any]:
+    """Return a line of an audit as JSON values (`audit_line`)."""
+    return AUDIT_LINE.of(line)
 
 
 def kept_grant_json(grant: KeptGrant) -> dict[str, Any]:
@@ -230,6 +230,13 @@ def outcome_json(
     return form
 
 
+# The fields that the form of a thread has of that of its run.
+THREAD_FIELDS = (
+    *("agent", "thread", "run_id", "status", "version", "title", "labels"),
+    *("usage", "waits"),
+)
+
+
 def thread_json(
     run: Continuation,
     *,
@@ -241,12 +248,10 @@ def thread_json(
     from continuations.core.messages import shown_message  # noqa: PLC0415 - only threads need it
 
     form = run_json(run, decided=decided, now=now)
-    names = ("agent", "thread", "run_id", "status", "version", "title", "labels")
-    answered = run.run_state.run.answered
-    others = ("usage", "waits", "decided", "state")
+    names = (*THREAD_FIELDS, "decided", "state")
     return {
-        **{name: form[name] for name in (*names, *others) if name in form},
-        "answered": answered,
+        **{name: form[name] for name in names if name in form},
+        "answered": run.run_state.run.answered,
         "messages": [
             shown_message(each, detail, of_sub_agent=False)
             for each in run.root.messages

@@ -2,8 +2,8 @@
 
     python -m continuations.present.schemas > docs/schemas/continuations.schema.json
 
-The OpenAPI document contains the same definitions. They are written in Python because
-their enums and limits come from the code that they describe.
+The OpenAPI document contains the same definitions. The form of a value follows from its
+class; only what is in no class is written here.
 """
 
 from __future__ import annotations
@@ -12,28 +12,44 @@ import json
 import sys
 from typing import Any
 
+from continuations.authoring.manifest import ManifestChange
+from continuations.core import live_events, run_stream
+from continuations.core.audit import AuditLine
 from continuations.core.calls import STATE_TYPES
-from continuations.core.run import RUN_STATUSES
-from continuations.present import audit_schemas, event_schemas, wait_schemas
-from continuations.present.drift_forms import drift_definitions
-from continuations.present.file_forms import file_definitions
-from continuations.present.past_schemas import past_definitions
+from continuations.core.decisions import Decision
+from continuations.core.grants import KeptGrant
+from continuations.core.quorum import Vote
+from continuations.core.run import RUN_STATUSES, Failure
+from continuations.core.run_past import (
+    RewindPlan,
+    Rewound,
+    RunDifference,
+    RunVersion,
+)
+from continuations.core.untaken_signals import UntakenSignal
+from continuations.core.usage import Usage
+from continuations.core.waits import Wait, WaitSummary
+from continuations.engine.drift_rows import DriftRow
+from continuations.ledger.erasing import ErasedRun
+from continuations.ledger.published_events import Publication
+from continuations.ledger.run_listing import RunSummary
+from continuations.present import json_forms
 from continuations.present.problems import TYPE_PREFIX
-from continuations.present.run_schemas import (
-    DESCRIPTION,
-    START_REQUEST,
-    UNREAD,
-    USAGE,
-    index_definitions,
+from continuations.present.request_schemas import (
+    EVENT_NAME,
+    GRANT_ARGUMENTS,
+    decision_requests,
+    event_requests,
+    job_requests,
+    run_requests,
 )
 from continuations.present.schema_parts import (
+    ANY,
     BOOLEAN,
     COUNT,
-    FRAME_OPTIONS,
+    LABELS,
     OBJECT,
-    REASON,
-    RUN_ID_PATTERN,
-    STATE,
+    OBJECT_OR_NULL,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -42,17 +58,290 @@ from continuations.present.schema_parts import (
     array,
     described,
     enum,
+    field_schemas,
     object_form,
     ref,
+    value_schema,
 )
-from continuations.present.thread_schemas import thread_definitions
 
-# Runs ---------------------------------------------------------------------------
+_STATE: Json = described(OBJECT, "The fields of the agent's state that tools changed.")
+_WOKEN: Json = {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")}
+_TOLD: Json = {"woken": described(BOOLEAN, "Whether a worker was told at once.")}
+_FAILED: Json = {
+    "type": "object",
+    "additionalProperties": TEXT,
+    "description": "The runs with an error: by run id, the last part of the problem's "
+    "`type`.",
+}
 
+
+def _page(text: str, name: str, items: str) -> Json:
+    """Return the schema of a page of the things of one run, or of all runs."""
+    return object_form(
+        text,
+        {
+            name: array(ref(items)),
+            "next": described(
+                TEXT_OR_NULL, "`after` of the next page; null on the last page."
+            ),
+        },
+    )
+
+
+def _page_of_run(text: str, name: str, items: str) -> Json:
+    page = _page(text, name, items)
+    return object_form(text, {"run_id": TEXT, **page["properties"]})
+
+
+# Waits and decisions --------------------------------------------------------------
+
+_WAIT = value_schema(
+    Wait,
+    id=TEXT,
+    call_id=described(
+        TEXT_OR_NULL, "The call that waits; null if a frame or the run does."
+    ),
+    frame_id=described(
+        TEXT_OR_NULL, "The frame that waits; null if a call or the run does."
+    ),
+    arguments="The effective arguments. If approved, the call runs with exactly these. "
+    'Secret values are "[secret]".',
+    secrets='The paths of arguments that are "[secret]" here.',
+    stage="1 if the tool's on_answer function was called.",
+    valid_for={"type": ["integer", "null"]},
+    approve_after="Before this time, an approval of an unknown outcome is refused.",
+    on_deadline=described(
+        OBJECT_OR_NULL,
+        "The effect of the deadline: an answer, a denial, a failure or an escalation "
+        "to other approvers.",
+    ),
+    votes_needed="The number of persons who must give the same verdict. One denial is "
+    "enough.",
+    not_requester=described(BOOLEAN, "The requester of the run may not decide."),
+    votes="The votes that count so far. Only the form of a single wait has them.",
+)
+_WAIT_STATE: Json = described(
+    {"enum": ["open", "expired"]},
+    "The state at the time of the report; absent in a `continuation`.",
+)
+_AGENT_STATE: Json = described(
+    OBJECT,
+    "The state of the agent that waits, if tools changed it. Lists do not have it.",
+)
+_JSON_VALUES: Json = {
+    "arguments": described(OBJECT, "The edited arguments."),
+    "value": described(ANY, "The value of an answer."),
+    "form": described(OBJECT, "The form that the approver filled in."),
+}
+
+
+def _wait_definitions() -> Json:
+    wait, required = dict(_WAIT["properties"]), _WAIT["required"]
+    return {
+        "wait": object_form(
+            _WAIT["description"],
+            {name: wait[name] for name in required},
+            {"state": _WAIT_STATE, "agent_state": _AGENT_STATE},
+        ),
+        "wait_summary": value_schema(
+            WaitSummary, json_forms.WAIT_SUMMARY, kind=TEXT, state=_WAIT_STATE
+        ),
+        "wait_notice": object_form(
+            "The part of a wait that a notification contains.",
+            field_schemas(_WAIT, json_forms.WAIT_NOTICE),
+            field_schemas(_WAIT, json_forms.WAIT_NOTICE_OPTIONS),
+        ),
+        "wait_page": object_form(
+            "One page of the list of open waits.",
+            {
+                "waits": described(
+                    array({"anyOf": [ref("wait_summary"), ref("wait")]}),
+                    "With `order=due`, each wait has all its fields.",
+                ),
+                "next": described(
+                    TEXT_OR_NULL, "The `after` of the next page, or null."
+                ),
+                "runs_awaiting_models": described(
+                    {"anyOf": [array(TEXT), {"type": "null"}]},
+                    "On the first page: the ids of runs that wait for their models, "
+                    "those with the next attempt first, at most 100. The page of a run "
+                    "says why. On later pages: null.",
+                ),
+            },
+        ),
+        "wait_opened_event": object_form(
+            "The body of a webhook.",
+            {
+                "type": {"enum": ["wait.escalated", "wait.opened", "wait.reminder"]},
+                "timestamp": TIME,
+                "data": object_form(
+                    "The wait, and the signed link to decide it.",
+                    {"wait": ref("wait_notice"), "link": TEXT_OR_NULL},
+                ),
+            },
+        ),
+    }
+
+
+def _decision_definitions() -> Json:
+    return {
+        "decision": value_schema(
+            Decision,
+            **_JSON_VALUES,
+            grant=described(TEXT, "The id of the grant that it gives."),
+        ),
+        "vote": value_schema(Vote, **_JSON_VALUES),
+        "recorded_vote": object_form(
+            "The response to a vote after which the wait is still open.",
+            {"vote": ref("vote"), "woken": {"const": False}},
+        ),
+        "decide_response": {
+            "description": "The response to a decision or a vote.",
+            "oneOf": [ref("recorded_decision"), ref("recorded_vote")],
+        },
+        "recorded_decision": object_form(
+            "The response to a decision.",
+            {
+                "decision": ref("decision"),
+                "woken": described(
+                    BOOLEAN,
+                    "The run is resumed now. If false, the next sweep resumes it.",
+                ),
+            },
+        ),
+        "recorded_request": object_form(
+            "The request is recorded. The sender may not view the run.",
+            {"recorded": {"const": True}},
+            {"run_id": TEXT, "number": described(COUNT, "The number of the message.")},
+        ),
+        "decision_results": object_form(
+            "The results of several decisions, in their order.",
+            {"results": array(_DECISION_RESULT)},
+        ),
+    }
+
+
+_DECISION_RESULT = object_form(
+    "The decision, the vote, or the problem of one wait.",
+    {"wait_id": TEXT},
+    {
+        "decision": ref("decision"),
+        "vote": ref("vote"),
+        "woken": BOOLEAN,
+        "recorded": described(
+            {"const": True},
+            "Instead of the decision or vote, for a sender who may not view the run.",
+        ),
+        "problem": ref("problem"),
+    },
+)
+_IDENTITY: Json = {
+    "description": "The person or program that acted, if a door or the application "
+    "established it; else null.",
+    "oneOf": [
+        {"type": "null"},
+        object_form(
+            "A person or program that a door or the application identified.",
+            {
+                "name": TEXT_OR_NULL,
+                "groups": array(TEXT),
+                "authentication": described(
+                    TEXT_OR_NULL, "How the door established the name."
+                ),
+            },
+        ),
+    ],
+}
+
+
+def _audit_definitions() -> Json:
+    return {
+        "audit_line": value_schema(
+            AuditLine, json_forms.AUDIT_LINE, identity=_IDENTITY
+        ),
+        "audit": object_form(
+            "The recorded acts on a run.",
+            {"run_id": TEXT, "lines": array(ref("audit_line"))},
+        ),
+        "kept_grant": value_schema(
+            KeptGrant, json_forms.KEPT_GRANT, arguments=GRANT_ARGUMENTS
+        ),
+        "grant_list": object_form(
+            "The grants of a run.",
+            {"run_id": TEXT, "grants": array(ref("kept_grant"))},
+        ),
+        "revoked_grant": object_form(
+            "A grant was revoked.",
+            {"run_id": TEXT, "grant": TEXT, "revoked": {"const": True}},
+        ),
+    }
+
+
+# Events and the past --------------------------------------------------------------
+
+
+def _event_form(cls: type) -> Json:
+    """Return the schema of an event: its fields and its type."""
+    form = value_schema(cls)
+    fields = {"type": {"const": cls.__name__}, **form["properties"]}
+    return object_form(form["description"], fields)
+
+
+def _event_definitions() -> Json:
+    return {
+        "event": {
+            "description": "One event of a run.",
+            "oneOf": [_event_form(each) for each in run_stream.EVENT_TYPES],
+        },
+        "live_event": {
+            "description": "An event that exists only while a worker runs.",
+            "oneOf": [_event_form(each) for each in live_events.LIVE_EVENT_TYPES],
+        },
+        "event_page": _page_of_run(
+            "One page of the events of a run.", "events", "event"
+        ),
+    }
+
+
+def _past_definitions() -> Json:
+    next_number: Json = {
+        "type": ["integer", "null"],
+        "minimum": 1,
+        "description": "`after` of the next page; null on the last page.",
+    }
+    return {
+        "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
+        "rewind_plan": value_schema(
+            RewindPlan, json_forms.REWIND_PLAN, digest="Send it as `shown`."
+        ),
+        "rewound": value_schema(Rewound),
+        "run_version": value_schema(RunVersion, json_forms.RUN_VERSION),
+        "version_page": object_form(
+            "One page of the versions of a run.",
+            {
+                "run_id": TEXT,
+                "versions": array(ref("run_version")),
+                "next": next_number,
+            },
+        ),
+        "run_difference": value_schema(RunDifference),
+    }
+
+
+# Runs and threads -----------------------------------------------------------------
+
+_FAILURE: Json = {"oneOf": [{"type": "null"}, value_schema(Failure)]}
+_DESCRIPTION: Json = {
+    "title": described(TEXT_OR_NULL, "The subject of the run."),
+    "labels": LABELS,
+    "requester": described(
+        TEXT_OR_NULL, "The person or program that asked for the run."
+    ),
+}
 _RUN: Json = {
     "run_id": TEXT,
     "agent": described(TEXT, "The name of the root agent."),
-    **DESCRIPTION,
+    **_DESCRIPTION,
     "thread": described(TEXT_OR_NULL, "The key of the thread; null for a run."),
     "forked_from": described(
         TEXT_OR_NULL, "The run and version, as `jane-1@4`, that this run is a fork of."
@@ -64,16 +353,8 @@ _RUN: Json = {
         TIME_OR_NULL, "The end of the claim of the worker that advances the run."
     ),
     "output": described(TEXT_OR_NULL, "The text of a finished run."),
-    "failure": {
-        "oneOf": [
-            {"type": "null"},
-            object_form("Why the run failed.", {"code": TEXT, "message": TEXT}),
-        ]
-    },
-    "usage": object_form(
-        "The cost of all model replies of the run.",
-        USAGE,
-    ),
+    "failure": _FAILURE,
+    "usage": value_schema(Usage),
     "waits": described(array(ref("wait")), "The waits without a decision."),
 }
 _DECIDED: Json = {
@@ -87,7 +368,15 @@ _DECIDED: Json = {
     ),
 }
 _STACK: Json = {"frames": array(ref("frame")), "calls": array(ref("call"))}
-_ANY_JSON: Json = {}
+_UNREAD: Json = described(
+    array(
+        object_form(
+            "A message in the inbox.",
+            {"number": COUNT, "at": TIME, "by": TEXT_OR_NULL, "message": OBJECT},
+        )
+    ),
+    "Messages that the run has not read, as `show RUN --json` prints them.",
+)
 
 
 def _run_definitions() -> Json:
@@ -95,7 +384,7 @@ def _run_definitions() -> Json:
         "run": object_form(
             "A run.",
             {**_RUN, **_DECIDED},
-            {**_STACK, "state": STATE, "unread": UNREAD},
+            {**_STACK, "state": _STATE, "unread": _UNREAD},
         ),
         "outcome": object_form(
             "The run after a start or resume.",
@@ -107,12 +396,42 @@ def _run_definitions() -> Json:
                 ),
                 "code_changes": array(ref("code_change")),
             },
-            {"state": STATE},
+            {"state": _STATE},
         ),
         "continuation": object_form(
             "The report of `Continuation.to_json`.",
             {"format": COUNT, **_RUN, **_STACK},
         ),
+        "code_change": value_schema(ManifestChange),
+        "run_summary": value_schema(RunSummary),
+        "run_page": _page("One page of runs.", "runs", "run_summary"),
+        "erased_run": value_schema(ErasedRun),
+        "prune_result": object_form(
+            "The result of `prune`.",
+            {
+                "run_ids": described(
+                    array(TEXT), "The runs that ended long enough ago."
+                ),
+                "erased": array(ref("erased_run")),
+                "failed": _FAILED,
+            },
+        ),
+        "sweep_result": object_form(
+            "The result of a sweep.",
+            {
+                "runs_checked": COUNT,
+                "resumed": array(
+                    object_form("A resumed run.", {"run_id": TEXT, "status": TEXT})
+                ),
+                "failed": _FAILED,
+                "skipped": described(
+                    array(TEXT),
+                    "The ids of due runs that only other processes can work on.",
+                ),
+            },
+        ),
+        "drift_row": value_schema(DriftRow),
+        "drift_page": _page("One page of live runs, by run id.", "runs", "drift_row"),
     }
 
 
@@ -130,7 +449,20 @@ def _stack_definitions() -> Json:
                 "messages": described(array(OBJECT), "Chat completions messages."),
                 "open_call_ids": array(TEXT),
             },
-            FRAME_OPTIONS,
+            {
+                "model_error": described(
+                    TEXT,
+                    "Why its model refused the last request. Resume the run to ask "
+                    "again.",
+                ),
+                "state": _STATE,
+                "metadata": {
+                    "type": "object",
+                    "additionalProperties": OBJECT,
+                    "description": "Facts about messages by their position, such as "
+                    "which model of a `Fallback` replied. Providers do not get them.",
+                },
+            },
         ),
         "call": object_form(
             "One tool call.",
@@ -140,9 +472,9 @@ def _stack_definitions() -> Json:
                 "tool": TEXT,
                 "tool_call_id": described(TEXT, "The id that the provider gave."),
                 "raw_arguments": described(TEXT, "The text that the model wrote."),
-                "arguments": described(_ANY_JSON, "The effective arguments, or null."),
+                "arguments": described(ANY, "The effective arguments, or null."),
                 "original_arguments": described(
-                    _ANY_JSON, "The effective arguments before an edit, or null."
+                    ANY, "The effective arguments before an edit, or null."
                 ),
                 "state": enum(STATE_TYPES),
             },
@@ -150,104 +482,50 @@ def _stack_definitions() -> Json:
     }
 
 
-def _report_definitions() -> Json:
+def _thread_definitions() -> Json:
     return {
-        "code_change": object_form(
-            "A difference between the code that began a run and the running code.",
+        "thread": object_form(
+            "A thread with its conversation.",
             {
-                "kind": {"enum": ["compatible", "incompatible", "missing"]},
-                "where": TEXT,
-                "what": TEXT,
-            },
-        ),
-        "sweep_result": object_form(
-            "The result of a sweep.",
-            {
-                "runs_checked": COUNT,
-                "resumed": array(
-                    object_form("A resumed run.", {"run_id": TEXT, "status": TEXT})
+                **{name: _RUN[name] for name in json_forms.THREAD_FIELDS},
+                "decided": _DECIDED["decided"],
+                "answered": described(
+                    COUNT, "Number of the last message with a reply."
                 ),
-                "failed": {
-                    "type": "object",
-                    "additionalProperties": TEXT,
-                    "description": "The runs that could not go on: by run id, the last "
-                    "part of the problem's `type`.",
-                },
-                "skipped": {
-                    "type": "array",
-                    "items": TEXT,
-                    "description": "The ids of due runs that only other processes can "
-                    "work on.",
-                },
+                "messages": described(array(OBJECT), "Chat completions messages."),
             },
+            {"state": _STATE},
         ),
-    }
-
-
-def _request_definitions() -> Json:
-    return {
-        "start_request": START_REQUEST,
-        "cancel_request": object_form(
-            "A run to cancel, or one of its calls.",
-            {},
+        "thread_reply": object_form(
+            "The reply to one message of a thread.",
             {
-                "reason": REASON,
-                "call": described(
-                    TEXT,
-                    "Id of an open call, or its path such as boss/hr/transfer. By "
-                    "default, the whole run is cancelled.",
+                "status": described(
+                    {"enum": ["replied", "failed", "suspended", "queued"]},
+                    "`suspended`: the reply waits, for example for an approval. "
+                    "`queued`: nobody has begun it, or another process works on it.",
+                ),
+                "run_id": described(TEXT, "The run of the thread."),
+                "number": described(COUNT, "The number of the message, from 1."),
+                "output": described(TEXT_OR_NULL, "The text of the reply."),
+                "failure": _FAILURE,
+                "waits": described(
+                    array(ref("wait")), "The waits of this reply without a decision."
                 ),
             },
+            _WOKEN,
         ),
-        "pause_request": object_form("A run to pause.", {}, {"reason": REASON}),
-        "revoke_request": object_form("A grant to revoke.", {}, {"reason": REASON}),
-        "unpause_request": object_form("A run to unpause.", {}, {}),
+        "sent_message": object_form(
+            "A message was sent to a run.",
+            {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
+            _WOKEN,
+        ),
+        "changed_thread": object_form(
+            "A thread after a request.", {"run_id": TEXT, "status": _RUN["status"]}
+        ),
         "wake_response": object_form(
             "The run was given to the dispatcher.",
             {"run_id": TEXT, "woken": {"const": True}},
         ),
-    }
-
-
-_EVENT_NAME: Json = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 200,
-    "pattern": r"\S",
-    "description": "The name of the event that a wait has.",
-}
-
-
-def _signal_definitions() -> Json:
-    return {
-        "signal_request": object_form(
-            "A signal to a run.",
-            {
-                "run_id": {"type": "string", "pattern": f"^{RUN_ID_PATTERN}$"},
-                "name": _EVENT_NAME,
-            },
-            {
-                "data": described(_ANY_JSON, "The data of the event; by default null."),
-                "id": described(
-                    {**TEXT, "minLength": 1},
-                    "The client's id of the signal. A repeated request with the same "
-                    "id, name and data sends one signal.",
-                ),
-            },
-        ),
-        "resume_request": object_form(
-            "The body of a request to resume a run; it may be left out.",
-            {},
-            {
-                "reopen": described(
-                    {"type": "boolean"},
-                    "Whether the server asks again about approved calls whose tool its "
-                    "code lacks. By default false: the run is left to other processes.",
-                )
-            },
-        ),
-        **_untaken_signal_definitions(),
-        "wake_request": object_form("No fields.", {}),
         "woken_waits": object_form(
             "The waits of a run for its models have ended.",
             {
@@ -256,103 +534,43 @@ def _signal_definitions() -> Json:
                     COUNT, "How many ended, now or by an earlier request."
                 ),
             },
-            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
+            _WOKEN,
         ),
-        "sent_signal": object_form(
-            "A signal was sent to a run.",
-            {
-                "run_id": TEXT,
-                "number": described(COUNT, "Its number, from 1."),
-            },
-            {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")},
-        ),
-        **_event_definitions(),
     }
 
 
-def _untaken_signal_definitions() -> Json:
+# Signals, events and jobs ---------------------------------------------------------
+
+
+def _signal_definitions() -> Json:
+    signal = value_schema(
+        UntakenSignal,
+        json_forms.UNTAKEN_SIGNAL,
+        name=EVENT_NAME,
+        data=described(ANY, "Left out without the right to read."),
+    )
     return {
-        "untaken_signal": object_form(
-            "A signal that no wait of the run has taken.",
-            {
-                "number": described(COUNT, "Its number in the run, from 1."),
-                "name": _EVENT_NAME,
-                "at": TIME,
-                "by": TEXT_OR_NULL,
-            },
-            {"data": described(_ANY_JSON, "Left out without the right to read.")},
-        ),
+        "untaken_signal": {**signal, "required": ["number", "name", "at", "by"]},
         "signal_list": object_form(
             "The signals that no wait of the run has taken.",
             {"run_id": TEXT, "signals": array(ref("untaken_signal"))},
         ),
-        "drop_signals_request": object_form(
-            "The signals of a run to drop.",
-            {},
-            {
-                "name": described(_EVENT_NAME, "By default, all signals are dropped."),
-                "reason": REASON,
-            },
+        "sent_signal": object_form(
+            "A signal was sent to a run.",
+            {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
+            _WOKEN,
         ),
         "dropped_signals": object_form(
             "Signals were dropped.",
             {"run_id": TEXT, "dropped": described(COUNT, "How many.")},
         ),
-    }
-
-
-def _event_definitions() -> Json:
-    runs: Json = {"type": "array", "items": TEXT}
-    return {
-        "event_request": object_form(
-            "An event for all runs that wait for its name and key.",
-            {"name": _EVENT_NAME},
-            {
-                "key": {
-                    "type": "string",
-                    "minLength": 1,
-                    "pattern": r"\S",
-                    "description": "The key of the event; by default no key.",
-                },
-                "data": described(_ANY_JSON, "The data of the event; by default null."),
-                "id": described(
-                    {**TEXT, "minLength": 1},
-                    "The client's id of the event. A repeated request with the same "
-                    "id, name, key and data publishes one event.",
-                ),
-            },
-        ),
         "published_event": object_form(
             "An event was published.",
+            value_schema(Publication)["properties"],
             {
-                "id": described(TEXT, "The id of the event."),
-                "run_ids": described(runs, "The runs with a wait that it ended."),
-            },
-            {"woken": described(runs, "HTTP: the runs that a worker was told of.")},
-        ),
-    }
-
-
-def _callback_definitions() -> Json:
-    result = {"value": described(_ANY_JSON, "The result of the job.")}
-    error = {"error": described(TEXT, "Why the job failed. The agent gets this text.")}
-    return {
-        "job_result": {
-            "description": "The result of a job of another system, or its error.",
-            "oneOf": [
-                object_form("The job succeeded.", result),
-                object_form("The job failed.", error),
-            ],
-        },
-        "heartbeat": object_form(
-            "A job is in progress.",
-            {
-                "extend": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": 3650 * 86_400,
-                    "description": "Seconds from now to the new deadline.",
-                }
+                "woken": described(
+                    array(TEXT), "HTTP: the runs that a worker was told of."
+                )
             },
         ),
         "extended_job": object_form(
@@ -364,17 +582,11 @@ def _callback_definitions() -> Json:
         ),
         "received_webhook": object_form(
             "A message of another system.",
-            {
-                "status": {"enum": ["recorded", "ignored", "too_late"]},
-                "woken": described(BOOLEAN, "Whether a worker was told at once."),
-            },
+            {"status": {"enum": ["recorded", "ignored", "too_late"]}, **_TOLD},
         ),
         "reported_result": object_form(
             "The result of a job is recorded.",
-            {
-                "status": {"const": "recorded"},
-                "woken": described(BOOLEAN, "Whether a worker was told at once."),
-            },
+            {"status": {"const": "recorded"}, **_TOLD},
         ),
     }
 
@@ -399,25 +611,20 @@ _PROBLEM: Json = {
 
 def definitions() -> dict[str, Any]:
     """Return all definitions by name; references start with `#/$defs/`."""
-    decisions = wait_schemas.decision_definitions()
     return {
-        **wait_schemas.wait_definitions(),
-        **decisions,
-        **audit_schemas.audit_definitions(),
-        **event_schemas.event_definitions(),
-        **audit_schemas.grant_definitions(),
-        **(batch := audit_schemas.batch_definitions(decisions["verdict"])),
-        **past_definitions(batch["decision_batch"]["properties"]["decisions"]),
+        **_wait_definitions(),
+        **_decision_definitions(),
+        **decision_requests(),
+        **_audit_definitions(),
+        **_event_definitions(),
+        **_past_definitions(),
         **_run_definitions(),
-        **thread_definitions(_RUN, _RUN["failure"]),
         **_stack_definitions(),
-        **_report_definitions(),
-        **index_definitions(),
-        **drift_definitions(),
-        **_request_definitions(),
-        **file_definitions(),
+        **_thread_definitions(),
+        **run_requests(),
         **_signal_definitions(),
-        **_callback_definitions(),
+        **event_requests(),
+        **job_requests(),
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
@@ -24,8 +25,12 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from continuations.core.state import RunState
+
+    # The name, how to read the value, whether it is JSON text, whether it is optional.
+    _Step: TypeAlias = tuple[str, Callable[[Any], Any], bool, bool]
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
@@ -69,6 +74,9 @@ class JsonForm:
         default_factory=dict[str, "Callable[[Any], Any]"]
     )
     shown: Callable[[Any], Any] | None = None
+    _steps: dict[type, tuple[_Step, ...]] = dataclasses.field(
+        default_factory=dict[type, "tuple[_Step, ...]"]
+    )
 
     def all_names(self, cls: type) -> tuple[str, ...]:
         """Return the names of the JSON of a class, the optional ones last."""
@@ -84,20 +92,29 @@ class JsonForm:
         if self.shown is not None:
             value = self.shown(value)
         cls = type(value)
-        texts, optional = self.texts.split(), self.optional.split()
+        steps = self._steps.get(cls)
+        if steps is None:
+            steps = self._steps[cls] = self._steps_of(cls)
         made: dict[str, Any] = {}
-        for name in self.all_names(cls):
-            stored = f"{name}_json"
-            is_text = name in texts or hasattr(cls, stored)
-            if name in self.values:
-                found, is_text = self.values[name](value), False
-            else:
-                found = getattr(value, stored if hasattr(cls, stored) else name)
-            if name in optional and found in (None, ()):
+        for name, read, is_text, is_optional in steps:
+            found = read(value)
+            if is_optional and found in (None, ()):
                 continue
             is_read = is_text and found is not None
             made[name] = jsontext.parse(found) if is_read else to_json(found)
         return made
+
+    def _steps_of(self, cls: type) -> tuple[_Step, ...]:
+        texts, optional = self.texts.split(), self.optional.split()
+        steps: list[_Step] = []
+        for name in self.all_names(cls):
+            is_stored = hasattr(cls, f"{name}_json")
+            read = attrgetter(f"{name}_json" if is_stored else name)
+            is_text = is_stored or name in texts
+            if name in self.values:
+                read, is_text = self.values[name], False
+            steps.append((name, read, is_text, name in optional))
+        return tuple(steps)
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
@@ -121,12 +138,18 @@ def to_json(value: Any) -> Any:
     return JSON_FORMS.get(cls, _DEFAULT).of(value)
 
 
+def _cost_text(usage: Usage) -> str | None:
+    """Return the exact cost as a decimal number, without an exponent."""
+    cost = usage.cost if usage.currency else None
+    return None if cost is None else f"{cost:f}"
+
+
 _DEFAULT = JsonForm()
 JSON_FORMS: dict[type, JsonForm] = {
     Usage: JsonForm(
         names=" ".join((*USAGE_COUNTS, "cost", "currency")),
         values={
-            "cost": lambda usage: _cost_text(usage),
+            "cost": _cost_text,
             "currency": lambda usage: usage.currency or None,
         },
     ),
@@ -162,12 +185,6 @@ JSON_FORMS: dict[type, JsonForm] = {
         texts="arguments value form",
     ),
 }
-
-
-def _cost_text(usage: Usage) -> str | None:
-    """Return the exact cost as a decimal number, without an exponent."""
-    cost = usage.cost if usage.currency else None
-    return None if cost is None else f"{cost:f}"
 
 
 def run_json(state: RunState, version: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from continuations.errors import (
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
 from continuations.present.decided_waits import decided_wait_ids
+from continuations.wire.report import utc_text
 from tests.present.schema_check import (
     SCHEMA_FILE,
     assert_matches_schema,
@@ -112,7 +113,7 @@ def test_schema_refuses_other_spellings_of_a_moment(text: str) -> None:
     ],
 )
 def test_moment_is_utc_text_with_milliseconds(moment: datetime, text: str) -> None:
-    assert text == json_forms.utc_text(moment)
+    assert text == utc_text(moment)
 
 
 # Waits ---------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from continuations.core.doors import Door
 from continuations.engine.worker_options import is_number
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
-from continuations.present.json_forms import utc_text
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.links import CallbackInvalid
 from continuations.serve.http.request_response import json_response
+from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations import errors
-from continuations.present.json_forms import decision_json, utc_text
+from continuations.present.json_forms import decision_json
 from continuations.present.problems import (
     INTERNAL_ERROR,
     TYPE_PREFIX,
@@ -23,6 +23,7 @@ from continuations.present.problems import (
 from continuations.serve.http.links import CallbackInvalid, LinkInvalid
 from continuations.serve.http.request_response import json_response
 from continuations.value_class import dataclass
+from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

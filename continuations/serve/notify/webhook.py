@@ -21,7 +21,7 @@ from continuations import __version__
 from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
-from continuations.present.json_forms import utc_text, wait_notice_json
+from continuations.present.json_forms import wait_notice_json
 from continuations.serve import standard_webhooks
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
@@ -37,6 +37,7 @@ from continuations.serve.notify.notifier import (
 )
 from continuations.serve.option_checks import check_callable, check_type
 from continuations.value_class import dataclass
+from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     import ssl

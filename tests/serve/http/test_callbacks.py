@@ -20,7 +20,7 @@ from continuations import (
     external,
     tool,
 )
-from continuations.present.json_forms import utc_text
+from continuations.wire.report import utc_text
 from continuations.serve.http.api import Request
 from continuations.serve.http.links import CallbackInvalid, Links
 from tests.clocks import ManualClock
