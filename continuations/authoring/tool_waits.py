@@ -27,11 +27,12 @@ from continuations.authoring.escalation import checked_action
 from continuations.authoring.periods import to_seconds
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from continuations.authoring.periods import Duration
 
@@ -75,17 +76,8 @@ class ToolWait(Generic[T]):
             raise WaitNotReturned(msg)
 
 
-# The function that makes a wait, by its kind.
-_FUNCTIONS: Mapping[ToolWaitKind, str] = {
-    "question": "ask",
-    "event": "wait_for",
-    "timer": "sleep",
-    "external": "external",
-}
-
-
 def _function_name(wait: ToolWait[Any]) -> str:
-    return "sleep_until" if wait.until is not None else _FUNCTIONS[wait.kind]
+    return "sleep_until" if wait.until is not None else WAIT_RULES[wait.kind].function
 
 
 # The waits that the present call of a tool has made.

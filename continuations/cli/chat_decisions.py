@@ -19,7 +19,7 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.present.escaping import escape_invisible
-from continuations.present.wait_text import votes_text
+from continuations.present.wait_words import votes_text
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from continuations.core.attachment_parts import labelled_text
 from continuations.core.visible_text import shorten
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

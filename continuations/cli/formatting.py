@@ -15,10 +15,12 @@ from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
-from continuations.present.wait_text import (
+from continuations.present.wait_words import (
     DECISION_WORDS,
+    MASK_NOTE,
     asked_facts,
     consequence_facts,
+    effect_text,
     origin_facts,
     reason_facts,
     votes_text,
@@ -138,9 +140,6 @@ def wait_lines(wait: Wait, indent: str = "", agent_state: str = "") -> Iterator[
 
 
 def _title_lines(wait: Wait, indent: str) -> Iterator[str]:
-    # Imported here: most waits have no display, and decisions need none.
-    from continuations.present.wait_parts import effect_text  # noqa: PLC0415
-
     first = {"Title": wait.title, "Effect": effect_text(wait)}
     yield from _fact_lines({k: v for k, v in first.items() if v}, indent)
 
@@ -153,29 +152,26 @@ def _fact_lines(facts: Mapping[str, str], indent: str) -> Iterator[str]:
 
 def _display_lines(wait: Wait, indent: str) -> Iterator[str]:
     """Yield the readings of the arguments, the evidence and the agent's words."""
-    from continuations.present import wait_parts  # noqa: PLC0415 - see _title_lines
+    from continuations.present import wait_view  # noqa: PLC0415 - most waits have no display
 
-    parts = wait_parts.wait_parts(wait)
+    arguments = wait_view.argument_views(wait)
     readings = {
-        place: text
-        for argument in parts.arguments
-        for place, text in argument.readings.items()
+        place: text for argument in arguments for place, text in argument.places.items()
     }
-    secrets = [each.name for each in parts.arguments if each.is_secret]
+    secrets = [each.name for each in arguments if each.is_secret]
     if readings or secrets:
         yield f"{indent}readings:"
     for place, text in readings.items():
         yield f"{indent}  {escape_invisible(place)}: {escape_invisible(text)}"
     for name in secrets:
-        yield f"{indent}  {escape_invisible(name)}: {wait_parts.MASK_NOTE}"
-    if parts.evidence:
+        yield f"{indent}  {escape_invisible(name)}: {MASK_NOTE}"
+    if wait.evidence:
         yield f"{indent}evidence:"
-    for finding in parts.evidence:
-        source = escape_invisible(wait_parts.finding_source(finding))
-        text = escape_invisible(wait_parts.finding_text(finding))
-        yield f"{indent}  {source}: {text}"
-    if parts.agent_words is not None:
-        words = escape_invisible(parts.agent_words)
+    for fact in wait_view.fact_views(wait):
+        text = escape_invisible(f"{fact.label}: {fact.text}")
+        yield f"{indent}  {text}"
+    if wait.agent_words is not None:
+        words = escape_invisible(wait.agent_words)
         yield f"{indent}agent's words, not checked: {words}"
 
 

@@ -15,6 +15,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.runs_without_model import awaiting_models
+from continuations.core.wait_rules import COUNTED_KINDS
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _PAGE_ROWS = 50
 _MAX_COUNTED = 100
-_OTHER_KINDS = {"event": "event", "external": "outside job"}
 
 Whose = Annotated[
     str,
@@ -140,7 +140,7 @@ def _find(
 def _others(runner: Runner) -> str:
     """Return how many waits need no person, in words; empty for none."""
     parts: list[str] = []
-    for kind, noun in _OTHER_KINDS.items():
+    for kind, noun in COUNTED_KINDS.items():
         count = 0
         for _ in runner.waiting(kinds=[kind]):
             count += 1

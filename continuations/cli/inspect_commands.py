@@ -37,7 +37,7 @@ from continuations.present.json_forms import (
     wait_json,
     wait_summary_json,
 )
-from continuations.present.wait_parts import agent_state
+from continuations.present.wait_words import agent_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -152,7 +152,7 @@ def _not_undone_lines(
 
 def _wait_text(wait: Wait) -> str:
     """Return the effect that a wait asks about, and its id."""
-    from continuations.serve.pages import wait_words  # noqa: PLC0415 - only a plan needs it
+    from continuations.present import wait_words  # noqa: PLC0415 - only a plan needs it
 
     title = escape_invisible(shorten(wait_words.title(wait), _MAX_TEXT_CHARS))
     return f"{title} ({escape_invisible(wait.id)})"

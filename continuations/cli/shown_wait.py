@@ -9,8 +9,8 @@ from continuations.cli.stack_tree import Line
 from continuations.core.waits import TEXT_SCHEMA
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
-from continuations.serve.pages.decision_view import Decider
-from continuations.serve.pages.wait_view import wait_view
+from continuations.present.times import time_left
+from continuations.present.wait_view import wait_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from continuations import Wait
     from continuations.core.decisions import VerdictKind
-    from continuations.serve.pages.decision_view import DecisionView
-    from continuations.serve.pages.wait_view import FactView, WaitView
+    from continuations.present.wait_view import FactView, WaitView
 
 _TONES = {"is-wait": "wait", "is-odd": "bad"}
 _INDENT = "  "
@@ -29,7 +28,6 @@ _MORE = (
     "Options of approve: --arguments JSON runs the call with other arguments, "
     "--remember JSON also allows later calls."
 )
-_EVERYBODY = "all who can open this page"
 
 
 def page_lines(
@@ -43,11 +41,13 @@ def page_lines(
         now: The time of the page.
         agent_state: The stored state of the agent whose call waits, as JSON.
     """
-    view = wait_view(wait, Decider(), now, agent_state=agent_state)
+    # A command line has no page: its people are those who reach the store.
+    people = "all who can write to the store"
+    view = wait_view(wait, agent_state=agent_state, everybody=people)
     yield from _effect(view)
     yield from _arguments(view)
     yield from _reasons(view)
-    yield from _deadline(view.decision)
+    yield from _deadline(view, time_left(wait.deadline, now))
     yield from _commands(wait, options)
     yield from _origin(view)
     yield from _details(wait, view)
@@ -78,8 +78,6 @@ def _arguments(view: WaitView) -> Iterator[Line]:
 
 def _reasons(view: WaitView) -> Iterator[Line]:
     rule = ": ".join(filter(None, (view.rule, view.rule_text)))
-    # A command line has no page: its people are those who reach the store.
-    rule = rule.replace(_EVERYBODY, "all who can write to the store")
     words = view.agent_words
     texts = (words, view.agent_state, rule, view.note)
     if not (view.tool_facts or view.agent_facts or any(texts)):
@@ -106,22 +104,22 @@ def _facts(label: str, facts: Sequence[FactView]) -> Iterator[Line]:
         yield from _quoted(f"{fact.source}: {fact.text}")
 
 
-def _deadline(decision: DecisionView) -> Iterator[Line]:
-    if decision.deadline is None:
+def _deadline(view: WaitView, left: str) -> Iterator[Line]:
+    if view.deadline is None:
         yield from _heading("No deadline")
         yield from _texts("The run waits until a decision ends this wait.")
     else:
-        yield from _heading(f"{decision.label} {decision.deadline.text}")
-        left = f"in {decision.left}" if decision.left else "the time is over"
-        yield from _texts(f"{left}; then: {decision.at_deadline}")
-    for vote in decision.votes:
+        yield from _heading(f"{view.deadline_label} {view.deadline.text}")
+        due = f"in {left}" if left else "the time is over"
+        yield from _texts(f"{due}; then: {view.at_deadline}")
+    for vote in view.votes:
         yield from _texts(f"{vote.by} {vote.word}, {vote.at.text}", "done")
         yield from _quoted(vote.reason)
         yield from _quoted(vote.title, "head")
         for label, value in vote.values.items():
             yield from _texts(f"{label}:", "thought")
             yield from _quoted(value)
-    yield from _texts(decision.waits_for)
+    yield from _texts(view.votes_missing)
 
 
 def _commands(wait: Wait, options: Sequence[str]) -> Iterator[Line]:
@@ -140,7 +138,7 @@ def _commands(wait: Wait, options: Sequence[str]) -> Iterator[Line]:
         values = _values(wait, verdict)
         shown = ("--shown", wait.digest)
         yield _command(verdict, wait.id, *values, *shown, *options)
-    if wait.kind == "approval":
+    if wait.rules.allows_edits:
         yield from _texts(_MORE, "thought")
     for label, schema in _schemas(wait).items():
         yield from _texts(f"{label} fits this JSON Schema:", "thought")
@@ -177,7 +175,7 @@ def _command(*words: str) -> Line:
 def _origin(view: WaitView) -> Iterator[Line]:
     yield from _heading("Where it comes from")
     yield from _texts(f"Path: {' > '.join(view.path)}")
-    for label, text in view.origin.items():
+    for label, text in (*view.origin.items(), *filter(None, (view.denial,))):
         yield from _texts(f"{label}: {text}")
 
 

@@ -20,7 +20,7 @@ from continuations.core.refused_replies import refused_replies
 from continuations.engine.readiness import is_runnable
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped
-from continuations.present.wait_text import wait_facts
+from continuations.present.wait_words import wait_facts
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _deadline_label(wait: Wait) -> str:
 def _due_words(wait: Wait) -> str:
     if wait.rules.may_wake:
         return "due; the next sweep or resume asks again"
-    word = "due" if wait.kind == "timer" else "expired"
+    word = "expired" if wait.rules.verdicts else "due"
     return f"{word}; the next sweep or resume records it"
 
 

@@ -9,7 +9,7 @@ from continuations.engine import portal
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.present.decided_waits import decided_wait_ids
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:

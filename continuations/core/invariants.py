@@ -123,7 +123,7 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
 
 def _held_reply_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     wait = state.suspending.get(frame.id)
-    if frame.held_reply is None and (wait is None or wait.kind != "output"):
+    if frame.held_reply is None and (wait is None or wait.rules.judges != "output"):
         return
     from continuations.core import judged_texts  # noqa: PLC0415 - rarely needed
 

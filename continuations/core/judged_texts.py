@@ -60,7 +60,7 @@ def input_digest(run: RunRow, frame_id: str, text: str) -> str:
 
 def hold_reply(draft: Draft, frame: FrameRow, event: ModelReplied, wait: Wait) -> None:
     """Hold a reply until a person accepts it."""
-    if wait.kind != "output" or wait.frame_id != frame.id:
+    if wait.rules.judges != "output" or wait.frame_id != frame.id:
         raise illegal_transition(f"wait {wait.id} is not about the reply", event)
     draft.put_frame(replace(frame, held_reply=event.message))
     if event.trip is not None:
@@ -104,7 +104,7 @@ def _accept(
     frame, text = draft.frame(wait.frame_id), judged_text(wait)
     reply = frame.held_reply
     draft.drop_wait(wait.id)
-    if wait.kind == "input":
+    if wait.rules.judges == "input":
         accepted = input_digest(draft.run, frame.id, text or "")
         draft.put_frame(replace(frame, accepted_input=accepted))
         return None
@@ -126,7 +126,7 @@ def _check_no_calls(
 def violation(frame: FrameRow, wait: Wait | None) -> str | None:
     """Return why a held reply and the wait of its frame do not fit, or `None`."""
     held = frame.held_reply
-    is_output = wait is not None and wait.kind == "output"
+    is_output = wait is not None and wait.rules.judges == "output"
     if (held is None) is is_output:
         return f"frame {frame.id} holds a reply without its wait, or the reverse"
     if held is not None and wait is not None and judged_text(wait) != held.content:

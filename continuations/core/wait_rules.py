@@ -45,6 +45,42 @@ class VerdictWords:
     value_label: str = "Result"
 
 
+@dataclass(frozen=True, slots=True)
+class StateWords:
+    """The state of a row of a run that waits: an icon, a tone and words.
+
+    Attributes:
+        icon: The name of the icon.
+        tone: The class of its color: `wt` (a person), `od` (unknown outcome) or `id`.
+        words: The state.
+    """
+
+    icon: str
+    tone: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindWords:
+    """How pages name one kind of wait: an icon and a word, never a color alone.
+
+    Attributes:
+        icon: The name of the icon.
+        word: The word of the kind.
+        tone: The class of the color, or an empty text.
+        arguments: The words before the name of the tool, above the arguments.
+        note_icon: The icon beside the sentence that says what is asked.
+        state: The state of a row that waits.
+    """
+
+    icon: str
+    word: str
+    tone: str = ""
+    arguments: str = "The call that waits:"
+    note_icon: str = "clock"
+    state: StateWords
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRules:
     """The rules of one kind of wait, and its words for people.
@@ -63,6 +99,7 @@ class WaitRules:
         has_known_id: Whether another system has the id before the wait is opened.
         on_deadline: The consequence of the deadline if the tool names none; `None`: the
             call ends as expired.
+        function: The function with which a tool opens the wait; empty if none does.
         takes_events: Whether a published event ends the wait.
         is_extendable: Whether the deadline can be moved while the wait is open.
         may_have_run: Whether the call may have run before the wait was opened. Then
@@ -77,8 +114,16 @@ class WaitRules:
         question_label: The label of the tool's question, or of its job.
         deadline_label: The label of the deadline.
         policy_label: The label of the policy, condition or guardrail that asks.
-        judges_text: Whether a person judges the input or the output of an agent. Only
-            `Approve` lets the agent use it. The digest covers the text.
+        judges: The text of an agent that a person judges: `"input"` or `"output"`, or
+            an empty text. Only `Approve` lets the agent use it. The digest covers the
+            text.
+        asks_question: Whether the tool's question is the title of the page.
+        truth: What a person needs to know before the decision, if it is more than the
+            explanation.
+        denied: The past participle for a denial, as in "If declined".
+        expired: The consequence of the deadline without another action.
+        denied_at_deadline: The consequence if the deadline denies.
+        words: How pages name the kind.
     """
 
     subjects: tuple[SubjectKind, ...] = ("call",)
@@ -91,6 +136,7 @@ class WaitRules:
     may_wake: bool = False
     has_known_id: bool = False
     on_deadline: Answer | Fail | None = None
+    function: str = ""
     takes_events: bool = False
     is_extendable: bool = False
     may_have_run: bool = False
@@ -102,7 +148,18 @@ class WaitRules:
     question_label: str = "Question"
     deadline_label: str = "Decide by"
     policy_label: str = "Policy"
-    judges_text: bool = False
+    judges: Literal["", "input", "output"] = ""
+    asks_question: bool = False
+    truth: str = ""
+    denied: str = "denied"
+    expired: str = "the work goes on"
+    denied_at_deadline: str = "denied, nothing runs"
+    words: KindWords
+
+    @property
+    def judges_text(self) -> bool:
+        """Whether a person judges the input or the output of an agent."""
+        return bool(self.judges)
 
 
 # The one place that tells kinds of waits apart: other code asks `Wait.rules`.
@@ -124,6 +181,16 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="Approve {tool}?",
         explanation="An agent asks for permission to call a tool.",
         awaited="approval",
+        expired="expired, nothing runs",
+        truth="Runs once, exactly as shown.",
+        words=KindWords(
+            icon="shield",
+            word="Approval",
+            tone="is-wait",
+            arguments="What will run:",
+            note_icon="lock",
+            state=StateWords("shield", "wt", "waits"),
+        ),
     ),
     "unknown": WaitRules(
         call_state="unknown",
@@ -148,9 +215,21 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="A tool call was started, and its outcome is unknown. Before you "
         "decide, check whether it took effect.",
         awaited="a decision about its unknown outcome",
+        expired="expired, nothing runs again",
+        truth="The call was started once, and its outcome is unknown. Check whether it "
+        "took effect before you decide. If it did, running it again repeats it.",
+        words=KindWords(
+            icon="warn",
+            word="Did it happen?",
+            tone="is-odd",
+            arguments="What was started:",
+            note_icon="warn",
+            state=StateWords("warn", "od", "unknown"),
+        ),
     ),
     "question": WaitRules(
         call_state="parked",
+        function="ask",
         verdicts={
             "answer": VerdictWords("Answer", "The tool gets your answer:", "Answer"),
             "deny": VerdictWords(
@@ -160,9 +239,23 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="Answer a question of {tool}",
         explanation="A tool asks a person and waits for the answer.",
         awaited="an answer",
+        asks_question=True,
+        truth="A tool asks a person and waits for the answer. The first answer ends "
+        "the question.",
+        denied="declined",
+        expired="expired, no answer",
+        denied_at_deadline="declined, no answer",
+        words=KindWords(
+            icon="ask",
+            word="Question",
+            arguments="The call that asks:",
+            note_icon="ask",
+            state=StateWords("ask", "wt", "asks"),
+        ),
     ),
     "event": WaitRules(
         call_state="parked",
+        function="wait_for",
         verdicts={
             "answer": VerdictWords("Give the data", "The tool gets your data:", "Data"),
             "fail": VerdictWords(
@@ -177,9 +270,15 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="A tool waits for an event from another system.",
         awaited="an event",
         deadline_label="At the latest",
+        words=KindWords(
+            icon="ring",
+            word="Event",
+            state=StateWords("clock", "id", "awaits event"),
+        ),
     ),
     "timer": WaitRules(
         call_state="parked",
+        function="sleep",
         verdicts={},
         ended_by="the clock",
         asks_person=False,
@@ -189,9 +288,13 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="A tool waits until a time.",
         awaited="a time",
         deadline_label="Until",
+        words=KindWords(
+            icon="clock", word="Timer", state=StateWords("clock", "id", "sleeps")
+        ),
     ),
     "external": WaitRules(
         call_state="parked",
+        function="external",
         verdicts={
             "answer": VerdictWords(
                 "Give the result", "The job succeeded with this result:"
@@ -208,6 +311,11 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         awaited="the result of another system",
         question_label="Job",
         deadline_label="At the latest",
+        words=KindWords(
+            icon="ring",
+            word="Outside job",
+            state=StateWords("clock", "id", "awaits job"),
+        ),
     ),
     "model": WaitRules(
         subjects=("frame",),
@@ -220,6 +328,12 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="A model is limited, cannot be reached, or is not ready.",
         awaited="its model",
         deadline_label="Next attempt",
+        words=KindWords(
+            icon="clock",
+            word="Model",
+            arguments="The agent that waits:",
+            state=StateWords("clock", "id", "awaits model"),
+        ),
     ),
     "operator": WaitRules(
         subjects=("frame", "run"),
@@ -232,6 +346,12 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="An operator, or a condition of the agent, paused the work.",
         awaited="an operator",
         policy_label="Reason",
+        words=KindWords(
+            icon="lock",
+            word="Paused",
+            arguments="The agent that waits:",
+            state=StateWords("clock", "wt", "paused"),
+        ),
     ),
     "input": WaitRules(
         subjects=("frame",),
@@ -248,7 +368,18 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="A guardrail asks a person whether an agent may use its input.",
         awaited="a decision about its input",
         policy_label="Guardrail",
-        judges_text=True,
+        judges="input",
+        denied="refused",
+        expired="the input is refused, and the agent ends with an error",
+        denied_at_deadline="the input is refused, and the agent ends with an error",
+        words=KindWords(
+            icon="shield",
+            word="Input",
+            tone="is-wait",
+            arguments="What this agent will read:",
+            note_icon="lock",
+            state=StateWords("shield", "wt", "input waits"),
+        ),
     ),
     "output": WaitRules(
         subjects=("frame",),
@@ -265,7 +396,18 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         explanation="A guardrail asks a person whether an agent may return its output.",
         awaited="a decision about its output",
         policy_label="Guardrail",
-        judges_text=True,
+        judges="output",
+        denied="withheld",
+        expired="the output is withheld, and the agent ends with an error",
+        denied_at_deadline="the output is withheld, and the agent ends with an error",
+        words=KindWords(
+            icon="shield",
+            word="Output",
+            tone="is-wait",
+            arguments="What this agent will return:",
+            note_icon="lock",
+            state=StateWords("shield", "wt", "output waits"),
+        ),
     ),
 }
 
@@ -273,3 +415,9 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
 KNOWN_ID_KIND: WaitKind = next(
     kind for kind, rules in WAIT_RULES.items() if rules.has_known_id
 )
+# The kinds with an object that no person ends, with their nouns: an inbox counts them.
+COUNTED_KINDS: dict[WaitKind, str] = {
+    kind: rules.words.word.lower()
+    for kind, rules in WAIT_RULES.items()
+    if rules.has_object and not rules.asks_person
+}

@@ -79,6 +79,6 @@ def event_of_decision(wait: Wait, decision: Decision) -> TextAccepted | TextRefu
     reason = f": {given}" if given else ""
     in_time = " in time" if decision.kind == "expire" else ""
     text = f"{ended_by} the {wait.kind}{in_time}{reason}. {wait.note or ''}"
-    is_input = wait.kind == "input"
+    is_input = wait.rules.judges == "input"
     message = REFUSED_INPUT if is_input else WITHHELD_REPLY
     return TextRefused(wait_id=wait.id, content=text.rstrip(), message=message)

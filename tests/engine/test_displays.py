@@ -28,7 +28,7 @@ from continuations.core.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.core.visible_text import escape_invisible
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import run_json
-from continuations.present.wait_parts import finding_text
+from continuations.present.wait_words import finding_text
 from continuations.wire.records import decode_wait
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async

@@ -26,7 +26,7 @@ from continuations import (
     tool,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.pages.wait_words import rule_text
+from continuations.present.wait_words import rule_text
 from continuations_storage import MemoryStore
 from tests import effect_log
 

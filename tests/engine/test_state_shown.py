@@ -9,8 +9,7 @@ from continuations.cli.event_lines import event_line
 from continuations.cli.stack_tree import tree_lines
 from continuations.core import jsontext
 from continuations.events import StateChanged
-from continuations.present.json_forms import event_json
-from continuations.present.json_forms import run_json, thread_json
+from continuations.present.json_forms import event_json, run_json, thread_json
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.state_agents import three_deep

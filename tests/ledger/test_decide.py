@@ -36,7 +36,7 @@ from continuations.ledger.decisions import (
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS
 from continuations.wire.fields import readable_time
 from continuations_storage import FileStore, MemoryStore, errors
 from continuations_storage.faults import FaultyStore, lost_reply, on, refused

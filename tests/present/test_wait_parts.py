@@ -21,8 +21,7 @@ from continuations.core.jsontext import dump
 from continuations.core.quorum import Quorum, Vote
 from continuations.core.reading_texts import MoneyReading
 from continuations.present.json_forms import wait_json, wait_notice_json
-from continuations.present.wait_parts import wait_parts
-from continuations.present.wait_text import wait_facts
+from continuations.present.wait_words import effect_text, wait_facts
 from continuations.serve.notify import mail
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
@@ -178,9 +177,8 @@ def test_page_shows_readings_beside_values_and_marks_them() -> None:
 def test_wait_without_display_is_shown_as_before() -> None:
     """Waits of earlier releases have the same lines and facts."""
     wait = make_wait()
-    parts = wait_parts(wait)
 
-    assert (None, None, ()) == (parts.effect, parts.agent_words, parts.evidence)
+    assert (None, None, ()) == (effect_text(wait), wait.agent_words, wait.evidence)
     lines = list(wait_lines(wait))
     assert f"arguments: {wait.arguments_json}" == lines[1]
     form = wait_json(wait)

@@ -10,13 +10,13 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput, RunErased, RunNotFound
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.inbox_page import tabs
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.list_page import read_page
-from continuations.serve.pages.wait_words import KIND_WORDS
 from continuations.value_class import dataclass
 from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text
@@ -117,14 +117,14 @@ def _view(line: AuditLine) -> DecidedLine:
     how = line.door or "not recorded"
     if line.authentication:
         how = f"{how}, by {line.authentication}"
-    kind = KIND_WORDS.get(line.kind)
+    rules = {**WAIT_RULES}.get(line.kind)
     return DecidedLine(
         at=readable_time(line.at),
         at_iso=utc_text(line.at),
         icon=icon,
         tone=tone,
         verdict=DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
-        what=f"{kind.word if kind else line.kind.capitalize()} of {line.run}",
+        what=f"{rules.words.word if rules else line.kind.capitalize()} of {line.run}",
         path=f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
         who=line.by or line.rule or "no person",
         how=f"{how}; {line.rule}" if line.by and line.rule else how,

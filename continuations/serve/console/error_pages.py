@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations import errors
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.page import html_page
 from continuations.serve.http import problems
 from continuations.wire.fields import readable_time

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.wait_rules import COUNTED_KINDS, WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.ledger.objects import Objects
 from continuations.ledger.rows_only_waits import find_runs_awaiting_models
@@ -21,7 +21,6 @@ from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages import inbox_view
-from continuations.serve.pages.wait_words import KIND_WORDS
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ _MAX_COUNTED = 100
 _AWAITED: dict[str, str] = {
     kind: rules.awaited for kind, rules in WAIT_RULES.items() if not rules.asks_person
 }
-_LISTED_KINDS = {"event": "events", "external": "outside jobs"}
+_MODEL_ICON = next(rules.words.icon for rules in WAIT_RULES.values() if rules.may_wake)
 _KEYS = {
     "j": "next row",
     "k": "row before",
@@ -168,7 +167,7 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,
-        "kinds": {kind: KIND_WORDS[kind].word for kind in sorted(PEOPLES_KINDS)},
+        "kinds": {kind: WAIT_RULES[kind].words.word for kind in sorted(PEOPLES_KINDS)},
         "notice": "",
     }
 
@@ -245,7 +244,7 @@ async def _is_new(page: Page) -> bool:
 async def _count_others(page: Page) -> list[_Rest]:
     """Return how many waits need no person, from keys; timers are not counted."""
     rest: list[_Rest] = []
-    for kind, words in _LISTED_KINDS.items():
+    for kind, noun in COUNTED_KINDS.items():
         count = 0
         async for summary in page.runner.waiting(kinds=[kind]):
             count += await page.can("view", summary.run_id)
@@ -253,14 +252,14 @@ async def _count_others(page: Page) -> list[_Rest]:
                 break
         if count:
             shown = f"{count}+" if count == _MAX_COUNTED else str(count)
-            noun = words[:-1] if count == 1 else words
-            rest.append(_Rest(KIND_WORDS[kind].icon, f"{shown} {noun}"))
+            nouns = noun if count == 1 else f"{noun}s"
+            rest.append(_Rest(WAIT_RULES[kind].words.icon, f"{shown} {nouns}"))
     found = await find_runs_awaiting_models(Objects(page.runner.store))
     run_ids = tuple([each for each in found.run_ids if await page.can("view", each)])
     words = awaiting_models_words(replace(found, run_ids=run_ids))
     if words:
         path = f"/runs/{run_ids[0]}" if len(run_ids) == 1 else "/inbox/others"
-        rest.append(_Rest(KIND_WORDS["model"].icon, words, path))
+        rest.append(_Rest(_MODEL_ICON, words, path))
     return rest
 
 

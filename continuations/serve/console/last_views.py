@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.errors import StoreError
 from continuations.present.problems import find_problem_type
-from continuations.serve.pages.times import time_view
+from continuations.present.times import time_view
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

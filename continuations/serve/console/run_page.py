@@ -130,7 +130,9 @@ def _is_about_an_approval(state: RunState, wait_id: str | None) -> bool:
     """Return whether a call that cannot go on here was approved: it may wait again."""
     if wait_id is not None:
         wait = state.waits.get(wait_id)
-        return wait is not None and wait.kind in ("approval", "unknown")
+        if wait is None or wait.subject != "call":
+            return False
+        return "approve" in wait.rules.verdicts
     return any(
         isinstance(call.state, Ready) and call.approved_digest is not None
         for call in state.calls.values()

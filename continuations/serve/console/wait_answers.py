@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.present.wait_view import wait_view
 from continuations.serve.console import wait_pages
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.pages.decision_view import form_view
-from continuations.serve.pages.wait_view import wait_view
 
 if TYPE_CHECKING:
     from continuations.serve.console.page import Page
@@ -25,7 +25,7 @@ async def show(page: Page) -> Response:
         return await wait_pages.wait_page(page, wait, person)
     return page.render(
         "wait_answer.html",
-        wait=wait_view(wait, person, page.clock.now()),
+        wait=wait_view(wait),
         form=form_view(wait, "answer", person, page.clock.now()),
         back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
     )

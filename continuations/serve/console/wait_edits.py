@@ -12,16 +12,15 @@ from continuations.core import jsontext
 from continuations.core.decisions import Approve
 from continuations.core.withheld_waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
+from continuations.present.wait_view import argument_views, wait_view
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.console.wait_pages import decider, record, wait_page
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.form_errors import typed_fields, value_errors
-from continuations.serve.pages.argument_view import argument_views
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.field_view import field_errors_of
 from continuations.serve.pages.form_view import FormFields
-from continuations.serve.pages.wait_view import wait_view
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ async def _form(
     return page.render(
         "wait_edit.html",
         status=_REFUSED if errors else 200,
-        wait=wait_view(wait, await decider(page, wait), page.clock.now()),
+        wait=wait_view(wait),
         fields=fields,
         errors=field_errors_of(fields, errors or {}),
         back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
@@ -122,7 +121,7 @@ async def _review(
     return page.render(
         "wait_review.html",
         status=_REFUSED if error else 200,
-        wait=wait_view(wait, person, page.clock.now()),
+        wait=wait_view(wait),
         title=title or f"Run {wait.tool} with other arguments",
         arguments=argument_views(edited, before=wait.arguments),
         form=labelled(form, f"Approve: {title or f'run {wait.tool} as changed'}"),

@@ -13,14 +13,13 @@ from continuations.core.withheld_waits import withheld
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
+from continuations.present.wait_view import value_text, wait_view
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.console.wait_pages import decider, record, wait_page
 from continuations.serve.http import decision_bodies, problems
-from continuations.serve.pages.argument_view import value_text
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.field_view import FieldView, OptionView
-from continuations.serve.pages.wait_view import wait_view
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ async def _form(
     await page.require("decide", run_of_wait(wait_id))
     wait = withheld(await page.runner.wait(wait_id))
     person = await decider(page, wait)
-    if wait.kind != "approval" or "approve" not in person.verdicts:
+    if not wait.rules.follows_policy or "approve" not in person.verdicts:
         return await wait_page(page, wait, person)
     if error:
         person = replace(person, posted="approve", errors={"": error})
@@ -102,7 +101,7 @@ async def _form(
     return page.render(
         "wait_remember.html",
         status=_REFUSED if error else 200,
-        wait=wait_view(wait, person, page.clock.now()),
+        wait=wait_view(wait),
         form=replace(form, fields=(*own, *form.fields)),
         back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
     )

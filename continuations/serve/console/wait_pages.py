@@ -18,8 +18,8 @@ from continuations.errors import (
     DecisionRefused,
     WaitExpired,
 )
-from continuations.present.wait_parts import agent_state
-from continuations.present.wait_text import DECISION_WORDS
+from continuations.present.wait_view import wait_view
+from continuations.present.wait_words import DECISION_WORDS, agent_state
 from continuations.serve.console.closed_waits import closing_facts
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
@@ -30,9 +30,9 @@ from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (
     Decider,
     decider_of,
+    decision_view,
     recorded_view,
 )
-from continuations.serve.pages.wait_view import wait_view
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,13 +149,9 @@ async def wait_page(
     return page.render(
         "wait.html",
         status=status,
-        wait=wait_view(
-            wait,
-            person,
-            page.clock.now(),
-            bar,
-            agent_state=await _agent_state(page, wait),
-        ),
+        wait=wait_view(wait, agent_state=await _agent_state(page, wait)),
+        decision=decision_view(wait, person, page.clock.now()),
+        bar=bar,
         crumbs=await here.crumbs(wait.id),
         events=_events(page, wait, person),
         others=_others(page, wait, person, here.query),
@@ -226,7 +222,7 @@ def _own_vote(person: Decider) -> tuple[str, ...]:
 
 def _others(page: Page, wait: Wait, person: Decider, query: str) -> dict[str, str]:
     """Return the addresses of the rare ways to decide, with their words."""
-    if wait.kind != "approval" or "approve" not in person.verdicts:
+    if not wait.rules.follows_policy or "approve" not in person.verdicts:
         return {}
     root = page.url(f"/waits/{wait.id}")
     ways = {

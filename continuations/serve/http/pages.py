@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
-from continuations.present.wait_text import DECISION_WORDS, votes_text
+from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.asset_files import style_text
 from continuations.wire.fields import readable_time

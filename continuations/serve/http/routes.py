@@ -111,7 +111,7 @@ async def _page_of_waits(
 async def show_wait(context: RequestContext) -> Response:
     """Show a wait with everything that its decider needs."""
     wait = await context.runner.wait(context.path_params["wait_id"])
-    from continuations.present.wait_parts import agent_state  # noqa: PLC0415 - decisions need none
+    from continuations.present.wait_words import agent_state  # noqa: PLC0415 - decisions need none
 
     state = ""
     # A wait may be decided although the newest version of its run cannot be read.

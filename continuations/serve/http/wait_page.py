@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.present.wait_view import wait_view
 from continuations.serve.http.pages import page_headers, vote_sentence
 from continuations.serve.http.request_response import Response
+from continuations.serve.pages.decision_view import decision_view
 from continuations.serve.pages.environment import render
-from continuations.serve.pages.wait_view import wait_view
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,11 +21,12 @@ def wait_page(
     wait: Wait, decider: Decider, now: datetime, *, status: int = 200
 ) -> Response:
     """Return the page of a wait. After a vote it has a bar that says so."""
-    view = wait_view(wait, decider, now, _bar(decider))
     html = render(
         "wait.html",
         shell=None,
-        wait=view,
+        wait=wait_view(wait),
+        decision=decision_view(wait, decider, now),
+        bar=_bar(decider),
         crumbs=None,
         events=None,
         others={},

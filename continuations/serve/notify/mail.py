@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from continuations.core.decisions import Answer, Fail
 from continuations.core.withheld_waits import withheld
 from continuations.errors import InvalidInput
+from continuations.present import wait_words
 from continuations.present.escaping import escape_invisible
-from continuations.present.wait_text import wait_facts
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,
@@ -184,7 +184,7 @@ def subject_line(wait: Wait) -> str:
 
 def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     """Return the text of the mail; foreign text is one line, visible and labelled."""
-    facts = wait_facts(wait)
+    facts = wait_words.wait_facts(wait)
     facts.setdefault("Decide by", "no deadline")
     if not with_arguments and isinstance(wait.on_deadline, Answer | Fail):
         # A tool makes this text from its arguments.
@@ -212,11 +212,9 @@ def _call_rows(
     The title, the readings and the evidence contain arguments, or results.
     """
     if wait.display is not None:
-        from continuations.present import wait_parts  # noqa: PLC0415 - few waits have one
-
         if with_arguments and wait.title is not None:
             yield "Title", escape_invisible(wait.title)
-        effect = wait_parts.effect_text(wait)
+        effect = wait_words.effect_text(wait)
         if effect is not None:
             yield "Effect", effect
     yield from asked
@@ -230,18 +228,15 @@ def _call_rows(
 
 def _display_rows(wait: Wait) -> Iterator[tuple[str, str]]:
     """Yield the readings, the evidence and the agent's words."""
-    from continuations.present import wait_parts  # noqa: PLC0415 - few waits have one
+    from continuations.present import wait_view  # noqa: PLC0415 - few waits have one
 
-    parts = wait_parts.wait_parts(wait)
-    for argument in parts.arguments:
-        for place, text in argument.readings.items():
+    for argument in wait_view.argument_views(wait):
+        for place, text in argument.places.items():
             yield "Reading", escape_invisible(f"{place}: {text}")
-    for finding in parts.evidence:
-        source = wait_parts.finding_source(finding)
-        text = f"{source}: {wait_parts.finding_text(finding)}"
-        yield "Evidence", escape_invisible(text)
-    if parts.agent_words is not None:
-        words = f"{parts.agent_words} (not checked)"
+    for fact in wait_view.fact_views(wait):
+        yield "Evidence", escape_invisible(f"{fact.label}: {fact.text}")
+    if wait.agent_words is not None:
+        words = f"{wait.agent_words} (not checked)"
         yield "Agent wrote", escape_invisible(words)
 
 

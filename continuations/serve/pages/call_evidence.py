@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.present.wait_parts import finding_text
+from continuations.present.wait_words import finding_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

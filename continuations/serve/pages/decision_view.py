@@ -11,13 +11,12 @@ from continuations.core.decisions import Decision
 from continuations.core.slots import ENDING_ALONE, find_own_vote
 from continuations.core.waits import TEXT_SCHEMA
 from continuations.core.withheld_waits import withheld
-from continuations.present.deadline_words import at_deadline
-from continuations.present.json_forms import MAX_TEXT_CHARS, indented_json
-from continuations.present.wait_text import DECISION_WORDS, votes_text
-from continuations.serve.pages import wait_words
+from continuations.present import wait_words
+from continuations.present.json_forms import MAX_TEXT_CHARS
+from continuations.present.times import time_left, time_view
+from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.pages.field_view import FieldView, field_errors_of
 from continuations.serve.pages.form_view import FormFields
-from continuations.serve.pages.times import TimeView, duration_text, time_view
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -101,27 +100,6 @@ def _objection(wait: Wait, person: str, groups: Collection[str] | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoteView:
-    """One vote that counts.
-
-    Attributes:
-        by: The person.
-        word: `Approved`, `Denied` or `Answered`.
-        at: When.
-        reason: The reason, or an empty text.
-        title: The effect of the edit, or an empty text.
-        values: The edit, answer or form that the vote is for, as JSON by its label.
-    """
-
-    by: str
-    word: str
-    at: TimeView
-    reason: str
-    title: str
-    values: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
     """One form, which gives one verdict.
 
@@ -159,53 +137,42 @@ class FormView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionView:
-    """The part of a page where a person decides.
+    """The part of a page where one person decides.
 
     Attributes:
-        label: The label of the deadline.
-        deadline: The deadline, or `None` for none.
-        left: The time until then; an empty text after it.
-        at_deadline: The consequence of the deadline.
+        left: The time until the deadline; an empty text after it.
         waits_for: The votes that are missing, in words.
-        votes: The votes that count.
         objection: Why there is no form, or an empty text.
         forms: The forms in their order.
         answer: The form behind "Answer instead", or `None`.
+        may_deny: Whether a form says what a denial does.
     """
 
-    label: str
-    deadline: TimeView | None
     left: str
-    at_deadline: str
     waits_for: str
-    votes: tuple[VoteView, ...]
     objection: str
     forms: tuple[FormView, ...]
     answer: FormView | None
+    may_deny: bool
 
 
 def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
     """Return where and how a person decides a wait."""
     offered = wait.rules.verdicts
     kinds: list[VerdictKind] = [kind for kind in offered if kind in decider.verdicts]
-    is_folded = wait.kind == "approval" and "answer" in kinds
+    is_folded = wait.rules.follows_policy and "answer" in kinds
     forms = tuple(
         form_view(wait, kind, decider, now)
         for kind in kinds
         if not (is_folded and kind == "answer")
     )
-    deadline = wait.deadline
-    left = "" if deadline is None or deadline <= now else duration_text(deadline - now)
     return DecisionView(
-        label=wait.rules.deadline_label,
-        deadline=None if deadline is None else time_view(deadline),
-        left=left,
-        at_deadline="" if deadline is None else at_deadline(wait),
+        left=time_left(wait.deadline, now),
         waits_for=_waits_for(wait, decider),
-        votes=tuple(vote_view(wait, vote) for vote in wait.votes),
         objection=decider.objection,
         forms=forms,
         answer=form_view(wait, "answer", decider, now) if is_folded else None,
+        may_deny="deny" in decider.verdicts,
     )
 
 
@@ -242,7 +209,8 @@ def recorded_view(result: Decision | Vote, wait: Wait | None) -> RecordedView:
             outcome = _outcome(wait, result.kind)
     else:
         title = f"Your vote is recorded: {word}, {votes_text(result)}"
-        outcome = f"{_votes(result.still_needed)} needed. Nothing runs before that."
+        missing = wait_words.more_votes(result.still_needed)
+        outcome = f"{missing} needed. Nothing runs before that."
     effect = "" if wait is None else _effect(wait, result.arguments)
     return RecordedView(title=title, effect=effect, outcome=outcome, by=by)
 
@@ -259,30 +227,6 @@ def _effect(wait: Wait, edited: str | None) -> str:
         title = wait.display.title_of(jsontext.parse(edited))
         return title or f"Run {wait.tool} with other arguments"
     return wait_words.title(wait)
-
-
-def vote_view(wait: Wait, vote: Vote) -> VoteView:
-    """Return a vote, with everything that it is for."""
-    values = {
-        "Edited arguments": vote.arguments,
-        "Answer": vote.value,
-        "Form": vote.form,
-    }
-    title = None
-    if vote.arguments is not None and wait.display is not None:
-        title = wait.display.title_of(jsontext.parse(vote.arguments))
-    return VoteView(
-        by=vote.by,
-        word=DECISION_WORDS[vote.kind].lower(),
-        at=time_view(vote.at),
-        reason=vote.reason or "",
-        title=title or "",
-        values={
-            label: indented_json(text)
-            for label, text in values.items()
-            if text is not None
-        },
-    )
 
 
 def form_view(
@@ -366,7 +310,7 @@ def labelled(form: FormView, label: str) -> FormView:
 def _label(wait: Wait, verdict: VerdictKind) -> str:
     """Return the words of a button; that of an approval says the effect."""
     label = wait.rules.verdicts[verdict].label
-    if wait.kind != "approval":
+    if not wait.rules.follows_policy:
         return label
     if verdict == "approve":
         effect = wait.title or f"run {wait.tool}"
@@ -391,22 +335,11 @@ _REASONS: Mapping[str, str] = {
 
 def _waits_for(wait: Wait, decider: Decider) -> str:
     """Return whose decision is missing, or an empty text for a single decider."""
-    if wait.votes_needed == 1:
-        return ""
-    if wait.kind != "approval":
-        return f"{wait.votes_needed} equal votes are needed."
-    as_shown = [
-        vote
-        for vote in wait.votes
-        if (vote.kind, vote.arguments, vote.form) == ("approve", None, None)
-    ]
-    count = wait.votes_needed - len(as_shown)
+    missing = wait_words.votes_missing(wait)
+    if not missing or not wait.rules.follows_policy:
+        return missing
     if decider.own_vote is not None or decider.objection or not decider.verdicts:
-        return f"{_votes(count)} needed for the call as shown."
-    if count == 1:
+        return missing
+    if wait_words.count_missing(wait) == 1:
         return "Yours is the last vote: if you approve, it runs."
-    return f"{_votes(count)} needed for the call as shown, yours is one of them."
-
-
-def _votes(count: int) -> str:
-    return "1 more vote is" if count == 1 else f"{count} more votes are"
+    return f"{missing.removesuffix('.')}, yours is one of them."

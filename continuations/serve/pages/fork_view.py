@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.present.wait_parts import wait_parts
-from continuations.serve.pages import wait_words
+from continuations.present import wait_words
+from continuations.present.wait_view import argument_views
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _wait(wait: Wait) -> ForkWait:
     return ForkWait(
         wait_id=wait.id,
         title=wait_words.title(wait),
-        arguments=tuple((each.name, each.value) for each in wait_parts(wait).arguments),
+        arguments=tuple((each.name, each.json) for each in argument_views(wait)),
         verdicts=tuple(each for each in _VERDICTS if each[0] in wait.rules.verdicts),
         answer="a text" if is_text else f"JSON of type {wait.answer_type_name}",
     )

@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.present.deadline_words import at_deadline
-from continuations.serve.pages import wait_words
-from continuations.serve.pages.times import left_text
-from continuations.serve.pages.wait_words import KIND_WORDS, KindWords
+from continuations.present import wait_words
+from continuations.present.times import left_text
 from continuations.value_class import dataclass
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.wait_rules import KindWords
     from continuations.core.waits import Wait
     from continuations.ledger.worklist import ListedWait
 
@@ -53,7 +52,7 @@ def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
     left = None if wait.deadline is None else wait.deadline - now
     return InboxRow(
         wait_id=wait.id,
-        kind=KIND_WORDS[wait.kind],
+        kind=wait.rules.words,
         title=wait_words.title(wait),
         facts=_facts(wait),
         due=left_text(left),
@@ -96,4 +95,4 @@ def _then(wait: Wait) -> str:
     """Return the consequence of the deadline; the page of the wait has it whole."""
     if wait.deadline is None:
         return "run stands still" if wait.rules.may_have_run else ""
-    return _short(f"then: {at_deadline(wait)}")
+    return _short(f"then: {wait_words.at_deadline(wait)}")

@@ -52,19 +52,6 @@ _CALL_STATES: dict[type[object], RowState] = {
     Proposed: RowState("ring", "id", "asked for"),
     Ready: RowState("ok", "id", "may run"),
 }
-# By the kind of the wait.
-WAIT_STATES = {
-    "approval": RowState("shield", "wt", "waits", waits=True),
-    "unknown": RowState("warn", "od", "unknown", waits=True),
-    "question": RowState("ask", "wt", "asks", waits=True),
-    "event": RowState("clock", "id", "awaits event", waits=True),
-    "timer": RowState("clock", "id", "sleeps", waits=True),
-    "external": RowState("clock", "id", "awaits job", waits=True),
-    "model": RowState("clock", "id", "awaits model", waits=True),
-    "operator": RowState("clock", "wt", "paused", waits=True),
-    "input": RowState("shield", "wt", "input waits", waits=True),
-    "output": RowState("shield", "wt", "output waits", waits=True),
-}
 # An agent shows the first of these tones that a row below it has.
 _URGENCY = ("od", "wt", "id")
 
@@ -119,11 +106,9 @@ class RowStates:
     def _wait_state(self, wait: Wait) -> RowState:
         if wait.id in self._decided:
             return RowState("ok", "ok", "decided")
-        known = WAIT_STATES[wait.kind]
-        votes = self._votes.get(wait.id)
-        if votes is not None:
-            return RowState(known.icon, known.tone, votes, waits=True)
-        return known
+        known = wait.rules.words.state
+        words = self._votes.get(wait.id, known.words)
+        return RowState(known.icon, known.tone, words, waits=True)
 
     def _ended_state(self, row: RunRow, ended: datetime) -> RowState:
         began = any(span.kind in ("work", "frame") for span in row.spans)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, Approve, AsyncRunner, Deny, ModelError, Runner
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel
+from continuations.present.times import left_text
 from continuations.serve.console.inbox_page import PAGE_ROWS
-from continuations.serve.pages.times import left_text
-from continuations.serve.pages.wait_words import KIND_WORDS
 from continuations.value_class import replace
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -92,7 +91,8 @@ def test_inbox_shows_effects_due_first_then_oldest() -> None:
 
 
 def test_each_kind_of_wait_has_an_icon_and_a_word() -> None:
-    assert WAIT_KINDS == KIND_WORDS.keys()
+    assert WAIT_KINDS == WAIT_RULES.keys()
+    assert all(each.words.icon and each.words.word for each in WAIT_RULES.values())
 
 
 def test_list_has_no_button_that_decides() -> None:

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from continuations.present.deadline_words import at_deadline
-from continuations.serve.pages import wait_words
+from continuations.present import wait_words
+from continuations.present.wait_words import at_deadline
 from tests.serve.console.test_wait_pages import Desk, open_wait, path_of
 from tests.serve.pages.html_forms import main_of
 

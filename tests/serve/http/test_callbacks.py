@@ -20,9 +20,9 @@ from continuations import (
     external,
     tool,
 )
-from continuations.wire.report import utc_text
 from continuations.serve.http.api import Request
 from continuations.serve.http.links import CallbackInvalid, Links
+from continuations.wire.report import utc_text
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results
 from tests.serve.http.api_fixture import BASE_URL, SECRET, json_body, problem_slug

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from continuations import Agent, AsyncRunner, Suspended, ToolWait, ask, external, tool
-from continuations.present.wait_text import wait_facts
+from continuations.present.wait_words import wait_facts
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.notify import mail

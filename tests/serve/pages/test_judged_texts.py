@@ -21,11 +21,10 @@ from continuations import (
     Wait,
 )
 from continuations.cli.entry_point import run_command
-from continuations.core.wait_rules import WAIT_KINDS
 from continuations.models.scripted import ScriptedModel
+from continuations.present import wait_words
 from continuations.present.json_forms import wait_json
 from continuations.serve.notify.mail import body_text, subject_line
-from continuations.serve.pages import row_states, wait_words
 from tests.serve.pages.wait_html import wait_html
 
 if TYPE_CHECKING:
@@ -50,15 +49,6 @@ def wait_about(stage: str, store: str = "memory:") -> Wait:
     assert isinstance(asked, Suspended)
     [wait] = asked.waits
     return wait
-
-
-def test_every_kind_of_wait_has_words_on_every_page() -> None:
-    """A new kind cannot break the pages."""
-    for words in (
-        wait_words.KIND_WORDS,
-        row_states.WAIT_STATES,
-    ):
-        assert WAIT_KINDS == words.keys()
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])

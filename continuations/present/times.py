@@ -51,6 +51,13 @@ def duration_text(duration: timedelta) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count)
 
 
+def time_left(deadline: datetime | None, now: datetime) -> str:
+    """Return the time until a deadline: empty without one, and after it."""
+    if deadline is None or deadline <= now:
+        return ""
+    return duration_text(deadline - now)
+
+
 def left_text(left: timedelta | None) -> str:
     """Return how much time is left until a deadline, if there is one: `in 2 d 11 h`."""
     if left is None:

@@ -1,0 +1,363 @@
+"""One view of a wait: everything that a person is shown of it, before it is printed.
+
+Pages (`wait.html`), the terminal (`cli.shown_wait`, `cli.formatting`) and mails print
+the same view:
+
+1. The effect, as the title, and the truth about repeats and reversal.
+2. Every argument, whole, with its reading.
+3. The reasons: facts of tools, apart from the words of agents; the rule; the votes.
+4. The deadline and its consequence.
+5. The origin. 6. Ids, digest, contract and JSON.
+
+Secret values are masked. Texts of models, tools and people are as they are: each
+printer escapes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.withheld_waits import withheld
+from continuations.present import wait_words
+from continuations.present.escaping import escape_invisible
+from continuations.present.json_forms import indented_json
+from continuations.present.times import TimeView, time_view
+from continuations.present.wait_words import DECISION_WORDS
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.quorum import Vote
+    from continuations.core.wait_rules import KindWords
+    from continuations.core.waits import Wait
+
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentView:
+    """One argument.
+
+    Attributes:
+        name: Its name.
+        description: Its description in the schema, or an empty text.
+        json: The value as JSON text, whole. A secret value is masked.
+        places: Texts by which people understand the value, by their places in it.
+        is_secret: Whether the value, or a part of it, is masked.
+        is_default: Whether the value is the default of the schema.
+        change: What an edit changed, in words, or an empty text.
+    """
+
+    name: str
+    description: str
+    json: str
+    places: Mapping[str, str]
+    is_secret: bool
+    is_default: bool
+    change: str = ""
+
+    @property
+    def value(self) -> str:
+        """The raw value, whole: JSON, or a text that needs no quotes."""
+        return value_text(self.json)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """The texts by which people understand the value; they stand above it."""
+        return tuple(
+            text if place == self.name else f"{place}: {text}"
+            for place, text in self.places.items()
+        )
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Words beside the value: a default, a secret, the old value of a change."""
+        secret = wait_words.MASK_NOTE if self.is_secret else ""
+        default = "default" if self.is_default else ""
+        return tuple(filter(None, (secret, default, self.change)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactView:
+    """One result of an earlier call.
+
+    Attributes:
+        source: The tool or agent.
+        text: The result, with its length if it is cut.
+        by_agent: Whether an agent wrote it. Its words are not checked.
+    """
+
+    source: str
+    text: str
+    by_agent: bool
+
+    @property
+    def label(self) -> str:
+        """The tool or agent, with the word that it is an agent."""
+        return f"{self.source} (an agent)" if self.by_agent else self.source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteView:
+    """One vote that counts.
+
+    Attributes:
+        by: The person.
+        word: `Approved`, `Denied` or `Answered`.
+        at: When.
+        reason: The reason, or an empty text.
+        title: The effect of the edit, or an empty text.
+        values: The edit, answer or form that the vote is for, as JSON by its label.
+    """
+
+    by: str
+    word: str
+    at: TimeView
+    reason: str
+    title: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitView:
+    """Everything that a person is shown of an open wait.
+
+    Attributes:
+        id: The id of the wait.
+        digest: The digest that a decision names as the one that was shown.
+        kind: The icon, word and color of the kind.
+        opened: When the wait was opened.
+        requester: The person or program that asked for the run, or an empty text.
+        title: The effect in one sentence.
+        lead: A further sentence, or an empty text.
+        truth: Whether the call can run more than once.
+        reversal: Whether the effect can be undone, or an empty text.
+        tool: The name of the tool or agent.
+        count: How many arguments there are, in words.
+        arguments: All arguments, the required ones first.
+        facts: Results of earlier calls.
+        agent_words: The text that the agent wrote with the call, or an empty text.
+        rule: The name of the rule that asks, or an empty text.
+        rule_text: The people who decide, and how many of them.
+        agent_state: The state of the agent whose call waits, as JSON, or an empty text.
+        note: Why the wait was opened, where the kind does not say it all.
+        deadline_label: The label of the deadline.
+        deadline: The deadline, or `None` for none.
+        at_deadline: The consequence of the deadline, or an empty text.
+        votes: The votes that count.
+        votes_missing: The votes that are missing, in words; empty for a single decider.
+        denial: The consequence of a denial below its label, or `None`.
+        path: The names from the root agent down to the tool.
+        origin: Facts about the origin.
+        details: Ids for developers.
+        arguments_json: The arguments as JSON, whole.
+        contract_json: The JSON Schema of the arguments.
+    """
+
+    id: str
+    digest: str
+    kind: KindWords
+    opened: TimeView
+    requester: str
+    title: str
+    lead: str
+    truth: str
+    reversal: str
+    tool: str
+    count: str
+    arguments: tuple[ArgumentView, ...]
+    facts: tuple[FactView, ...]
+    agent_words: str
+    rule: str
+    rule_text: str
+    agent_state: str
+    note: str
+    deadline_label: str
+    deadline: TimeView | None
+    at_deadline: str
+    votes: tuple[VoteView, ...]
+    votes_missing: str
+    denial: tuple[str, str] | None
+    path: tuple[str, ...]
+    origin: Mapping[str, str]
+    details: Mapping[str, str]
+    arguments_json: str
+    contract_json: str
+
+    @property
+    def tool_facts(self) -> tuple[FactView, ...]:
+        """The results of tools."""
+        return tuple(each for each in self.facts if not each.by_agent)
+
+    @property
+    def agent_facts(self) -> tuple[FactView, ...]:
+        """The results of other agents, which are not checked."""
+        return tuple(each for each in self.facts if each.by_agent)
+
+
+def wait_view(
+    wait: Wait, *, agent_state: str = "", everybody: str = wait_words.EVERYBODY
+) -> WaitView:
+    """Return the view of an open wait.
+
+    Args:
+        wait: The wait, with its votes, as `runner.wait` returns it.
+        agent_state: The stored state of the agent whose call waits, as JSON.
+        everybody: The words for the people of a door where nobody is named.
+
+    Returns:
+        The view, the same for every person.
+    """
+    wait = withheld(wait)
+    arguments = argument_views(wait)
+    deadline = wait.deadline
+    denial = wait_words.at_denial(wait)
+    return WaitView(
+        id=wait.id,
+        digest=wait.digest,
+        kind=wait.rules.words,
+        opened=time_view(wait.created_at),
+        requester=wait.requester or "",
+        title=wait_words.title(wait),
+        lead=wait_words.lead(wait),
+        truth=wait_words.truth(wait),
+        reversal=wait_words.reversal(wait),
+        tool=wait.tool,
+        count=_count_text(len(arguments)),
+        arguments=arguments,
+        facts=fact_views(wait),
+        agent_words=wait.agent_words or "",
+        rule=wait.policy or "",
+        rule_text=wait_words.rule_text(wait, everybody),
+        agent_state=indented_json(agent_state) if agent_state else "",
+        note=wait.note or "",
+        deadline_label=wait.rules.deadline_label,
+        deadline=None if deadline is None else time_view(deadline),
+        at_deadline="" if deadline is None else wait_words.at_deadline(wait),
+        votes=tuple(vote_view(wait, vote) for vote in wait.votes),
+        votes_missing=wait_words.votes_missing(wait),
+        denial=(f"If {wait.rules.denied}", denial) if denial else None,
+        path=wait.path,
+        origin=wait_words.page_facts(wait),
+        details={"Wait": wait.id, "Digest": wait.digest},
+        arguments_json=indented_json(wait.arguments_json),
+        contract_json=indented_json(wait.schema_json),
+    )
+
+
+def fact_views(wait: Wait) -> tuple[FactView, ...]:
+    """Return the results of earlier calls, the oldest first."""
+    return tuple(
+        FactView(
+            source=each.source,
+            text=wait_words.finding_text(each),
+            by_agent=each.by_agent,
+        )
+        for each in wait.evidence
+    )
+
+
+def _count_text(count: int) -> str:
+    words = {0: "no arguments", 1: "its only argument"}
+    return words.get(count, f"all {count:,} arguments")
+
+
+def vote_view(wait: Wait, vote: Vote) -> VoteView:
+    """Return a vote, with everything that it is for."""
+    values = {
+        "Edited arguments": vote.arguments,
+        "Answer": vote.value,
+        "Form": vote.form,
+    }
+    title = None
+    if vote.arguments is not None and wait.display is not None:
+        title = wait.display.title_of(jsontext.parse(vote.arguments))
+    return VoteView(
+        by=vote.by,
+        word=DECISION_WORDS[vote.kind].lower(),
+        at=time_view(vote.at),
+        reason=vote.reason or "",
+        title=title or "",
+        values={
+            label: indented_json(text)
+            for label, text in values.items()
+            if text is not None
+        },
+    )
+
+
+def argument_views(
+    wait: Wait, before: Mapping[str, object] | None = None
+) -> tuple[ArgumentView, ...]:
+    """Return all arguments of a wait.
+
+    Args:
+        wait: The wait. For an edit, its arguments are those of the edit.
+        before: The arguments before the edit, by their names.
+
+    Returns:
+        One view for each argument, the required ones first.
+    """
+    wait = withheld(wait)
+    arguments, readings = wait.arguments, wait.readings
+    properties = jsontext.as_object(wait.schema.get("properties")) or {}
+    secrets = {path.partition("/")[0] for path in wait.secrets}
+    # Stored arguments have sorted names; this list has the order of the declaration.
+    required = jsontext.as_array(wait.schema.get("required")) or ()
+    names = dict.fromkeys([*(n for n in required if n in arguments), *arguments])
+    views: list[ArgumentView] = []
+    for name in names:
+        value = arguments[name]
+        declared = jsontext.as_object(properties.get(name)) or {}
+        description = declared.get("description")
+        default = declared.get("default", _MISSING)
+        view = ArgumentView(
+            name=name,
+            description=description if isinstance(description, str) else "",
+            json=jsontext.dump(value),
+            places={
+                place: text
+                for place, text in readings.items()
+                if place == name or place.startswith((f"{name}.", f"{name}["))
+            },
+            is_secret=name in secrets,
+            is_default=default == value and type(default) is type(value),
+            change="" if before is None else _change(name, value, before),
+        )
+        views.append(view)
+    return tuple(views)
+
+
+def _change(name: str, value: object, before: Mapping[str, object]) -> str:
+    if name not in before:
+        return "added by you"
+    old = before[name]
+    is_same = jsontext.canonical(value) == jsontext.canonical(old)
+    return "" if is_same else f"changed, was {jsontext.dump(old)}"
+
+
+def value_text(text: str) -> str:
+    """Return a JSON text as people read it: whole, a text without quotes if possible.
+
+    A text keeps its quotes if it is empty, looks like another JSON value, begins or
+    ends with a space, or contains a backslash or an invisible character.
+    """
+    value = jsontext.parse(text)
+    if isinstance(value, str) and _needs_no_quotes(value):
+        return value
+    return indented_json(text)
+
+
+def _needs_no_quotes(text: str) -> bool:
+    lines = text.split("\n")
+    if not text or text != text.strip() or "\\" in text:
+        return False
+    if any(escape_invisible(line) != line for line in lines):
+        return False
+    try:
+        jsontext.parse(text)
+    except jsontext.NotJson:
+        return True
+    return False

@@ -1,0 +1,340 @@
+"""The words for people about a wait, the same on every page, terminal and mail.
+
+Words that depend on the kind alone are columns of `core.wait_rules.WAIT_RULES`. Texts
+of models and tools are returned as they are: escape them where they are shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.decisions import Answer, Deny, Fail
+from continuations.wire.fields import readable_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.evidence import Finding
+    from continuations.core.quorum import Vote
+    from continuations.core.waits import Wait
+    from continuations.wire.continuation import Continuation
+
+DECISION_WORDS: Mapping[str, str] = {
+    "approve": "Approved",
+    "deny": "Denied",
+    "answer": "Answered",
+    "fail": "Failed",
+    "expire": "Expired",
+    "cancel": "Cancelled",
+}
+# The statement of each answer about an unknown outcome.
+CLAIMS: Mapping[str, tuple[str, str]] = {
+    "answer": ("ok", "I saw that it happened"),
+    "deny": ("lock", "I saw that it did not happen: leave it"),
+    "approve": ("warn", "I saw that it did not happen: run it"),
+}
+REPEATS = "If the first call did take effect, this repeats the effect."
+MASK_NOTE = "secret, not shown"
+EVERYBODY = "all who can open this page"
+
+
+# What is asked --------------------------------------------------------------------
+
+
+def title(wait: Wait) -> str:
+    """Return the effect in one sentence: the title of the page."""
+    rules = wait.rules
+    if rules.may_have_run:
+        return f"{wait.title or f'Run {wait.tool}'}: did it happen?"
+    if rules.asks_question and wait.question:
+        return wait.question
+    if wait.title is not None and not rules.judges:
+        return wait.title
+    return f"Run {wait.tool}" if rules.follows_policy else question(wait)
+
+
+def question(wait: Wait) -> str:
+    """Return the question that the kind of the wait asks, with its tool or agent."""
+    return wait.rules.question.format(tool=wait.tool)
+
+
+def lead(wait: Wait) -> str:
+    """Return a further sentence below the title, or an empty text."""
+    return (wait.title if wait.rules.asks_question else wait.question) or ""
+
+
+def truth(wait: Wait) -> str:
+    """Return whether the call can run more than once, below the title."""
+    text = wait.rules.truth or wait.rules.explanation
+    if not wait.rules.follows_policy or wait.votes_needed == 1:
+        return text
+    return f"{text.removesuffix('.')}, after {wait.votes_needed} votes."
+
+
+def effect_text(wait: Wait) -> str | None:
+    """Return whether the effect can be undone, in words; `None`: the tool is silent."""
+    if wait.reversible is None:
+        return None
+    can = "can" if wait.reversible else "cannot"
+    return f"The effect {can} be undone."
+
+
+def reversal(wait: Wait) -> str:
+    """Return whether the effect can be undone, or an empty text for other kinds."""
+    if wait.reversible is None and wait.rules.follows_policy:
+        return "The tool does not say that it can be undone: treat it as final."
+    return effect_text(wait) or ""
+
+
+def finding_text(finding: Finding) -> str:
+    """Return the text of a result, with its length if it is cut."""
+    if not finding.is_cut:
+        return finding.text
+    return f"{finding.text}… ({finding.length:,} characters)"
+
+
+def agent_state(run: Continuation, wait: Wait) -> str:
+    """Return the stored state of the agent that waits, as JSON; empty without one."""
+    state = run.run_state
+    call = state.calls.get(wait.call_id)
+    frame = state.frames.get(wait.frame_id if call is None else call.frame_id)
+    return "" if frame is None else frame.state_json
+
+
+# What follows ---------------------------------------------------------------------
+
+
+def at_denial(wait: Wait) -> str:
+    """Return the consequence of a denial, or an empty text."""
+    words = wait.rules.verdicts.get("deny")
+    if words is None or wait.rules.may_have_run:
+        return ""
+    if wait.denial_stops:
+        return "The call does not run, and the run stops."
+    return words.meaning
+
+
+def at_deadline(wait: Wait) -> str:
+    """Return the consequence of the deadline, after the word "then"."""
+    from continuations.core.deadline_actions import Escalate  # noqa: PLC0415 - few waits have an action
+
+    if wait.expiry_stops:
+        return "expired, nothing runs, and the run stops"
+    match wait.on_deadline or wait.rules.on_deadline:
+        case Answer(value=value):
+            quoted = f'"{value}"' if isinstance(value, str) else _answer_text(value)
+            return f"the answer is {quoted}"
+        case Fail(error=error):
+            return f"the call fails: {error}"
+        case Deny():
+            return wait.rules.denied_at_deadline
+        case Escalate(to=to):
+            return f"nothing runs, and other people are asked: {', '.join(to)}"
+        case None:
+            return wait.rules.expired
+
+
+def _answer_text(value: object) -> str:
+    """Return an answer as people read it: the fields of an object, without braces."""
+    if isinstance(value, str):
+        return value
+    fields = jsontext.as_object(value)
+    if fields is None:
+        return jsontext.dump(value)
+    return ", ".join(f"{name}: {_answer_text(each)}" for name, each in fields.items())
+
+
+def rule_text(wait: Wait, everybody: str = EVERYBODY) -> str:
+    """Return the rule that asks, without its name: who decides, and how many.
+
+    Args:
+        wait: The wait.
+        everybody: The words for the people of a door where nobody is named.
+    """
+    quorum = wait.quorum
+    if quorum is None or not wait.rules.asks_person:
+        return ""
+    who = ", ".join(quorum.approvers) or everybody
+    count = wait.votes_needed
+    is_one = count == 1 and len(quorum.approvers) == 1
+    text = f"{count} of {who}" if count > 1 else f"one of {who}"
+    text = f"only {who} decides" if is_one else text
+    if quorum.not_requester:
+        text += f", not the requester ({quorum.excluded_text})"
+    return f"{text}."
+
+
+# Facts with a label ---------------------------------------------------------------
+
+
+def wait_facts(wait: Wait) -> dict[str, str]:
+    """Return what a person needs to know about a wait, except its arguments.
+
+    The keys are labels in the order of the page of a wait. A fact that does not apply
+    is left out.
+    """
+    parts = (asked_facts, reason_facts, consequence_facts, origin_facts)
+    return {label: fact for part in parts for label, fact in part(wait).items()}
+
+
+# Facts that a page shows in other places than its list of facts.
+_SHOWN_ELSEWHERE = frozenset(
+    {"Question", "Tool", "Agent", "Path", "Wait", "Opened"}
+    | {"Decide by", "At the latest", "Until", "Next attempt", "Votes", "Answer", "Form"}
+    | {"If denied", "Then", "Approvers", "May not decide", "Approve after"}
+)
+
+
+def page_facts(wait: Wait) -> dict[str, str]:
+    """Return the facts that have no place of their own on the page of a wait."""
+    facts = {**asked_facts(wait), **origin_facts(wait), **consequence_facts(wait)}
+    return {k: text for k, text in facts.items() if k not in _SHOWN_ELSEWHERE}
+
+
+def asked_facts(wait: Wait) -> dict[str, str]:
+    """Return the question, or the event that the wait is for, and who asked."""
+    return _known(
+        {
+            wait.rules.question_label: wait.question,
+            "Event": wait.event,
+            "Key": wait.event_key,
+            "Requested by": wait.requester,
+        }
+    )
+
+
+def reason_facts(wait: Wait) -> dict[str, str]:
+    """Return why the call waits, beside the results of earlier calls."""
+    return _known({wait.rules.policy_label: wait.policy, "Note": wait.note})
+
+
+def origin_facts(wait: Wait) -> dict[str, str]:
+    """Return where the call comes from."""
+    return _known(
+        {
+            "Tool" if wait.subject == "call" else "Agent": wait.tool,
+            "Path": " > ".join(wait.path),
+            "Run": wait.run_id,
+            "Wait": wait.id,
+            "Opened": readable_time(wait.created_at),
+        }
+    )
+
+
+def consequence_facts(wait: Wait) -> dict[str, str]:
+    """Return until when a wait can be decided, by whom, and what follows."""
+    return _known(
+        {
+            wait.rules.deadline_label: None
+            if wait.deadline is None
+            else readable_time(wait.deadline),
+            "Then": _then(wait),
+            "Approve after": None
+            if wait.approve_after is None
+            else readable_time(wait.approve_after),
+            "Approval valid for": None
+            if wait.valid_for is None
+            else f"{wait.valid_for} s",
+            "If denied": "the run stops" if wait.denial_stops else None,
+            "Editable": _editable(wait),
+            "Form": _form(wait),
+            "Approvers": ", ".join(wait.approvers) or None,
+            "May not decide": _excluded(wait),
+            "Votes": _votes(wait),
+            "Answer": _answer_type(wait),
+        }
+    )
+
+
+def _then(wait: Wait) -> str | None:
+    """Return the consequence of the deadline; `None` without one."""
+    if wait.deadline is None:
+        return None
+    return at_deadline(wait)
+
+
+def _known(facts: Mapping[str, str | None]) -> dict[str, str]:
+    return {label: fact for label, fact in facts.items() if fact is not None}
+
+
+def _editable(wait: Wait) -> str | None:
+    return None if wait.editable is None else ", ".join(wait.editable) or "nothing"
+
+
+def _form(wait: Wait) -> str | None:
+    """Return the fields of the form that an approval needs."""
+    if wait.form_schema_json is None:
+        return None
+    from continuations.present.form_fields import form_fields  # noqa: PLC0415 - few waits have one
+
+    return "; ".join(each.text for each in form_fields(wait)) or "no fields"
+
+
+def _excluded(wait: Wait) -> str | None:
+    """Return who may not decide."""
+    if wait.quorum is None or not wait.quorum.not_requester:
+        return None
+    return f"the requester ({wait.quorum.excluded_text})"
+
+
+def _votes(wait: Wait) -> str | None:
+    """Return the votes so far, and how many are needed; `None` for a single decider."""
+    if wait.votes_needed == 1 and not wait.votes:
+        return None
+    voted = "; ".join(_vote_text(wait, vote) for vote in wait.votes)
+    count = f"{wait.votes_needed} needed"
+    return f"{voted}; {count}" if voted else count
+
+
+def _vote_text(wait: Wait, vote: Vote) -> str:
+    edited = (
+        "" if vote.arguments is None else f" with {_edit_text(wait, vote.arguments)}"
+    )
+    value = "" if vote.value is None else f" {vote.value}"
+    form = "" if vote.form is None else f" with the form {vote.form}"
+    return f"{vote.by}: {vote.kind}{value}{edited}{form}"
+
+
+def _edit_text(wait: Wait, arguments: str) -> str:
+    """Return edited arguments, whole, with the title that they give."""
+    display = wait.display
+    title = display and display.title_of(jsontext.parse(arguments))
+    shown = f"edited arguments {arguments}"
+    return f"{shown} ({title})" if title else shown
+
+
+def votes_text(vote: Vote) -> str:
+    """Return how far a wait is after a vote: `1 of 2 votes`."""
+    count = vote.votes_needed - vote.still_needed
+    return f"{count} of {vote.votes_needed} votes"
+
+
+def votes_missing(wait: Wait) -> str:
+    """Return how many votes are missing, or an empty text for a single decider."""
+    if wait.votes_needed == 1:
+        return ""
+    if not wait.rules.follows_policy:
+        return f"{wait.votes_needed} equal votes are needed."
+    return f"{more_votes(count_missing(wait))} needed for the call as shown."
+
+
+def count_missing(wait: Wait) -> int:
+    """Return how many further persons must approve the call as it is shown."""
+    as_shown = [
+        vote
+        for vote in wait.votes
+        if (vote.kind, vote.arguments, vote.form) == ("approve", None, None)
+    ]
+    return wait.votes_needed - len(as_shown)
+
+
+def more_votes(count: int) -> str:
+    """Return a count of votes with its verb: `2 more votes are`."""
+    return "1 more vote is" if count == 1 else f"{count} more votes are"
+
+
+def _answer_type(wait: Wait) -> str | None:
+    """Return the JSON type of the answer, unless it is a text."""
+    name = wait.answer_type_name
+    return None if name in (None, "string") else f"JSON of type {name}"
