@@ -118,8 +118,8 @@ class WaitRules:
             an empty text. Only `Approve` lets the agent use it. The digest covers the
             text.
         asks_question: Whether the tool's question is the title of the page.
-        truth: What a person needs to know before the decision, if it is more than the
-            explanation.
+        truth: Facts that a person needs before the decision; empty if the explanation
+            is enough.
         denied: The past participle for a denial, as in "If declined".
         expired: The consequence of the deadline without another action.
         denied_at_deadline: The consequence if the deadline denies.

@@ -2,7 +2,7 @@
 
 The command line, HTTP, AWS Lambda, webhooks and mail show the same values. Each value
 has one JSON form (`json_forms`), described by one JSON Schema file
-(`schemas`, `docs/schemas/continuations.schema.json`), and one set of words for people
-(`wait_text`). `escaping` makes text of models and people safe to show, and `problems`
-names errors.
+(`schemas`, `docs/schemas/continuations.schema.json`). A wait has one view for people
+(`wait_view`), made of one set of words (`wait_words`). `escaping` makes text of models
+and people safe to show, and `problems` names errors.
 """

@@ -103,7 +103,7 @@ _DEFINED: dict[Any, str] = {
     ManifestChange: "code_change",
     StreamEvent: "event",
 }
-# What annotations name; many modules import these names for type checkers only.
+# The names of annotations; many modules import them for type checkers only.
 _NAMES: dict[str, Any] = {
     each.__name__: each
     for each in (

@@ -47,7 +47,7 @@ class ArgumentView:
         places: Texts by which people understand the value, by their places in it.
         is_secret: Whether the value, or a part of it, is masked.
         is_default: Whether the value is the default of the schema.
-        change: What an edit changed, in words, or an empty text.
+        change: The change by an edit, in words, or an empty text.
     """
 
     name: str
@@ -205,7 +205,7 @@ def wait_view(
     Args:
         wait: The wait, with its votes, as `runner.wait` returns it.
         agent_state: The stored state of the agent whose call waits, as JSON.
-        everybody: The words for the people of a door where nobody is named.
+        everybody: The words for all people of a door, where the rule names no person.
 
     Returns:
         The view, the same for every person.

@@ -150,7 +150,7 @@ def rule_text(wait: Wait, everybody: str = EVERYBODY) -> str:
 
     Args:
         wait: The wait.
-        everybody: The words for the people of a door where nobody is named.
+        everybody: The words for all people of a door, where the rule names no person.
     """
     quorum = wait.quorum
     if quorum is None or not wait.rules.asks_person:
