@@ -91,7 +91,7 @@ class JsonForm:
         """Return the JSON of a value."""
         if self.shown is not None:
             value = self.shown(value)
-        cls = type(value)
+        cls: type = type(value)
         steps = self._steps.get(cls)
         if steps is None:
             steps = self._steps[cls] = self._steps_of(cls)
@@ -100,8 +100,10 @@ class JsonForm:
             found = read(value)
             if is_optional and found in (None, ()):
                 continue
-            is_read = is_text and found is not None
-            made[name] = jsontext.parse(found) if is_read else to_json(found)
+            if is_text and found is not None:
+                made[name] = jsontext.parse(str(found))
+            else:
+                made[name] = to_json(found)
         return made
 
     def _steps_of(self, cls: type) -> tuple[_Step, ...]:
@@ -109,7 +111,8 @@ class JsonForm:
         steps: list[_Step] = []
         for name in self.all_names(cls):
             is_stored = hasattr(cls, f"{name}_json")
-            read = attrgetter(f"{name}_json" if is_stored else name)
+            source = f"{name}_json" if is_stored else name
+            read: Callable[[Any], Any] = attrgetter(source)
             is_text = is_stored or name in texts
             if name in self.values:
                 read, is_text = self.values[name], False
@@ -118,21 +121,22 @@ class JsonForm:
 
 
 def _field_names(cls: Any) -> tuple[str, ...]:
-    if issubclass(cls, tuple):  # a NamedTuple
-        names: tuple[str, ...] = cls._fields
+    names: tuple[str, ...] | None = getattr(cls, "_fields", None)  # of a NamedTuple
+    if names is not None:
         return names
     return tuple(each.name for each in dataclasses.fields(cls))
 
 
 def to_json(value: Any) -> Any:
     """Return a value of the project, or a collection of them, as JSON values."""
-    cls = type(value)
+    cls: type = type(value)
     if cls in _PLAIN:
         return value
     if isinstance(value, datetime):
         return utc_text(value)
     if isinstance(value, Mapping):
-        return {name: to_json(each) for name, each in value.items()}
+        fields: Mapping[str, Any] = value
+        return {name: to_json(each) for name, each in fields.items()}
     if cls in (tuple, list):
         return [to_json(each) for each in value]
     return JSON_FORMS.get(cls, _DEFAULT).of(value)

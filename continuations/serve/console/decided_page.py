@@ -102,6 +102,9 @@ async def show(page: Page) -> Response:
     )
 
 
+_WORDS_OF_KINDS: dict[str, str] = {
+    kind: rules.words.word for kind, rules in WAIT_RULES.items()
+}
 _SHOWN = DECISION_WORDS.keys() | _OTHER_WORDS.keys()
 
 
@@ -117,14 +120,14 @@ def _view(line: AuditLine) -> DecidedLine:
     how = line.door or "not recorded"
     if line.authentication:
         how = f"{how}, by {line.authentication}"
-    rules = {**WAIT_RULES}.get(line.kind)
+    word = _WORDS_OF_KINDS.get(line.kind) or line.kind.capitalize()
     return DecidedLine(
         at=readable_time(line.at),
         at_iso=utc_text(line.at),
         icon=icon,
         tone=tone,
         verdict=DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
-        what=f"{rules.words.word if rules else line.kind.capitalize()} of {line.run}",
+        what=f"{word} of {line.run}",
         path=f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
         who=line.by or line.rule or "no person",
         how=f"{how}; {line.rule}" if line.by and line.rule else how,
