@@ -91,7 +91,7 @@ class JsonForm:
         """Return the JSON of a value."""
         if self.shown is not None:
             value = self.shown(value)
-        cls: type = type(value)
+        cls: Any = value.__class__
         steps = self._steps.get(cls)
         if steps is None:
             steps = self._steps[cls] = self._steps_of(cls)
@@ -129,14 +129,13 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 def to_json(value: Any) -> Any:
     """Return a value of the project, or a collection of them, as JSON values."""
-    cls: type = type(value)
+    cls: Any = value.__class__
     if cls in _PLAIN:
         return value
-    if isinstance(value, datetime):
+    if issubclass(cls, datetime):
         return utc_text(value)
-    if isinstance(value, Mapping):
-        fields: Mapping[str, Any] = value
-        return {name: to_json(each) for name, each in fields.items()}
+    if issubclass(cls, Mapping):
+        return {name: to_json(each) for name, each in value.items()}
     if cls in (tuple, list):
         return [to_json(each) for each in value]
     return JSON_FORMS.get(cls, _DEFAULT).of(value)
