@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.agent_options import FOREIGN_OPTIONS
 from continuations.authoring.callables import OfClass
+from continuations.authoring.keyword_options import FOREIGN_OPTIONS
 from continuations.authoring.tool_protocol import is_tool
 from continuations.errors import InvalidInput
 

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from continuations.authoring import callables
-from continuations.authoring.agent_options import check_option_names, option_error
+from continuations.authoring.agent_options import option_error
 from continuations.authoring.errors import InstructionsInvalid
+from continuations.authoring.keyword_options import (
+    check_option_names,
+    signature_with_options,
+)
 from continuations.authoring.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
@@ -71,27 +75,18 @@ class OptionsSignature:
 
     def __get__(self, _agent: object, owner: type) -> Signature | None:
         """Return the signature of the class; `None` if its constructor tells it."""
-        from inspect import Parameter, Signature  # noqa: PLC0415 - for tools that show code
+        from inspect import Parameter  # noqa: PLC0415 - for tools that show code
 
         constructed_by = next(
             each for each in owner.__mro__ if "__init__" in vars(each)
         )
         if "__signature__" not in vars(constructed_by):
             return None
-        types = AgentOptions.__annotations__
-        options = [
-            Parameter(
-                option,
-                Parameter.KEYWORD_ONLY,
-                default=getattr(owner, option),
-                annotation=getattr(types.get(option), "__forward_arg__", "Any"),
-            )
-            for option in OPTIONS
-        ]
         name = Parameter(
             "name", Parameter.POSITIONAL_OR_KEYWORD, default="", annotation="str"
         )
-        return Signature([name, *options])
+        defaults = {option: getattr(owner, option) for option in OPTIONS}
+        return signature_with_options([name], defaults, AgentOptions.__annotations__)
 
 
 _READ_ONCE = ("approval", "tools", "state", "suspend_when", "tool_choice")

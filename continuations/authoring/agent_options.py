@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
+from continuations.authoring.callables import takes_positional
 from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
@@ -24,14 +25,6 @@ _CHOICES = ("auto", "required", "none")
 # The adapter of a model makes these parts of a request, and it reads no streams.
 _RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
 
-# Options of agents of other packages, with the way to the same end here.
-FOREIGN_OPTIONS = {
-    "handoffs": "Pass the other agents as tools=[...]: a sub-agent returns its result. "
-    "The page docs/how-to/from-openai-agents.md compares both.",
-    "mcp_servers": "Make a tool of each function of the server with Tool.from_schema, "
-    "as the page docs/how-to/tools.md shows.",
-}
-
 
 def option_error(
     agent_name: str, option: str, wanted: str, value: object
@@ -39,21 +32,6 @@ def option_error(
     """Return the error for an option of an agent that has another type or value."""
     got = callables.shown(value)
     return InvalidInput(f"agent {agent_name}: {option} must be {wanted}, got {got}.")
-
-
-def check_option_names(
-    label: str, options: Iterable[str], known: Collection[str]
-) -> None:
-    """Raise `InvalidInput` for an option that does not exist."""
-    for option in options:
-        if option not in known:
-            import difflib  # noqa: PLC0415 - rarely needed
-
-            close = difflib.get_close_matches(option, known, n=1)
-            advice = f"Write {close[0]}." if close else "Leave it out."
-            advice = FOREIGN_OPTIONS.get(option, advice)
-            msg = f"{label}: there is no option {option!r}. {advice}"
-            raise InvalidInput(msg)
 
 
 def check_name(name: object) -> None:
@@ -161,29 +139,6 @@ def _check_context_type(name: str, type_: Any) -> None:
     if not is_context_class(type_):
         wanted = "a class, a union of classes, or None for any object"
         raise option_error(name, "context_type", wanted, type_)
-
-
-def takes_positional(function: object, count: int) -> bool:
-    """Return whether a function can be called with so many positional arguments.
-
-    A generator function cannot: a call would run nothing of its body.
-    """
-    if not callable(function) or callables.is_generator(function):
-        return False
-    try:
-        signature = inspect.signature(function)
-    except (NameError, TypeError, ValueError):
-        return True  # not known yet; the first call reports an error
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
-
-
-def is_observer(function: object) -> bool:
-    """Return whether a value is a function of one value, not a class."""
-    return not isinstance(function, type) and takes_positional(function, 1)
 
 
 def copy_settings(

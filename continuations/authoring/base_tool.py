@@ -9,14 +9,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from continuations.authoring import callables
-from continuations.authoring.agent_options import takes_positional
-from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.callables import takes_positional
 from continuations.authoring.errors import EnabledInvalid
-from continuations.authoring.periods import to_seconds
 from continuations.authoring.tool_digests import (
     compute_contract_digest,
     compute_model_text_digest,
 )
+from continuations.authoring.tool_options import checked_options
 from continuations.authoring.tool_waits import (
     check_returned,
     is_tool_wait,
@@ -29,8 +28,8 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from continuations.authoring.approval import Condition
-    from continuations.authoring.call_retries import Retries, RetriesOption
+    from continuations.authoring.approval import ApprovalPolicy
+    from continuations.authoring.call_retries import Retries
     from continuations.authoring.context import ToolContext
     from continuations.authoring.declared_display import DeclaredDisplay, Summary
     from continuations.authoring.failed_call import ToolErrorFunction
@@ -38,9 +37,8 @@ if TYPE_CHECKING:
         EnabledCondition,
         OfferCondition,
     )
-    from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
-    from continuations.authoring.tool_declaration import OnTimeout
+    from continuations.authoring.tool_options import OnTimeout
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.attachments import ResultWithFiles
@@ -58,92 +56,34 @@ class _Contract(NamedTuple):
 class BaseTool(ABC):
     """The options, digests and approval policy of a tool (see `ToolProtocol`)."""
 
-    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
-        self,
-        name: str,
-        *,
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        read_only: bool = False,
-        idempotent: bool = False,
-        timeout: Duration | None = None,
-        on_timeout: OnTimeout = "unknown",
-        retries: RetriesOption = 0,
-        on_error: ToolErrorFunction | None = None,
-        verify: Callable[..., Any] | None = None,
-        version: str | None = None,
-        is_enabled: bool | EnabledCondition = True,
-        summary: Summary | None = None,
-        reversible: bool | None = None,
-        writes_state: bool = False,
-    ) -> None:
+    # The options after their checks; see `ToolOptions`.
+    approval: ApprovalPolicy | None
+    read_only: bool
+    idempotent: bool
+    timeout: float | None
+    on_timeout: OnTimeout
+    retries: Retries | None
+    on_error: ToolErrorFunction | None
+    verify: Callable[..., Any] | None
+    version: str | None
+    is_enabled: bool | EnabledCondition
+    summary: Summary | None
+    reversible: bool | None
+    writes_state: bool
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         check_tool_name(name)
+        vars(self).update(checked_options(name, options))
         self.name: str = name
-        try:
-            self.approval = ApprovalPolicy.from_option(approval)
-        except InvalidInput as error:
-            msg = f"tool {name}: {error}"
-            raise InvalidInput(msg) from None
-        self.never_asks = approval is False
-        self.read_only = read_only
-        self.idempotent = idempotent
-        self.timeout = to_seconds(timeout, f"tool {name}: timeout")
-        self.on_timeout: OnTimeout = on_timeout
-        self.verify = verify
-        self.version = version
-        self._check_type("version", version, str, None)
-        self._check_type("read_only", read_only, bool)
-        self._check_type("idempotent", idempotent, bool)
-        if on_timeout not in ("unknown", "tell_model"):
-            msg = (
-                f"tool {self.name}: on_timeout must be "
-                f'"unknown" or "tell_model", got {on_timeout!r}.'
-            )
-            raise InvalidInput(msg)
-        self.retries = self._checked_retries(retries)
-        self.on_error = on_error
-        self._check_on_error(on_error)
-        if verify is not None and not callable(verify):
-            msg = f"tool {self.name}: verify must be a function, got {verify!r}."
-            raise InvalidInput(msg)
-        self._is_enabled = is_enabled
-        self._reads_offer = self._takes_offer(is_enabled)
-        self._check_type("reversible", reversible, bool, None)
-        self._check_type("writes_state", writes_state, bool)
-        self.writes_state = writes_state
-        self._summary = summary
-        self._reversible = reversible
+        self.never_asks = options.get("approval") is False
 
     def _check_summary(
         self, names: Sequence[str] | None, type_of: Callable[[str], Any]
     ) -> None:
-        if self._summary is not None:
+        if self.summary is not None:
             from continuations.authoring import declared_display  # noqa: PLC0415 - few tools have one
 
-            declared_display.check_summary(self.name, self._summary, names, type_of)
-
-    def _checked_retries(self, option: object) -> Retries | None:
-        if type(option) is int and not option:
-            return None
-        from continuations.authoring import call_retries  # noqa: PLC0415 - few tools have any
-
-        repeatable = self.repeatable
-        return call_retries.checked_retries(self.name, option, repeatable=repeatable)
-
-    def _check_on_error(self, option: object) -> None:
-        if option is not None and not takes_positional(option, 2):
-            msg = (
-                f"tool {self.name}: on_error must be a function of (error, call), got "
-                f"{option!r}. Declare def on_error(error, call)."
-            )
-            raise InvalidInput(msg)
-
-    def _check_type(self, option: str, value: object, *types: type | None) -> None:
-        """Raise `InvalidInput` if an option has another type."""
-        if not any(value is t if t is None else isinstance(value, t) for t in types):
-            wanted = " or ".join("None" if t is None else t.__name__ for t in types)
-            got = f"{value!r} ({type(value).__name__})"
-            msg = f"tool {self.name}: {option} must be {wanted}, got {got}."
-            raise InvalidInput(msg)
+            declared_display.check_summary(self.name, self.summary, names, type_of)
 
     def _check_approval_parameters(self, names: Sequence[str] | None) -> None:
         """Check that the tool has every argument that the condition requires."""
@@ -189,29 +129,16 @@ class BaseTool(ABC):
         """Raise `InvalidInput` unless the policy fits the arguments."""
         self._check_approval_parameters(self._argument_names)
 
-    def _takes_offer(self, is_enabled: object) -> bool:
-        """Check `is_enabled`; return whether it must be called with an `OfferInfo`."""
-        if type(is_enabled) is bool or takes_positional(is_enabled, 1):
-            return False
-        if takes_positional(is_enabled, 2):
-            return True
-        msg = (
-            f"tool {self.name}: is_enabled must be True, False or a function of the"
-            " context, or of the context and an OfferInfo, got "
-            f"{callables.shown(is_enabled)}."
-        )
-        raise InvalidInput(msg)
-
     async def enabled(self, context: Any) -> bool | OfferCondition:
         """Return whether the model may call the tool; see `ToolProtocol.enabled`."""
-        if not callable(self._is_enabled):
-            return self._is_enabled
-        if self._reads_offer:
+        if not callable(self.is_enabled):
+            return self.is_enabled
+        if not takes_positional(self.is_enabled, 1):
             return partial(self._asked, context)
         return await self._asked(context)
 
     async def _asked(self, *values: Any) -> bool:
-        function: Any = self._is_enabled
+        function: Any = self.is_enabled
         verdict: object = await callables.call(function, *values)
         if isinstance(verdict, bool):
             return verdict
@@ -267,15 +194,13 @@ class BaseTool(ABC):
     @cached_property
     def _display(self) -> DeclaredDisplay | None:
         readings = self._readings
-        if self._summary is None and self._reversible is None and not readings:
+        if self.summary is None and self.reversible is None and not readings:
             return None
         from continuations.authoring.declared_display import DeclaredDisplay  # noqa: PLC0415 - few tools have one
         from continuations.authoring.readings import split_readings  # noqa: PLC0415
 
         money, secrets = split_readings(readings)
-        return DeclaredDisplay(
-            self.name, self._summary, self._reversible, money, secrets
-        )
+        return DeclaredDisplay(self.name, self.summary, self.reversible, money, secrets)
 
     @property
     @abstractmethod

@@ -249,6 +249,29 @@ def is_generator(function: object) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
+def takes_positional(function: object, count: int) -> bool:
+    """Return whether a function can be called with so many positional arguments.
+
+    A generator function cannot: a call would run nothing of its body.
+    """
+    if not callable(function) or is_generator(function):
+        return False
+    try:
+        signature = inspect.signature(function)
+    except (NameError, TypeError, ValueError):
+        return True  # not known yet; the first call reports an error
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def is_observer(function: object) -> bool:
+    """Return whether a value is a function of one value, not a class."""
+    return not isinstance(function, type) and takes_positional(function, 1)
+
+
 def shown(value: object) -> str:
     """Return a value as an error shows it: a function with its parameters."""
     if isinstance(value, type):

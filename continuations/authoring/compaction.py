@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from continuations.authoring import agent_options
+from continuations.authoring import agent_options, callables
 from continuations.core.shortened_text import MIN_CHARS
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -104,9 +104,7 @@ class Compaction:
             raise _error("summarize", "an Agent or a function of the messages")
         count: object = self.count_tokens
         is_async = inspect.iscoroutinefunction(count)
-        if count is not None and (
-            is_async or not agent_options.takes_positional(count, 1)
-        ):
+        if count is not None and (is_async or not callables.takes_positional(count, 1)):
             raise _error("count_tokens", "a plain function of the messages")
 
     @property
@@ -154,4 +152,4 @@ def _is_agent(value: Any) -> bool:
 def _can_summarize(value: Any) -> bool:
     if value is None or isinstance(value, type):
         return value is None
-    return _is_agent(value) or agent_options.takes_positional(value, 1)
+    return _is_agent(value) or callables.takes_positional(value, 1)

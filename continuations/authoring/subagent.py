@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from continuations.authoring.agent_declaration import check_made
 from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.tool_options import check_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,13 +40,11 @@ class AgentTool(BaseTool):
         check_made(agent)
         super().__init__(
             agent.name if name is None else name,
-            approval=approval,
-            is_enabled=is_enabled,
-            summary=summary,
+            {"approval": approval, "is_enabled": is_enabled, "summary": summary},
         )
         self._agent = agent
         self._check_summary(None if agent.input_type else ("input",), _no_type)
-        self._check_type("description", description, str, None)
+        check_type(self.name, "description", description, str, None)
         text = agent.description if description is None else description
         self._description = text or f"Hand a task to the agent {agent.name}."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from continuations.authoring import agent_options
+from continuations.authoring import agent_options, callables
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -139,6 +139,6 @@ def _condition(item: object) -> SuspendCondition | None:
     if isinstance(item, SuspendCondition):
         return item
     name = getattr(item, "__name__", None) or type(item).__name__
-    if isinstance(item, type) or not agent_options.takes_positional(item, 1):
+    if isinstance(item, type) or not callables.takes_positional(item, 1):
         return None
     return SuspendCondition(str(name), item)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.call_retries import Retries
     from continuations.authoring.failed_call import ToolErrorFunction
-
-OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
+    from continuations.authoring.tool_options import OnTimeout
 
 
 class ToolDeclaration(Protocol):

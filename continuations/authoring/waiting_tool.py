@@ -17,7 +17,7 @@ from continuations.authoring.handler_function import (
     HandlerFunction,
     check_function,
 )
-from continuations.authoring.tool_waits import ToolWait
+from continuations.authoring.tool_waits import ToolWait, is_tool_wait
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,8 +41,18 @@ class _Functions:
     cancel: HandlerFunction | None = None
 
 
+# The return annotations of a function whose result needs no serializer.
+_TEXT = (str, "str")
+
+
 class WaitingTool(BaseTool):
-    """A tool with optional functions `on_answer` and `on_cancel`."""
+    """A tool that calls a function, which may return a wait.
+
+    Attributes:
+        function: The function, plain or async.
+    """
+
+    function: Callable[..., Any]
 
     @cached_property
     def _functions(self) -> _Functions:
@@ -57,6 +67,37 @@ class WaitingTool(BaseTool):
     @abstractmethod
     def _argument_names(self) -> Sequence[str] | None:
         """The names of the arguments; `None` if they are not readable."""
+
+    @abstractmethod
+    def _passed(
+        self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return what a function of the tool gets, by position and by name.
+
+        `function` is that of the tool, or `verify`.
+        """
+
+    async def invoke(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> str | ResultWithFiles | ToolWait[Any]:
+        """Execute the function; see `ToolProtocol.invoke`.
+
+        A plain function runs in a thread that runs nothing else meanwhile.
+        """
+        args, kwargs = self._passed(self.function, arguments_json, ctx)
+        if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
+            # Before the call: an effect must not wait for an import to be recorded.
+            _load_result_serializer()
+        result: object = await begin_call(self.function, *args, **kwargs)
+        if type(result) is str or is_tool_wait(result):
+            return result
+        return _load_result_serializer()(result)
+
+    async def _call_verify(
+        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> object:
+        args, kwargs = self._passed(verify, arguments_json, ctx)
+        return await callables.call(verify, *args, **kwargs)
 
     @property
     def continues(self) -> bool:
@@ -165,8 +206,6 @@ class WaitingTool(BaseTool):
         self, arguments_json: str, answer_json: str, ctx: ToolContext
     ) -> str | ResultWithFiles:
         """Call the `on_answer` function; see `ToolProtocol.receive_answer`."""
-        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
-
         receiver = self._functions.answer
         if receiver is None:
             return await super().receive_answer(arguments_json, answer_json, ctx)
@@ -176,7 +215,13 @@ class WaitingTool(BaseTool):
         if isinstance(result, ToolWait):
             msg = "the on_answer function returned a wait, and a call waits only once"
             raise ResultNotSerializable(msg)
-        return tool_results.serialize_result(result)
+        return _load_result_serializer()(result)
+
+
+def _load_result_serializer() -> Callable[[object], str | ResultWithFiles]:
+    from continuations.authoring.tool_results import serialize_result  # noqa: PLC0415 - slow to import
+
+    return serialize_result
 
 
 def enclosing_locals(

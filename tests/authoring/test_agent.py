@@ -18,7 +18,7 @@ from continuations.authoring.agent_declaration import OPTIONS
 from continuations.authoring.errors import ArgumentsInvalid, OutputInvalid
 from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_option_types import ToolOptions
+from continuations.authoring.tool_options import SchemaToolOptions, ToolOptions
 from continuations.errors import InvalidInput
 
 
@@ -363,6 +363,11 @@ def test_signature_of_tool_names_each_option_with_its_default() -> None:
 
     assert {"function", *ToolOptions.__annotations__} == set(parameters)
     assert "unknown" == parameters["on_timeout"].default
+    of_schema = inspect.signature(Tool.from_schema).parameters
+    assert {"name", "schema", "function", *SchemaToolOptions.__annotations__} == set(
+        of_schema
+    )
+    assert "" == of_schema["description"].default
 
 
 @pytest.mark.parametrize(
