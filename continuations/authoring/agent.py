@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     )
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.compaction import Compaction
-    from continuations.authoring.declared_display import Summary
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
-    from continuations.authoring.offers import EnabledCondition
-    from continuations.authoring.output_spec import OutputSpec
-    from continuations.authoring.state_spec import StateSpec
+    from continuations.authoring.input_spec import OutputSpec, StateSpec
+    from continuations.authoring.readings import Summary
     from continuations.authoring.suspend_conditions import SuspendConditions
+    from continuations.authoring.tool_options import EnabledCondition
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.model_protocol import Model, OutputSchema
 
@@ -392,9 +391,9 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
 
     @cached_property
     def _output_spec(self) -> OutputSpec:
-        from continuations.authoring import output_spec  # noqa: PLC0415 - on first use
+        from continuations.authoring import input_spec  # noqa: PLC0415 - on first use
 
-        return output_spec.make_output_spec(self.output_type, agent_name=self.name)
+        return input_spec.make_output_spec(self.output_type, agent_name=self.name)
 
     @property
     def output_schema(self) -> OutputSchema | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import agent_body
 from continuations.authoring.agent_declaration import OPTIONS
-from continuations.authoring.method_tool import MethodTool, bound
+from continuations.authoring.tool import MethodTool, bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.compaction import Compaction
-    from continuations.authoring.failed_call import ToolErrorFunction
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
-    from continuations.authoring.state_spec import StateSpec
+    from continuations.authoring.input_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendConditions
+    from continuations.authoring.tool_options import ToolErrorFunction
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.model_protocol import Model
 
@@ -183,9 +183,9 @@ def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:
     """Return what the option `state` declares; raises `InvalidInput`."""
     if type_ is None:
         return None
-    from continuations.authoring import state_spec  # noqa: PLC0415 - it imports pydantic
+    from continuations.authoring import input_spec  # noqa: PLC0415 - it imports pydantic
 
-    return state_spec.make_state_spec(type_, agent_name=agent_name)
+    return input_spec.make_state_spec(type_, agent_name=agent_name)
 
 
 def check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> None:

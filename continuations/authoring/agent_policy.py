@@ -13,7 +13,7 @@ from continuations.authoring.base_tool import BaseTool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from continuations.authoring.failed_call import ToolErrorFunction
+    from continuations.authoring.tool_options import ToolErrorFunction
     from continuations.authoring.tool_protocol import ToolProtocol
 
 

@@ -6,9 +6,9 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from continuations.authoring import callables
+from continuations.authoring import answer_types, callables, tool_digests
 from continuations.authoring.errors import PolicyFailed
-from continuations.authoring.periods import Duration, to_seconds
+from continuations.authoring.escalation import Duration, to_seconds
 from continuations.core import deadline_actions, jsontext
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Approve, Deny
@@ -19,7 +19,49 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from continuations.authoring.approval_form import ApprovalForm
+
+@dataclass(frozen=True, slots=True)
+class ApprovalForm:
+    """A form, checked.
+
+    Attributes:
+        type: The type of the application.
+        schema_json: Its JSON Schema, as JSON text.
+        digest: A digest of the schema without descriptions.
+    """
+
+    type: Any
+    schema_json: str
+    digest: str
+
+    def typed(self, form_json: str) -> Any:
+        """Return a form that was filled in, as a value of the type.
+
+        Raises `ArgumentsInvalid` if a validator of the type rejects it.
+        """
+        return answer_types.typed_value(form_json, self.type)
+
+
+def checked_form(form_type: Any) -> ApprovalForm:
+    """Return the form of a policy; raises `InvalidInput`."""
+    from continuations.authoring.input_spec import has_fields  # noqa: PLC0415 - it imports pydantic
+
+    label = "ApprovalPolicy: form"
+    try:
+        schema_json = answer_types.schema_json_of(form_type) or "{}"
+    except InvalidInput as error:
+        msg = f"{label} cannot be used: {error}"
+        raise InvalidInput(msg) from None
+    schema = jsontext.parse(schema_json)
+    if not has_fields(schema):
+        msg = (
+            f"{label} must be a class with fields (a pydantic model, a dataclass or a "
+            f"TypedDict), got {form_type!r}."
+        )
+        raise InvalidInput(msg)
+    digest = tool_digests.compute_contract_digest("form", None, schema)
+    return ApprovalForm(form_type, schema_json, digest)
+
 
 Condition: TypeAlias = "Callable[..., object]"
 ApprovalDeadline: TypeAlias = Answer | Deny | Escalate
@@ -132,9 +174,8 @@ class ApprovalPolicy:
     def _check_form(self) -> None:
         if self.form is not None:
             # It imports pydantic, and most policies have no form.
-            from continuations.authoring import approval_form  # noqa: PLC0415
 
-            object.__setattr__(self, "_form", approval_form.checked_form(self.form))
+            object.__setattr__(self, "_form", checked_form(self.form))
 
     def _check_deciders(self) -> None:
         """Check who decides, and what the deadline does; bring both to one form."""

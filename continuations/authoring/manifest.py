@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from continuations.authoring.jsonvalues import is_array, is_object
+from continuations.authoring.strict_json import is_array, is_object
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import dataclass
@@ -21,7 +21,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from continuations.authoring.renames import Renames
+    from continuations.authoring.registry import Renames
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
 FORMAT = 1

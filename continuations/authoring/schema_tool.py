@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeAlias
 
 from continuations.authoring import strict_json
+from continuations.authoring.base_tool import WaitingTool
+from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.jsonvalues import is_object
 from continuations.authoring.keyword_options import check_option_names
-from continuations.authoring.parameter_types import is_context_type, parameter_type
 from continuations.authoring.readings import Money, Secret
+from continuations.authoring.strict_json import is_object
 from continuations.authoring.tool_options import SCHEMA_TOOL_DEFAULTS, check_type
-from continuations.authoring.waiting_tool import WaitingTool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 

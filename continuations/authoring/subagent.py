@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.declared_display import Summary
     from continuations.authoring.input_spec import InputSpec
-    from continuations.authoring.offers import EnabledCondition
-    from continuations.authoring.readings import Reading
+    from continuations.authoring.readings import Reading, Summary
+    from continuations.authoring.tool_options import EnabledCondition
     from continuations.authoring.tool_protocol import AgentProtocol
 
 
@@ -55,10 +54,10 @@ class AgentTool(BaseTool):
     def _readings(self) -> Mapping[str, Reading]:
         if self._agent.input_type is None:
             return {}
-        from continuations.authoring import reading_types  # noqa: PLC0415 - rarely needed
+        from continuations.authoring import readings  # noqa: PLC0415 - rarely needed
 
-        fields = reading_types.fields_of(self._agent.input_type)
-        return reading_types.readings_of(fields or {})
+        fields = readings.fields_of(self._agent.input_type)
+        return readings.readings_of(fields or {})
 
     @property
     def sub_agent(self) -> AgentProtocol:

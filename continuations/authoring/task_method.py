@@ -18,11 +18,11 @@ from typing import (
     overload,
 )
 
-from continuations.authoring import agent_declaration, callables, declaration_warnings
+from continuations.authoring import agent_declaration, callables
 from continuations.authoring.agent import Agent
+from continuations.authoring.callables import parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.method_tool import class_scope, made_for
-from continuations.authoring.parameter_types import parameter_type
+from continuations.authoring.tool import class_scope, made_for
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
     from typing import Concatenate
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,7 +129,7 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
         self._scope = class_scope(function, frame)
         self._check()
         self._warn_of_body()
-        declaration_warnings.warn_without_docstring(function.__name__, function)
+        callables.warn_without_docstring(function.__name__, function)
 
     def __repr__(self) -> str:
         return f"<{self._label}>"
@@ -167,7 +168,7 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
         code = self.function.__code__
         reads = any(each.opname.startswith("LOAD_FAST") for each in dis.Bytecode(code))
         if reads or {*code.co_names} - {"NotImplementedError"}:
-            declaration_warnings.warn_author(
+            callables.warn_author(
                 f"{self._label} has a body, and it never runs: the model does the task."
                 " Write raise NotImplementedError, or use @tool for code that runs."
             )

@@ -6,25 +6,31 @@ Each option is declared once. `tool` describes the options of a function, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeGuard, cast
 
 from continuations.authoring import callables
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.callables import takes_positional
-from continuations.authoring.periods import to_seconds
+from continuations.authoring.escalation import to_seconds
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations.authoring.approval import Condition
-    from continuations.authoring.call_retries import Retries, RetriesOption
-    from continuations.authoring.declared_display import Summary
-    from continuations.authoring.failed_call import ToolErrorFunction
-    from continuations.authoring.offers import EnabledCondition
-    from continuations.authoring.periods import Duration
-    from continuations.authoring.readings import Reading
+    from continuations.authoring.escalation import Duration
+    from continuations.authoring.readings import Reading, Summary
     from continuations.authoring.schema_tool import SchemaFunction
+
+    # It takes the application's object, `context=`, and perhaps an `OfferInfo`.
+    EnabledCondition: TypeAlias = (
+        Callable[[Any], bool | Awaitable[bool]]
+        | Callable[[Any, "OfferInfo"], bool | Awaitable[bool]]
+    )
+    OfferCondition: TypeAlias = Callable[["OfferInfo"], Awaitable[bool]]
+
 
 OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
 
@@ -129,9 +135,8 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _checked_retries(name: str, option: object, *, repeatable: bool) -> Retries | None:
     if type(option) is int and not option:
         return None
-    from continuations.authoring import call_retries  # noqa: PLC0415 - few tools have any
 
-    return call_retries.checked_retries(name, option, repeatable=repeatable)
+    return checked_retries(name, option, repeatable=repeatable)
 
 
 def _check_functions(name: str, options: Mapping[str, Any]) -> None:
@@ -165,3 +170,197 @@ def check_type(name: str, option: str, value: object, *types: type | None) -> No
         got = f"{value!r} ({type(value).__name__})"
         msg = f"tool {name}: {option} must be {wanted}, got {got}."
         raise InvalidInput(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferInfo:
+    """The progress of an agent when the tools of its next turn are chosen.
+
+    It follows from the stored run, so every process gets the same one. A call is
+    checked with the values of the turn in which the model made it.
+
+    Attributes:
+        run_id: The id of the run.
+        agent: The name of the agent.
+        path: Names from the root agent down to this agent.
+        turns: The number of turns that the model has made before in this frame.
+        make_state: Set by the engine, for `state`: read that.
+        make_results: Set by the engine, for `results`: read that.
+    """
+
+    run_id: str
+    agent: str
+    path: tuple[str, ...]
+    turns: int
+    make_state: Callable[[], Any] = field(default=lambda: None, repr=False)
+    make_results: Callable[[], Mapping[str, str]] = field(default=dict, repr=False)
+
+    @property
+    def state(self) -> Any:
+        """The state of the agent, of the type `Agent(state=...)`; `None` without one.
+
+        It has the changes of the turns before, as a new value.
+        """
+        return self.make_state()
+
+    @property
+    def results(self) -> Mapping[str, str]:
+        """The newest result of each tool that returned, by name, as the model reads it.
+
+        Only results since the last message of the user count. Calls that failed, that
+        were refused, or that a person answered, do not count.
+        """
+        return self.make_results()
+
+
+# It takes the exception and the call, and returns the text that the model reads.
+ToolErrorFunction: TypeAlias = "Callable[[Exception, FailedCall], str | Awaitable[str]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCall:
+    """A call whose tool raised, for the function of `on_error`.
+
+    Attributes:
+        tool: The name of the tool.
+        run_id: The id of the run.
+        call_id: The id of the call, unique within the run.
+        attempt: The number of the last attempt, from 1.
+        arguments: The effective arguments as JSON values. They may contain secrets.
+        context: The object that the application passed as `context=`.
+    """
+
+    tool: str
+    run_id: str
+    call_id: str
+    attempt: int
+    arguments: Mapping[str, Any] = field(repr=False)
+    context: Any = field(default=None, repr=False)
+
+
+_MAX_TIMES = 10
+_MAX_DELAY_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How a call is tried again after the function of its tool raised.
+
+    The wait before attempt n + 1 is at most `first_delay` doubled n - 1 times, at most
+    `max_delay`, and at least half of that. It is random, so that calls which failed
+    together do not return together.
+
+    Attributes:
+        times: How often the function is called again, 1 to 10.
+        first_delay: The longest wait before the second attempt: a timedelta, or
+            seconds. At most 300 seconds. Default: 1 second.
+        max_delay: The longest wait before any attempt, as above. Default: 30 seconds.
+        on: The exceptions after which the function is called again. `TimeoutError`
+            includes a call that ran out of time. Default: every `Exception`.
+
+    Raises:
+        InvalidInput: A value is invalid.
+    """
+
+    times: int
+    first_delay: Duration = field(default=1.0, kw_only=True)
+    max_delay: Duration = field(default=30.0, kw_only=True)
+    on: Sequence[type[Exception]] = field(default=(Exception,), kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not is_count(self.times, 1):
+            msg = (
+                f"Retries: times must be an integer from 1 to {_MAX_TIMES}, got "
+                f"{self.times!r}."
+            )
+            raise InvalidInput(msg)
+        _delay_seconds("first_delay", self.first_delay)
+        _delay_seconds("max_delay", self.max_delay)
+        _check_classes(self.on)
+
+    def covers(self, error: BaseException, attempts: int) -> bool:
+        """Return whether the function is called again after an error.
+
+        Args:
+            error: The exception that the function raised.
+            attempts: How often the call was started, this attempt included.
+
+        Returns:
+            `False` if the model reads the error.
+        """
+        return attempts <= self.times and isinstance(error, tuple(self.on))
+
+    def delay(self, attempts: int, fraction: float) -> float:
+        """Return how long to wait after an attempt, in seconds.
+
+        Args:
+            attempts: How often the call was started.
+            fraction: A random number from 0 to 1.
+
+        Returns:
+            The seconds.
+        """
+        first = _delay_seconds("first_delay", self.first_delay)
+        longest = _delay_seconds("max_delay", self.max_delay)
+        limit = min(longest, first * 2.0 ** (attempts - 1))
+        return limit * (0.5 + fraction / 2)
+
+
+RetriesOption: TypeAlias = int | Retries
+
+
+def checked_retries(
+    tool_name: str, option: object, *, repeatable: bool
+) -> Retries | None:
+    """Return the retries of a tool's option, `None` for none; raises `InvalidInput`."""
+    if isinstance(option, Retries):
+        retries = option
+    elif is_count(option, 0):
+        if not option:
+            return None
+        retries = Retries(option)
+    else:
+        msg = (
+            f"tool {tool_name}: retries must be an integer from 0 to {_MAX_TIMES} or "
+            f"Retries(...), got {option!r}."
+        )
+        raise InvalidInput(msg)
+    if not repeatable:
+        msg = (
+            f"tool {tool_name}: retries needs a tool that may be repeated, because a "
+            "call that raised may have had its effect. Declare idempotent=True or "
+            "read_only=True, or leave out retries."
+        )
+        raise InvalidInput(msg)
+    return retries
+
+
+def is_count(value: object, lowest: int) -> TypeGuard[int]:
+    """Return whether a value is a number of retries."""
+    return type(value) is int and lowest <= value <= _MAX_TIMES
+
+
+def _delay_seconds(name: str, delay: object) -> float:
+    seconds = to_seconds(delay, f"Retries: {name}")
+    if seconds is not None and seconds <= _MAX_DELAY_SECONDS:
+        return seconds
+    msg = (
+        f"Retries: {name} must be at most {_MAX_DELAY_SECONDS:g} seconds, got"
+        f" {delay!r}. Return sleep(...) from the tool to wait longer."
+    )
+    raise InvalidInput(msg)
+
+
+def _check_classes(classes: object) -> None:
+    if isinstance(classes, list | tuple):
+        given = cast("Sequence[object]", classes)
+        if given and all(
+            isinstance(each, type) and issubclass(each, Exception) for each in given
+        ):
+            return
+    msg = (
+        f"Retries: on must be a list of classes of exceptions, got {classes!r}. Pass "
+        "for example on=[ConnectionError, TimeoutError]."
+    )
+    raise InvalidInput(msg)

@@ -12,7 +12,7 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.authoring.call_state import CallState
-    from continuations.authoring.state_spec import StateSpec
+    from continuations.authoring.input_spec import StateSpec
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow

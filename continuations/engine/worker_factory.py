@@ -231,7 +231,7 @@ class WorkerFactory:
             found = self._agent_registry.find_root_agent(name)
             for agent in self._root_agents:
                 if agent is found:
-                    from continuations.authoring.renames import with_old_name  # noqa: PLC0415 - rarely needed
+                    from continuations.authoring.registry import with_old_name  # noqa: PLC0415 - rarely needed
 
                     return with_old_name(agent, name)
             msg = f"agent={name!r} is not a root agent. The root agents are: {names}."
