@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from continuations.authoring.ask_person import ask_person
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.escalation import escalate
+    from continuations.authoring.deadline_options import escalate
     from continuations.authoring.guardrails import (
         Guardrail,
         Guardrails,
@@ -162,7 +162,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.context": "ToolContext",
     "continuations.authoring.readings": "Money Secret",
     "continuations.authoring.tool_options": "FailedCall OfferInfo Retries",
-    "continuations.authoring.escalation": "escalate",
+    "continuations.authoring.deadline_options": "escalate",
     "continuations.authoring.guardrails": "Guardrail Guardrails Tripped",
     "continuations.authoring.hooks": (
         "CallInfo ChangeArguments ChangeReply ChangeRequest ChangeResult Continue "

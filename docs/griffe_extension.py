@@ -24,7 +24,7 @@ _OPTIONS = {
     "authoring.tool.Tool.from_schema": "authoring.tool.Tool.from_schema",
 }
 _TYPED_DICTS = (
-    "authoring.agent_declaration.AgentOptions",
+    "authoring.agent_options.AgentOptions",
     "authoring.tool_options.CallOptions",
     "authoring.tool_options.ToolOptions",
     "authoring.tool_options.SchemaToolOptions",

@@ -1,4 +1,4 @@
-"""Check the options of an agent when it is made.
+"""The options of an agent: their types, and their checks when it is made.
 
 A mistake that is found here would otherwise fail later, in the middle of a run.
 """
@@ -7,15 +7,39 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.callables import takes_positional
+from continuations.authoring.keyword_options import (
+    check_option_names,
+    signature_with_options,
+)
 from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from inspect import Signature
+    from typing import TypeAlias
+
+    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.compaction import Compaction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
+    from continuations.authoring.suspend_conditions import SuspendConditions
+    from continuations.authoring.tool_options import ToolErrorFunction
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.typed_values import StateSpec
+    from continuations.core.model_protocol import Model
+
+    ToolLike: TypeAlias = ToolProtocol | AgentProtocol | Callable[..., Any]
+    ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
+    # The input is the text of the task, or the chat messages that `start` was given.
+    InstructionsFunction: TypeAlias = (
+        Callable[[Any, Any], str | Awaitable[str]]
+        | Callable[[Any], str | Awaitable[str]]
+    )
 
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
@@ -24,6 +48,87 @@ _MAX_OUTPUT_RETRIES = 10
 _CHOICES = ("auto", "required", "none")
 # The adapter of a model makes these parts of a request, and it reads no streams.
 _RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
+
+
+class AgentOptions(TypedDict, total=False):
+    """The options of `Agent` beside its name and `output_type`; see there."""
+
+    instructions: str | InstructionsFunction
+    tools: ToolsOption
+    model: str | Model | None
+    description: str | None
+    input_type: Any
+    output_retries: int
+    context_type: Any
+    approval: bool | Condition | ApprovalPolicy | None
+    max_turns: int | None
+    max_denials: int | None
+    settings: Mapping[str, Any] | None
+    reset_tool_choice: bool
+    tool_choice: str | None
+    tool_errors: ToolErrorFunction | None
+    suspend_when: SuspendConditions
+    hooks: Hooks | None
+    guardrails: Guardrails | None
+    state: type[Any] | None
+    compaction: Compaction | None
+
+
+OPTIONS = (*AgentOptions.__annotations__, "output_type")
+
+
+class OptionsSignature:
+    """The signature of `Agent` for `inspect.signature` and `help`, with each option.
+
+    A subclass with a constructor of its own has the signature of its constructor.
+    """
+
+    def __get__(self, _agent: object, owner: type) -> Signature | None:
+        """Return the signature of the class; `None` if its constructor tells it."""
+        from inspect import Parameter  # noqa: PLC0415 - for tools that show code
+
+        constructed_by = next(
+            each for each in owner.__mro__ if "__init__" in vars(each)
+        )
+        if "__signature__" not in vars(constructed_by):
+            return None
+        name = Parameter(
+            "name", Parameter.POSITIONAL_OR_KEYWORD, default="", annotation="str"
+        )
+        defaults = {option: getattr(owner, option) for option in OPTIONS}
+        return signature_with_options([name], defaults, AgentOptions.__annotations__)
+
+
+def check_known(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for an option that agents do not have."""
+    check_option_names(f"agent {name}", options, OPTIONS)
+
+
+def check_guards(name: str, hooks: object, guardrails: object) -> None:
+    """Raise `InvalidInput` for wrong hooks and guardrails."""
+    if hooks is not None:
+        from continuations.authoring.hooks import Hooks  # noqa: PLC0415 - few agents have any
+
+        if not isinstance(hooks, Hooks):
+            raise option_error(name, "hooks", "a Hooks object", hooks)
+    if guardrails is not None:
+        from continuations.authoring.guardrails import Guardrails  # noqa: PLC0415 - likewise
+
+        if not isinstance(guardrails, Guardrails):
+            raise option_error(name, "guardrails", "a Guardrails object", guardrails)
+
+
+def check_history(name: str, compaction: object) -> None:
+    """Raise `InvalidInput` for a wrong compaction."""
+    if compaction is not None:
+        from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+
+        check_compaction(name, compaction)
+
+
+def options_of(agent: object) -> dict[str, Any]:
+    """Return the options of an agent by name."""
+    return {option: getattr(agent, option) for option in OPTIONS}
 
 
 def option_error(
@@ -192,3 +297,12 @@ def check_chosen_tool(
         '"auto", "required", "none" or the name of one of its tools.'
     )
     raise InvalidInput(msg)
+
+
+def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:
+    """Return what the option `state` declares; raises `InvalidInput`."""
+    if type_ is None:
+        return None
+    from continuations.authoring import typed_values  # noqa: PLC0415 - it imports pydantic
+
+    return typed_values.make_state_spec(type_, agent_name=agent_name)

@@ -6,9 +6,9 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from continuations.authoring import answer_types, callables, tool_digests
+from continuations.authoring import answer_types, callables, tool_contract
+from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
-from continuations.authoring.escalation import Duration, to_seconds
 from continuations.core import deadline_actions, jsontext
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Approve, Deny
@@ -44,7 +44,7 @@ class ApprovalForm:
 
 def checked_form(form_type: Any) -> ApprovalForm:
     """Return the form of a policy; raises `InvalidInput`."""
-    from continuations.authoring.input_spec import has_fields  # noqa: PLC0415 - it imports pydantic
+    from continuations.authoring.typed_values import has_fields  # noqa: PLC0415 - it imports pydantic
 
     label = "ApprovalPolicy: form"
     try:
@@ -59,7 +59,7 @@ def checked_form(form_type: Any) -> ApprovalForm:
             f"TypedDict), got {form_type!r}."
         )
         raise InvalidInput(msg)
-    digest = tool_digests.compute_contract_digest("form", None, schema)
+    digest = tool_contract.compute_contract_digest("form", None, schema)
     return ApprovalForm(form_type, schema_json, digest)
 
 
@@ -189,14 +189,14 @@ class ApprovalPolicy:
         if self.approvers == () and self.votes == 1 and action is None:
             return
         # Most policies have none of these options, and need no checks.
-        from continuations.authoring import escalation  # noqa: PLC0415
+        from continuations.authoring import deadline_options  # noqa: PLC0415
 
-        names = escalation.checked_approvers(
+        names = deadline_options.checked_approvers(
             "ApprovalPolicy: approvers", self.approvers
         )
         object.__setattr__(self, "approvers", names)
-        escalation.check_votes("ApprovalPolicy: votes", self.votes, names)
-        escalation.checked_approval_action(action)
+        deadline_options.check_votes("ApprovalPolicy: votes", self.votes, names)
+        deadline_options.checked_approval_action(action)
         if action is not None and self.decision_timeout is None:
             msg = "ApprovalPolicy: on_deadline needs a deadline. Pass within=... too."
             raise InvalidInput(msg)

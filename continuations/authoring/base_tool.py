@@ -14,7 +14,7 @@ from continuations.authoring import answer_types, callables
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.callables import takes_positional
 from continuations.authoring.errors import EnabledInvalid, ResultNotSerializable
-from continuations.authoring.tool_digests import (
+from continuations.authoring.tool_contract import (
     compute_contract_digest,
     compute_model_text_digest,
 )

@@ -13,7 +13,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.input_spec import StateSpec
+    from continuations.authoring.typed_values import StateSpec
 
 _log = logging.getLogger("continuations")
 

@@ -38,93 +38,6 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-
-def bound(value: Any, instance: object) -> Any:
-    """Return a value of a class body as it is seen from an object."""
-    return value.__get__(instance) if callables.is_method(value) else value
-
-
-def made_for(instance: object) -> dict[Any, Any]:
-    """Return what descriptors made for an object; a copy begins with nothing."""
-    own: dict[str, Any] = vars(instance) if hasattr(instance, "__dict__") else {}
-    owner, made = own.get("_made_by_methods", (None, None))
-    if owner is not instance:
-        made = dict[Any, Any]()
-        own["_made_by_methods"] = (instance, made)
-    return cast("dict[Any, Any]", made)
-
-
-class MethodTool(callables.OfClass):
-    """A tool that is declared as a method; each object of the class has its own.
-
-    `thing.method` is the `Tool` of the object. Options that are functions of the class
-    body, such as `verify`, are methods too if they take `self`.
-    """
-
-    kind = "tool"
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        tool_type: Callable[..., WaitingTool],
-        options: Mapping[str, Any],
-        frame: FrameType | None,
-    ) -> None:
-        self._function = function
-        self._tool_type = tool_type
-        self._options = {**options, "scope": class_scope(function, frame)}
-        self._on_answer: Callable[..., Any] | None = None
-        self._on_cancel: Callable[..., Any] | None = None
-        self.__doc__ = function.__doc__
-        self.__name__ = function.__name__
-        self.__qualname__ = function.__qualname__
-
-    def __repr__(self) -> str:
-        return f"<tool method {self.__qualname__}>"
-
-    def __get__(self, instance: object | None, owner: type) -> Any:
-        if instance is None:
-            return self
-        made_here = made_for(instance)
-        if self not in made_here:
-            made_here[self] = self._tool_of(instance)
-        return made_here[self]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method of the class, as an override does: `Parent.method(self)`."""
-        return self._function(*args, **kwargs)
-
-    def on_answer(self, function: F) -> F:
-        """Declare the method that gets the answer; see `Tool.on_answer`."""
-        self._on_answer = function
-        return function
-
-    def on_cancel(self, function: F) -> F:
-        """Declare the method that stops a job; see `Tool.on_cancel`."""
-        self._on_cancel = function
-        return function
-
-    def _tool_of(self, instance: object) -> WaitingTool:
-        options = {k: bound(v, instance) for k, v in self._options.items()}
-        tool = self._tool_type(bound(self._function, instance), **options)
-        if self._on_answer is not None:
-            tool.on_answer(bound(self._on_answer, instance))
-        if self._on_cancel is not None:
-            tool.on_cancel(bound(self._on_cancel, instance))
-        return tool
-
-
-def class_scope(
-    function: Callable[..., Any], frame: FrameType | None
-) -> Mapping[str, Any] | None:
-    """Return the local names of the body of a class, and of the function around it."""
-    names = enclosing_locals(function, frame)
-    if names is None or frame is None:
-        return None
-    return {**(enclosing_locals(function, frame.f_back) or {}), **names}
-
-
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
@@ -319,6 +232,89 @@ class Tool(WaitingTool, Generic[P, R]):
         return (), arguments
 
 
+def bound(value: Any, instance: object) -> Any:
+    """Return a value of a class body as it is seen from an object."""
+    return value.__get__(instance) if callables.is_method(value) else value
+
+
+def made_for(instance: object) -> dict[Any, Any]:
+    """Return what descriptors made for an object; a copy begins with nothing."""
+    own: dict[str, Any] = vars(instance) if hasattr(instance, "__dict__") else {}
+    owner, made = own.get("_made_by_methods", (None, None))
+    if owner is not instance:
+        made = dict[Any, Any]()
+        own["_made_by_methods"] = (instance, made)
+    return cast("dict[Any, Any]", made)
+
+
+class MethodTool(callables.OfClass):
+    """A tool that is declared as a method; each object of the class has its own.
+
+    `thing.method` is the `Tool` of the object. Options that are functions of the class
+    body, such as `verify`, are methods too if they take `self`.
+    """
+
+    kind = "tool"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        frame: FrameType | None,
+    ) -> None:
+        self._function = function
+        self._options = {**options, "scope": class_scope(function, frame)}
+        self._on_answer: Callable[..., Any] | None = None
+        self._on_cancel: Callable[..., Any] | None = None
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<tool method {self.__qualname__}>"
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        made_here = made_for(instance)
+        if self not in made_here:
+            made_here[self] = self._tool_of(instance)
+        return made_here[self]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method of the class, as an override does: `Parent.method(self)`."""
+        return self._function(*args, **kwargs)
+
+    def on_answer(self, function: F) -> F:
+        """Declare the method that gets the answer; see `Tool.on_answer`."""
+        self._on_answer = function
+        return function
+
+    def on_cancel(self, function: F) -> F:
+        """Declare the method that stops a job; see `Tool.on_cancel`."""
+        self._on_cancel = function
+        return function
+
+    def _tool_of(self, instance: object) -> Tool[..., Any]:
+        options = {k: bound(v, instance) for k, v in self._options.items()}
+        tool: Tool[..., Any] = Tool(bound(self._function, instance), **options)
+        if self._on_answer is not None:
+            tool.on_answer(bound(self._on_answer, instance))
+        if self._on_cancel is not None:
+            tool.on_cancel(bound(self._on_cancel, instance))
+        return tool
+
+
+def class_scope(
+    function: Callable[..., Any], frame: FrameType | None
+) -> Mapping[str, Any] | None:
+    """Return the local names of the body of a class, and of the function around it."""
+    names = enclosing_locals(function, frame)
+    if names is None or frame is None:
+        return None
+    return {**(enclosing_locals(function, frame.f_back) or {}), **names}
+
+
 @overload
 def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
 @overload
@@ -404,5 +400,5 @@ def _made(
 ) -> Any:
     check_option_names("@tool", options, TOOL_DEFAULTS)
     if callables.is_method(function):
-        return MethodTool(function, Tool, options, frame)
+        return MethodTool(function, options, frame)
     return Tool(function, **options, scope=enclosing_locals(function, frame))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeGuard,
 from continuations.authoring import callables
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.callables import takes_positional
-from continuations.authoring.escalation import to_seconds
+from continuations.authoring.deadline_options import to_seconds
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations.authoring.approval import Condition
-    from continuations.authoring.escalation import Duration
+    from continuations.authoring.deadline_options import Duration
     from continuations.authoring.readings import Reading, Summary
     from continuations.authoring.schema_tool import SchemaFunction
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
-    from continuations.authoring.input_spec import StateSpec
     from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool_options import (
         OfferCondition,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         ToolErrorFunction,
     )
     from continuations.authoring.tool_waits import ToolWait
+    from continuations.authoring.typed_values import StateSpec
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny

@@ -22,8 +22,8 @@ from typing import (
     overload,
 )
 
+from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
-from continuations.authoring.escalation import checked_action, to_seconds
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.errors import InvalidInput
@@ -32,7 +32,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from continuations.authoring.escalation import Duration
+    from continuations.authoring.deadline_options import Duration
 
 _log = logging.getLogger("continuations")
 T = TypeVar("T")

@@ -196,10 +196,10 @@ class Admission:
         self, state: RunState, call: CallRow, tool: ToolProtocol, wait: Wait | None
     ) -> str:
         # Rarely needed, so not imported by every process that resumes a run.
-        from continuations.authoring import tool_digests  # noqa: PLC0415
+        from continuations.authoring import tool_contract  # noqa: PLC0415
 
         old = old_contract(state, call, wait)
-        changes = tool_digests.changes_text(old, tool_digests.Contract.of_tool(tool))
+        changes = tool_contract.changes_text(old, tool_contract.Contract.of_tool(tool))
         return f"The tool changed after the approval: {changes}"
 
     def ask_again(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry, Renames
-    from continuations.authoring.tool_digests import Contract
+    from continuations.authoring.tool_contract import Contract
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
@@ -77,17 +77,17 @@ def old_contract(state: RunState, call: CallRow, wait: Wait | None) -> Contract:
     of the parameters. The version is in the manifest, unless a resume with other code
     has replaced that.
     """
-    from continuations.authoring import tool_digests  # noqa: PLC0415 - rarely needed
+    from continuations.authoring import tool_contract  # noqa: PLC0415 - rarely needed
 
     arguments = jsontext.as_object(jsontext.parse(call.arguments or "{}")) or {}
     parameters: Mapping[str, Any] = {}
     if wait is not None:
-        parameters = tool_digests.parameters_in(wait.schema)
+        parameters = tool_contract.parameters_in(wait.schema)
     found: tuple[str | None] | None = None
     with suppress(FormatError):
         path = (*frame_path(state, call.frame_id), call.tool)
         found = find_version(state.manifest, path, call.contract_digest or "")
-    return tool_digests.Contract(
+    return tool_contract.Contract(
         name=call.tool,
         parameters=parameters or dict.fromkeys(arguments),
         version=found[0] if found else None,

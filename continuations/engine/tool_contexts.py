@@ -12,8 +12,8 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.authoring.call_state import CallState
-    from continuations.authoring.input_spec import StateSpec
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.typed_values import StateSpec
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
     from continuations.core.state import RunState

@@ -13,10 +13,9 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
-from continuations.authoring.agent import Agent
-from continuations.authoring.agent_declaration import OPTIONS
+from continuations.authoring.agent import Agent, AgentTool
+from continuations.authoring.agent_options import OPTIONS
 from continuations.authoring.errors import ArgumentsInvalid, OutputInvalid
-from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool, tool
 from continuations.authoring.tool_options import SchemaToolOptions, ToolOptions
 from continuations.errors import InvalidInput
