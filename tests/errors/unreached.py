@@ -100,7 +100,7 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/file_records.py": _BYTES,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
-    "continuations/authoring/file_results.py": (
+    "continuations/authoring/tool_results.py:result_with_files": (
         "it is a part of the text that the model reads; see test_attachments.py"
     ),
     "continuations/serve/console/wait_edits.py": _FORGED_FORM,
@@ -142,12 +142,12 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/base_tool.py:BaseTool._asked": (
         "the tool is not offered; the text goes to the log"
     ),
-    "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/authoring/agent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/authoring/base_tool.py:BaseTool.receive_answer": _FAULT_OF_OURS,
-    "continuations/authoring/waiting_tool.py:WaitingTool.receive_answer": (
+    "continuations/authoring/base_tool.py:WaitingTool.receive_answer": (
         "the text is that of the model; see test_function_waits_only_once"
     ),
-    "continuations/authoring/subagent.py:_no_type": "the check of a summary catches it",
+    "continuations/authoring/agent.py:_no_type": "the check of a summary catches it",
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/display_fields.py": _BYTES,
     "continuations/wire/field_codecs.py:_read_deadline_action": _BYTES,
