@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, overload
 
 from continuations.authoring import agent_options, callables
-from continuations.authoring.agent_options import option_error
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.errors import InstructionsInvalid
+from continuations.authoring.keyword_options import option_error
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
 from continuations.authoring.tool_options import check_type

@@ -1,4 +1,7 @@
-"""Agents as classes: the body of a subclass of `Agent` has the options as names."""
+"""Agents as classes: the body of a subclass of `Agent` has the options as names.
+
+A name in the body must have the effect that it seems to have, so the body is checked.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from continuations.authoring import callables
 from continuations.authoring.callables import takes_positional
 from continuations.authoring.keyword_options import (
     check_option_names,
+    option_error,
     signature_with_options,
 )
 from continuations.core.context_type import is_context_class
@@ -129,14 +130,6 @@ def check_history(name: str, compaction: object) -> None:
 def options_of(agent: object) -> dict[str, Any]:
     """Return the options of an agent by name."""
     return {option: getattr(agent, option) for option in OPTIONS}
-
-
-def option_error(
-    agent_name: str, option: str, wanted: str, value: object
-) -> InvalidInput:
-    """Return the error for an option of an agent that has another type or value."""
-    got = callables.shown(value)
-    return InvalidInput(f"agent {agent_name}: {option} must be {wanted}, got {got}.")
 
 
 def check_name(name: object) -> None:

@@ -1,4 +1,4 @@
-"""Approval policies: which calls wait for a person, and for how long."""
+"""Approval policies: which calls wait for a person, how long, and with which form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Validate the arguments that a model wrote, and make them effective.
+"""Validate the arguments that a model wrote, and compare those that a person edited.
+
+An edit and the arguments of the tool are equal if a person would read the same values
+in both. Examples are `500` and `500.0`, `+00:00` and `Z`, and the members of a set in
+another order. A default that the schema shows may be left out of the edit. Every other
+difference is a value that the person did not approve.
+
+The JSON alone does not tell: `"1.0"` and `"1"` are equal as decimals and differ as
+texts. So the Python values that the tool would get decide how two texts are compared.
+Nothing is compared by validating the edit again, because a validator that changes a
+value changes it both times.
 
 This module imports pydantic; it is imported on first use.
 """

@@ -1,4 +1,7 @@
-"""The parts that all tools of this package share."""
+"""The parts that tools share, and those of tools that call a function.
+
+A tool of a function may return a wait, and has functions that get its end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Call an application's functions, plain or async, with the arguments they declare."""
+"""The functions of an application: what they declare, and how they are called.
+
+A function is plain or async. Its parameters, their types and its docstring say which
+arguments it takes.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from continuations.authoring import agent_options, callables
+from continuations.authoring import callables
+from continuations.authoring.keyword_options import option_error
 from continuations.core.shortened_text import MIN_CHARS
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -130,7 +131,7 @@ def check_compaction(agent_name: str, value: object) -> None:
     """Raise `InvalidInput` unless an agent can have the compaction."""
     if not isinstance(value, Compaction):
         wanted = "Compaction(soft=..., hard=...) or None"
-        raise agent_options.option_error(agent_name, "compaction", wanted, value)
+        raise option_error(agent_name, "compaction", wanted, value)
 
 
 def _check_number(name: str, value: object, low: int, otherwise: str = "") -> None:

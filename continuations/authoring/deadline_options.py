@@ -1,4 +1,4 @@
-"""`escalate`, and the checks of approvers and deadline actions."""
+"""The options of a deadline: its period, what happens then, and who is asked."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import callables
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ FOREIGN_OPTIONS = {
     "mcp_servers": "Make a tool of each function of the server with Tool.from_schema, "
     "as the page docs/how-to/tools.md shows.",
 }
+
+
+def option_error(
+    agent_name: str, option: str, wanted: str, value: object
+) -> InvalidInput:
+    """Return the error for an option of an agent that has another type or value."""
+    got = callables.shown(value)
+    return InvalidInput(f"agent {agent_name}: {option} must be {wanted}, got {got}.")
 
 
 def check_option_names(

@@ -1,4 +1,7 @@
-"""Readings of arguments: how people read an amount, and what they must not read."""
+"""What people read about a call: the declared sentence, amounts, and no secrets.
+
+`Money` and `Secret` stand in the types of a tool's parameters, or in `readings=`.
+"""
 
 from __future__ import annotations
 

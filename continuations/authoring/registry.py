@@ -2,6 +2,11 @@
 
 A run names its code by its root agent and, below it, by tool names. Nothing is
 imported by name, and nothing is looked up in another way.
+
+A stored run keeps the old names for good: its frames, calls, digests and grants name
+them. So a renamed tool is looked up under its new name, and is used for a stored call
+as a copy that has the old name. The contract of the copy is computed with the old name.
+An approval is therefore valid exactly if nothing but the name has changed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 from continuations.authoring import strict_json
 from continuations.authoring.base_tool import WaitingTool
@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading
-    from continuations.authoring.tool_options import SchemaToolOptions
-
-# It takes the arguments as one dict; a ToolContext may follow.
-SchemaFunction: TypeAlias = (
-    "Callable[[dict[str, Any]], Any] | Callable[Concatenate[dict[str, Any], ...], Any]"
-)
+    from continuations.authoring.tool_options import SchemaFunction, SchemaToolOptions
 
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300

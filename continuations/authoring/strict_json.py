@@ -1,6 +1,10 @@
 """Read JSON that a model wrote, and refuse text that readers could read differently.
 
 The person who approves a call and the tool that runs must see the same values.
+
+JSON that pydantic wrote is normalized. A set has another order in every process, and
+pydantic may write the infinities as null (`ser_json_inf_nan`). Neither may change the
+arguments that a person approves.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
-    from continuations.authoring.schema_tool import SchemaFunction, SchemaTool
+    from continuations.authoring.schema_tool import SchemaTool
+    from continuations.authoring.tool_options import SchemaFunction
     from continuations.authoring.tool_signature import ToolSignature
 
 

@@ -1,13 +1,23 @@
 """The options of tools: their types, their defaults and their checks.
 
 Each option is declared once. `tool` describes the options of a function, and
-`Tool.from_schema` those of a JSON Schema.
+`Tool.from_schema` those of a JSON Schema. The values that the functions among them get
+stand beside them: `OfferInfo` and `FailedCall`.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeGuard, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeGuard,
+    cast,
+)
 
 from continuations.authoring import callables
 from continuations.authoring.approval import ApprovalPolicy
@@ -22,7 +32,6 @@ if TYPE_CHECKING:
     from continuations.authoring.approval import Condition
     from continuations.authoring.deadline_options import Duration
     from continuations.authoring.readings import Reading, Summary
-    from continuations.authoring.schema_tool import SchemaFunction
 
     # It takes the application's object, `context=`, and perhaps an `OfferInfo`.
     EnabledCondition: TypeAlias = (
@@ -33,6 +42,12 @@ if TYPE_CHECKING:
 
 
 OnTimeout: TypeAlias = Literal["unknown", "tell_model"]
+
+
+# It takes the arguments as one dict; a ToolContext may follow.
+SchemaFunction: TypeAlias = (
+    "Callable[[dict[str, Any]], Any] | Callable[Concatenate[dict[str, Any], ...], Any]"
+)
 
 
 class CallOptions(TypedDict, total=False):

@@ -1,6 +1,6 @@
 """The protocols of a tool and of an agent: everything that the engine asks them.
 
-Both stand in one module, because each names the other: an agent has tools, and a tool
+They stand in one module, because each names the other: an agent has tools, and a tool
 may start an agent. `Agent` and the classes of tools import only this module.
 
 Arguments exist in three forms, and each form has one name in this package:

@@ -87,7 +87,7 @@ UNREACHED: dict[str, str] = {
         "the application's function refuses; see test_rights_of_routes.py"
     ),
     "continuations/serve/rights.py": "the text goes to the log; see above",
-    "continuations/models/chat_deltas.py": _CUT_STREAM,
+    "continuations/models/chat_reply.py:_chunks": _CUT_STREAM,
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
@@ -114,7 +114,7 @@ UNREACHED: dict[str, str] = {
         "the console answers with a page; see test_console_app.py"
     ),
     "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
-    "continuations/models/responses_batch.py": (
+    "continuations/models/responses_http.py": (
         "the adapter catches it and returns a LostReply; see test_responses_later.py"
     ),
     "continuations/value_class.py": "it is the wording of the standard library",

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from continuations.authoring.typed_values import make_output_spec
 from continuations.core import jsontext
-from continuations.models.strict_schema import to_strict_schema
+from continuations.models.chat_request import to_strict_schema
 
 
 class Color(Enum):
