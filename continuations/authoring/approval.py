@@ -6,7 +6,12 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from continuations.authoring import answer_types, callables, tool_contract
+from continuations.authoring import (
+    answer_types,
+    callables,
+    deadline_options,
+    tool_contract,
+)
 from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
 from continuations.core import deadline_actions, jsontext
@@ -189,8 +194,6 @@ class ApprovalPolicy:
         if self.approvers == () and self.votes == 1 and action is None:
             return
         # Most policies have none of these options, and need no checks.
-        from continuations.authoring import deadline_options  # noqa: PLC0415
-
         names = deadline_options.checked_approvers(
             "ApprovalPolicy: approvers", self.approvers
         )

@@ -68,8 +68,6 @@ class HandlerFunction:
 
     @cached_property
     def _contexts(self) -> tuple[str, ...]:
-        from continuations.authoring import callables  # noqa: PLC0415 - on first use
-
         return tuple(
             each.name
             for each in inspect.signature(self.function).parameters.values()
@@ -78,8 +76,6 @@ class HandlerFunction:
 
     def type_of(self, parameter: inspect.Parameter) -> Any:
         """Return the type of a parameter; any type if it has no annotation."""
-        from continuations.authoring import callables  # noqa: PLC0415 - on first use
-
         if parameter.annotation is parameter.empty:
             return Any
         return callables.parameter_type(parameter, self.function, self.scope)
@@ -120,7 +116,7 @@ class AnswerFunction(HandlerFunction):
         return self.accepted({**values, ANSWER_PARAMETER: answer}, ctx)
 
 
-def checked(
+def checked_receiver(
     function: object, label: str, scope: Mapping[str, Any] | None
 ) -> AnswerFunction:
     """Return the `on_answer` function of a tool; raises `InvalidInput`.
@@ -522,7 +518,7 @@ class WaitingTool(BaseTool):
             msg = f"{label} has an on_answer function already. Declare only one."
             raise InvalidInput(msg)
         scope = enclosing_locals(function, inspect.currentframe())
-        receiver = checked(function, label, scope)
+        receiver = checked_receiver(function, label, scope)
         names = self._argument_names
         if names is not None:
             own = (ANSWER_PARAMETER, CONTEXT_PARAMETER)

@@ -1,4 +1,4 @@
-"""What the keyword options of agents and tools share: their names and signatures."""
+"""Keyword options of agents and tools: check their names, and show them all."""
 
 from __future__ import annotations
 

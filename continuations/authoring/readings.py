@@ -1,4 +1,4 @@
-"""What people read about a call: the declared sentence, amounts, and no secrets.
+"""The text of a call for people: its sentence, its amounts, and no secrets.
 
 `Money` and `Secret` stand in the types of a tool's parameters, or in `readings=`.
 """

@@ -177,8 +177,6 @@ class Tool(WaitingTool, Generic[P, R]):
 
     @cached_property
     def _docstring(self) -> Docstring:
-        from continuations.authoring import callables  # noqa: PLC0415 - on first use
-
         return callables.parse_docstring(self.function.__doc__)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Read a response of the Responses API: from its JSON, or a stream of it, to a reply."""
+"""Read a response of the Responses API, whole or as a stream."""
 
 from __future__ import annotations
 
