@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.ask_person import ask_person
-    from continuations.authoring.call_retries import Retries
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.escalation import escalate
-    from continuations.authoring.failed_call import FailedCall
+    from continuations.authoring.deadline_options import escalate
     from continuations.authoring.guardrails import (
         Guardrail,
         Guardrails,
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
         ResultInfo,
         TurnInfo,
     )
-    from continuations.authoring.offers import OfferInfo
     from continuations.authoring.readings import Money, Secret
     from continuations.authoring.suspend_conditions import (
         AgentProgress,
@@ -51,6 +48,7 @@ if TYPE_CHECKING:
     )
     from continuations.authoring.task_method import task
     from continuations.authoring.tool import Tool, tool
+    from continuations.authoring.tool_options import FailedCall, OfferInfo, Retries
     from continuations.authoring.tool_waits import (
         ToolWait,
         ask,
@@ -163,15 +161,13 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.compaction": "Compaction",
     "continuations.authoring.context": "ToolContext",
     "continuations.authoring.readings": "Money Secret",
-    "continuations.authoring.call_retries": "Retries",
-    "continuations.authoring.failed_call": "FailedCall",
-    "continuations.authoring.escalation": "escalate",
+    "continuations.authoring.tool_options": "FailedCall OfferInfo Retries",
+    "continuations.authoring.deadline_options": "escalate",
     "continuations.authoring.guardrails": "Guardrail Guardrails Tripped",
     "continuations.authoring.hooks": (
         "CallInfo ChangeArguments ChangeReply ChangeRequest ChangeResult Continue "
         "Hooks RefuseReply ReplyInfo ResultInfo TurnInfo"
     ),
-    "continuations.authoring.offers": "OfferInfo",
     "continuations.authoring.suspend_conditions": (
         "AgentProgress SuspendCondition after every"
     ),

@@ -7,8 +7,8 @@ the parameters and docstrings of a module to those of its stub.
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import pkgutil
 import re
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 _OPTIONS = {
     "authoring.agent.Agent.__init__": "authoring.agent.Agent",
     "authoring.tool.tool": "authoring.tool.tool",
-    "authoring.tool.Tool.from_schema": "authoring.schema_tool.SchemaTool",
+    "authoring.tool.Tool.from_schema": "authoring.tool.Tool.from_schema",
 }
 _TYPED_DICTS = (
-    "authoring.agent_declaration.AgentOptions",
-    "authoring.tool_option_types.ToolOptions",
-    "authoring.schema_tool.SchemaToolOptions",
+    "authoring.agent_options.AgentOptions",
+    "authoring.tool_options.CallOptions",
+    "authoring.tool_options.ToolOptions",
+    "authoring.tool_options.SchemaToolOptions",
 )
 
 
@@ -92,8 +93,7 @@ def _parameters(
         for name, member in pkg[path].members.items()
     }
     declared = {each.name: each for each in function.parameters}
-    module, _, name = f"{pkg.name}.{described}".rpartition(".")
-    signature = inspect.signature(getattr(importlib.import_module(module), name))
+    signature = inspect.signature(pkgutil.resolve_name(f"{pkg.name}.{described}"))
     yield from (each for name, each in declared.items() if name == "self")
     for name, each in signature.parameters.items():
         if name in declared:

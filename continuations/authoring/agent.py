@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, overload
 
-from continuations.authoring import (
-    agent_declaration,
-    agent_options,
-    agent_policy,
-)
-from continuations.authoring.subagent import AgentTool
+from continuations.authoring import agent_options, callables
+from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.errors import InstructionsInvalid
+from continuations.authoring.keyword_options import option_error
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool import Tool
-from continuations.authoring.tool_protocol import is_complete_tool
+from continuations.authoring.tool_options import check_type
+from continuations.authoring.tool_protocol import is_complete_tool, is_tool
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Unpack
 
-    from continuations.authoring.agent_declaration import (
-        AgentOptions,
-        ToolLike,
-    )
-    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.agent_options import AgentOptions, ToolLike
+    from continuations.authoring.approval import Condition
     from continuations.authoring.compaction import Compaction
-    from continuations.authoring.declared_display import Summary
+    from continuations.authoring.context import ToolContext
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
-    from continuations.authoring.offers import EnabledCondition
-    from continuations.authoring.output_spec import OutputSpec
-    from continuations.authoring.state_spec import StateSpec
+    from continuations.authoring.readings import Reading, Summary
     from continuations.authoring.suspend_conditions import SuspendConditions
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_options import EnabledCondition, ToolErrorFunction
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.typed_values import InputSpec, OutputSpec, StateSpec
     from continuations.core.model_protocol import Model, OutputSchema
 
 
-class Agent(agent_declaration.MadeOnce, Generic[Output]):
+# They are read when an agent is made.
+_READ_ONCE = ("approval", "tools", "state", "suspend_when", "tool_choice")
+
+
+class Agent(Generic[Output]):
     """A model with instructions and tools. A run begins with one agent.
 
     Do not change an agent after it was made; several runs may share it. The options
@@ -172,7 +175,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
     # Whether the instructions are a function of the state.
     renders_state: bool = False
 
-    __signature__ = agent_declaration.OptionsSignature()
+    __signature__ = agent_options.OptionsSignature()
 
     @overload
     def __init__(
@@ -197,27 +200,46 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
             name = name or agent_classes.declared_name(self)
             options = {**agent_classes.declared_options(self, Agent), **options}
         agent_options.check_name(name)
-        agent_declaration.check_known(name, options)
+        agent_options.check_known(name, options)
         vars(self).update(options, name=name)
-        agent_options.check_options(name, agent_declaration.options_of(self))
+        agent_options.check_options(name, agent_options.options_of(self))
         self.renders_state = agent_options.is_of_state(self.instructions)
-        agent_declaration.check_guards(name, self.hooks, self.guardrails)
+        agent_options.check_guards(name, self.hooks, self.guardrails)
         self.settings = agent_options.copy_settings(
             name, self.settings, self.tool_choice
         )
-        self.approval = agent_policy.checked_policy(name, self.approval)
+        self.approval = _checked_policy(name, self.approval)
         self._policy: ApprovalPolicy | None = self.approval
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
-        agent_declaration.check_history(name, self.compaction)
-        self.state_spec = agent_declaration.state_spec_of(name, self.state)
-        if not agent_declaration.is_tools_function(self.tools):
+        agent_options.check_history(name, self.compaction)
+        self.state_spec = agent_options.state_spec_of(name, self.state)
+        if not _is_tools_function(self.tools):
             _ = self._tools_by_name  # a function may use names that do not exist yet
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check the body of an application's class."""
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("continuations."):
+            from continuations.authoring import agent_classes  # noqa: PLC0415 - not every application has one
+
+            agent_classes.BodyChecks(cls, Agent, agent_options.OPTIONS).check()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # They were read when the agent was made: another value would have no effect.
+        if name in _READ_ONCE and "_policy" in vars(self):
+            msg = (
+                f"{self!r}: {name} cannot be changed after the agent was made. Pass it "
+                f"when you make the agent: Agent({name}=...)."
+            )
+            raise InvalidInput(msg)
+        object.__setattr__(self, name, value)
+
+    def __copy__(self) -> NoReturn:
+        msg = f"{self!r} cannot be copied: its tools belong to it. Make another agent."
+        raise InvalidInput(msg)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name}>"
-
-    def _option_error(self, option: str, wanted: str, value: object) -> InvalidInput:
-        return agent_options.option_error(self.name, option, wanted, value)
 
     # Tools --------------------------------------------------------------------
 
@@ -267,7 +289,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
     @cached_property
     def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
-        listed = agent_declaration.resolve_tools(self.name, self.tools)
+        listed = _resolve_tools(self.name, self.tools)
         for tool_like in (*self._method_tools(listed), *listed):
             tool = self._to_tool(tool_like)
             if tool.name in tools:
@@ -276,7 +298,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
                     " them another name."
                 )
                 raise InvalidInput(msg)
-            agent_declaration.check_state_of_tool(self.name, self.state, tool)
+            _check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
         agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
@@ -301,11 +323,11 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
             msg = f"agent {self.name}: {error}"
             raise InvalidInput(msg) from error
         wanted = "a list of functions, tools, agents, and methods of an object"
-        raise self._option_error("tools", wanted, tool_like)
+        raise option_error(self.name, "tools", wanted, tool_like)
 
     def _with_defaults(self, tool: ToolProtocol) -> ToolProtocol:
-        tool = agent_policy.with_policy(tool, self._policy)
-        return agent_policy.with_tool_errors(tool, self.tool_errors)
+        tool = _with_policy(tool, self._policy)
+        return _with_tool_errors(tool, self.tool_errors)
 
     def get_tool(self, name: str) -> ToolProtocol | None:
         """Return a tool by name.
@@ -325,14 +347,19 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
 
     @cached_property
     def _context_types(self) -> tuple[tuple[str, Any], ...]:
-        return agent_declaration.context_types_of(self)
+        types = ((agent.name, agent.context_type) for agent in every_agent(self))
+        return tuple(pair for pair in types if pair[1] is not None)
 
     # Model, input and output --------------------------------------------------
 
     @property
     def instructions_digest(self) -> str:
         """The digest of the instructions; of the name if they are a function."""
-        return agent_declaration.instructions_digest(self.instructions)
+        instructions = self.instructions
+        if isinstance(instructions, str):
+            return jsontext.digest(instructions)
+        name = getattr(instructions, "__qualname__", type(instructions).__qualname__)
+        return jsontext.digest("function", name)
 
     async def make_instructions(self, agent_input: Any, context: Any) -> str:
         """Return the system message of a conversation that starts.
@@ -354,9 +381,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
             # An agent without a frame, such as a guardrail, has the default state.
             default = None if self.state_spec is None else self.state_spec.value("")
             return await self.render_instructions(default)
-        return await agent_declaration.called_text(
-            self.instructions, agent_input, context
-        )
+        return await _called_text(self.instructions, agent_input, context)
 
     async def render_instructions(self, state: Any) -> str:
         """Return the system message of one request, if `renders_state`.
@@ -371,7 +396,7 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
         Raises:
             TypeError: The function returned no text.
         """
-        return await agent_declaration.called_text(self.instructions, state)
+        return await _called_text(self.instructions, state)
 
     @property
     def model_name(self) -> str | None:
@@ -392,9 +417,9 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
 
     @cached_property
     def _output_spec(self) -> OutputSpec:
-        from continuations.authoring import output_spec  # noqa: PLC0415 - on first use
+        from continuations.authoring import typed_values  # noqa: PLC0415 - on first use
 
-        return output_spec.make_output_spec(self.output_type, agent_name=self.name)
+        return typed_values.make_output_spec(self.output_type, agent_name=self.name)
 
     @property
     def output_schema(self) -> OutputSchema | None:
@@ -428,3 +453,248 @@ class Agent(agent_declaration.MadeOnce, Generic[Output]):
             OutputInvalid: The text does not fit the type; the error is for the model.
         """
         return text if self.has_text_output else self._output_spec.parse(text)
+
+
+class AgentTool(BaseTool):
+    """A tool whose call starts an agent in a frame of its own.
+
+    Its arguments are one string `input`, or the fields of the agent's `input_type`.
+    """
+
+    def __init__(
+        self,
+        agent: AgentProtocol,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
+    ) -> None:
+        check_made(agent)
+        super().__init__(
+            agent.name if name is None else name,
+            {"approval": approval, "is_enabled": is_enabled, "summary": summary},
+        )
+        self._agent = agent
+        self._check_summary(None if agent.input_type else ("input",), _no_type)
+        check_type(self.name, "description", description, str, None)
+        text = agent.description if description is None else description
+        self._description = text or f"Hand a task to the agent {agent.name}."
+
+    def __repr__(self) -> str:
+        return f"<AgentTool {self.name} of {self._agent.name}>"
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        if self._agent.input_type is None:
+            return {}
+        from continuations.authoring import readings  # noqa: PLC0415 - rarely needed
+
+        fields = readings.fields_of(self._agent.input_type)
+        return readings.readings_of(fields or {})
+
+    @property
+    def sub_agent(self) -> AgentProtocol:
+        """The agent that a call starts."""
+        return self._agent
+
+    @property
+    def description(self) -> str:
+        """The description that the model reads."""
+        return self._description
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments. Callers must not change it."""
+        return self._input_spec.schema
+
+    @cached_property
+    def _input_spec(self) -> InputSpec:
+        from continuations.authoring import typed_values  # noqa: PLC0415 - on first use
+
+        return typed_values.make_input_spec(
+            self._agent.input_type, agent_name=self._agent.name
+        )
+
+    def effective_arguments(self, raw_arguments: str) -> str:
+        """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
+        return self._input_spec.validator.effective_arguments(raw_arguments)
+
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Compare an edit; see `ToolProtocol.find_edit_difference`."""
+        return self._input_spec.validator.find_edit_difference(edited_arguments)
+
+    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by name."""
+        return self._input_spec.values_by_name(arguments_json)
+
+    async def invoke(self, arguments_json: str, ctx: ToolContext) -> NoReturn:
+        """Raise `TypeError`: the engine starts a frame for `sub_agent` instead."""
+        del arguments_json, ctx
+        msg = f"tool {self.name} is an agent: start a frame for its sub_agent"
+        raise TypeError(msg)
+
+    async def _call_verify(
+        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> None:
+        del verify, arguments_json, ctx  # an agent's tool has no `verify` option
+
+
+def _no_type(name: str) -> Any:
+    """Raise `LookupError`: the input type is read on first use."""
+    raise LookupError(name)
+
+
+def _checked_policy(agent_name: str, option: object) -> ApprovalPolicy | None:
+    """Return the policy of an agent's `approval` option; raises `InvalidInput`."""
+    try:
+        return ApprovalPolicy.from_option(option)
+    except InvalidInput as error:
+        msg = f"agent {agent_name}: {error}"
+        raise InvalidInput(msg) from None
+
+
+def _with_policy(tool: ToolProtocol, policy: ApprovalPolicy | None) -> ToolProtocol:
+    """Return a tool that asks by the policy of its agent, unless it has its own.
+
+    Raises `InvalidInput` if the policy does not fit the arguments of the tool, and for
+    a tool of another class, which might not ask.
+    """
+    if policy is None or tool.approval is not None:
+        return tool
+    if isinstance(tool, BaseTool):
+        return tool if tool.never_asks else tool.with_policy(policy)
+    kind = type(tool).__name__
+    msg = (
+        f"tool {tool.name} ({kind}) cannot take the approval policy of its agent. Give "
+        "the tool a policy of its own."
+    )
+    raise InvalidInput(msg)
+
+
+def _with_tool_errors(
+    tool: ToolProtocol, function: ToolErrorFunction | None
+) -> ToolProtocol:
+    """Return a tool whose errors a function of its agent words, unless it has its own.
+
+    Raises `InvalidInput` for a tool of another class, which might not ask.
+    """
+    if function is None or tool.on_error is not None or tool.sub_agent is not None:
+        return tool
+    if isinstance(tool, BaseTool):
+        made = copy.copy(tool)
+        made.on_error = function
+        return made
+    kind = type(tool).__name__
+    msg = (
+        f"tool {tool.name} ({kind}) cannot take the tool_errors of its agent. Give the "
+        "tool an on_error of its own."
+    )
+    raise InvalidInput(msg)
+
+
+async def _called_text(function: Any, *arguments: Any) -> str:
+    """Return the text that a function of instructions makes.
+
+    Raises `InstructionsInvalid` for another value.
+    """
+    text: object = await callables.call(function, *arguments)
+    if isinstance(text, str):
+        return text
+    msg = f"returned {type(text).__name__}, not a string"
+    raise InstructionsInvalid(msg)
+
+
+def _is_tools_function(tools: object) -> bool:
+    """Return whether `tools` is a function that returns the list of tools.
+
+    One tool instead of a list is a mistake; a tool may be callable.
+    """
+    return callable(tools) and not is_tool(tools)
+
+
+def _resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
+    """Return the list of the option `tools`; raises `InvalidInput`."""
+    if _is_tools_function(tools):
+        try:
+            tools = tools()
+        except InvalidInput:
+            raise
+        except Exception as error:
+            why = type(error).__name__
+            msg = f"agent {agent_name}: the function `tools` raised {why}."
+            raise InvalidInput(msg) from error
+    if not _is_list(tools):
+        wanted = "a list, or a function that returns a list"
+        raise option_error(agent_name, "tools", wanted, tools)
+    for each in tools:
+        _check_no_class(agent_name, each)
+    listed: Sequence[Any] = tools
+    return listed
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _check_no_class(agent_name: str, item: Any) -> None:
+    """Raise `InvalidInput` for a class, or its method, in place of an object's."""
+    is_class = _is_agent_class(item)
+    if is_class or isinstance(item, callables.OfClass):
+        msg = f"agent {agent_name}: tools must be of objects, {got_no_agent(item)}"
+        own = "" if is_class else " The methods of an agent's own class need no list."
+        raise InvalidInput(msg + own)
+
+
+def _check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> None:
+    """Raise `InvalidInput` if a tool writes a state that its agent does not have."""
+    if tool.writes_state and type_ is None:
+        msg = (
+            f"agent {agent_name}: tool {tool.name} writes the state, and the agent has "
+            "none. Declare Agent(..., state=...)."
+        )
+        raise InvalidInput(msg)
+
+
+def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
+    """Return a root agent and each agent below it, once."""
+    agents = [root]
+    seen = {id(root)}
+    for agent in agents:  # grows while it is read
+        for tool in agent.tools_by_name.values():
+            below = tool.sub_agent
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                agents.append(below)
+    return agents
+
+
+def is_agent(value: object) -> TypeGuard[Agent[Any]]:
+    """Return whether a value is an agent, with any output."""
+    return isinstance(value, Agent)
+
+
+def check_made(agent: object) -> None:
+    """Raise `InvalidInput` for an agent whose class forgot `super().__init__()`."""
+    if is_agent(agent) and "_policy" not in vars(agent):
+        msg = (
+            f"class {type(agent).__name__}: the agent was not made, because __init__ "
+            "did not call super().__init__(). Call it at the end of __init__; in a "
+            "dataclass, at the end of __post_init__."
+        )
+        raise InvalidInput(msg)
+
+
+def got_no_agent(value: Any) -> str:
+    """Return the end of an error for a value that is no agent."""
+    if _is_agent_class(value):
+        return f"got the class {value.__name__}. Pass an object: {value.__name__}()."
+    if isinstance(value, callables.OfClass):
+        return value.advice
+    return f"got {repr(value)[:60]} ({type(value).__name__})."
+
+
+def _is_agent_class(value: object) -> bool:
+    """Return whether a value is a class of agents, in place of an object."""
+    return isinstance(value, type) and issubclass(value, Agent)

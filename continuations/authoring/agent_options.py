@@ -1,4 +1,4 @@
-"""Check the options of an agent when it is made.
+"""The options of an agent: their types, and their checks when it is made.
 
 A mistake that is found here would otherwise fail later, in the middle of a run.
 """
@@ -7,14 +7,40 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from continuations.authoring import callables
+from continuations.authoring.callables import takes_positional
+from continuations.authoring.keyword_options import (
+    check_option_names,
+    option_error,
+    signature_with_options,
+)
 from continuations.core.context_type import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from inspect import Signature
+    from typing import TypeAlias
+
+    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.compaction import Compaction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
+    from continuations.authoring.suspend_conditions import SuspendConditions
+    from continuations.authoring.tool_options import ToolErrorFunction
+    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.typed_values import StateSpec
+    from continuations.core.model_protocol import Model
+
+    ToolLike: TypeAlias = ToolProtocol | AgentProtocol | Callable[..., Any]
+    ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
+    # The input is the text of the task, or the chat messages that `start` was given.
+    InstructionsFunction: TypeAlias = (
+        Callable[[Any, Any], str | Awaitable[str]]
+        | Callable[[Any], str | Awaitable[str]]
+    )
 
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
@@ -24,36 +50,86 @@ _CHOICES = ("auto", "required", "none")
 # The adapter of a model makes these parts of a request, and it reads no streams.
 _RESERVED_SETTINGS = frozenset({"model", "messages", "tools", "stream"})
 
-# Options of agents of other packages, with the way to the same end here.
-FOREIGN_OPTIONS = {
-    "handoffs": "Pass the other agents as tools=[...]: a sub-agent returns its result. "
-    "The page docs/how-to/from-openai-agents.md compares both.",
-    "mcp_servers": "Make a tool of each function of the server with Tool.from_schema, "
-    "as the page docs/how-to/tools.md shows.",
-}
+
+class AgentOptions(TypedDict, total=False):
+    """The options of `Agent` beside its name and `output_type`; see there."""
+
+    instructions: str | InstructionsFunction
+    tools: ToolsOption
+    model: str | Model | None
+    description: str | None
+    input_type: Any
+    output_retries: int
+    context_type: Any
+    approval: bool | Condition | ApprovalPolicy | None
+    max_turns: int | None
+    max_denials: int | None
+    settings: Mapping[str, Any] | None
+    reset_tool_choice: bool
+    tool_choice: str | None
+    tool_errors: ToolErrorFunction | None
+    suspend_when: SuspendConditions
+    hooks: Hooks | None
+    guardrails: Guardrails | None
+    state: type[Any] | None
+    compaction: Compaction | None
 
 
-def option_error(
-    agent_name: str, option: str, wanted: str, value: object
-) -> InvalidInput:
-    """Return the error for an option of an agent that has another type or value."""
-    got = callables.shown(value)
-    return InvalidInput(f"agent {agent_name}: {option} must be {wanted}, got {got}.")
+OPTIONS = (*AgentOptions.__annotations__, "output_type")
 
 
-def check_option_names(
-    label: str, options: Iterable[str], known: Collection[str]
-) -> None:
-    """Raise `InvalidInput` for an option that does not exist."""
-    for option in options:
-        if option not in known:
-            import difflib  # noqa: PLC0415 - rarely needed
+class OptionsSignature:
+    """The signature of `Agent` for `inspect.signature` and `help`, with each option.
 
-            close = difflib.get_close_matches(option, known, n=1)
-            advice = f"Write {close[0]}." if close else "Leave it out."
-            advice = FOREIGN_OPTIONS.get(option, advice)
-            msg = f"{label}: there is no option {option!r}. {advice}"
-            raise InvalidInput(msg)
+    A subclass with a constructor of its own has the signature of its constructor.
+    """
+
+    def __get__(self, _agent: object, owner: type) -> Signature | None:
+        """Return the signature of the class; `None` if its constructor tells it."""
+        from inspect import Parameter  # noqa: PLC0415 - for tools that show code
+
+        constructed_by = next(
+            each for each in owner.__mro__ if "__init__" in vars(each)
+        )
+        if "__signature__" not in vars(constructed_by):
+            return None
+        name = Parameter(
+            "name", Parameter.POSITIONAL_OR_KEYWORD, default="", annotation="str"
+        )
+        defaults = {option: getattr(owner, option) for option in OPTIONS}
+        return signature_with_options([name], defaults, AgentOptions.__annotations__)
+
+
+def check_known(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for an option that agents do not have."""
+    check_option_names(f"agent {name}", options, OPTIONS)
+
+
+def check_guards(name: str, hooks: object, guardrails: object) -> None:
+    """Raise `InvalidInput` for wrong hooks and guardrails."""
+    if hooks is not None:
+        from continuations.authoring.hooks import Hooks  # noqa: PLC0415 - few agents have any
+
+        if not isinstance(hooks, Hooks):
+            raise option_error(name, "hooks", "a Hooks object", hooks)
+    if guardrails is not None:
+        from continuations.authoring.guardrails import Guardrails  # noqa: PLC0415 - likewise
+
+        if not isinstance(guardrails, Guardrails):
+            raise option_error(name, "guardrails", "a Guardrails object", guardrails)
+
+
+def check_history(name: str, compaction: object) -> None:
+    """Raise `InvalidInput` for a wrong compaction."""
+    if compaction is not None:
+        from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+
+        check_compaction(name, compaction)
+
+
+def options_of(agent: object) -> dict[str, Any]:
+    """Return the options of an agent by name."""
+    return {option: getattr(agent, option) for option in OPTIONS}
 
 
 def check_name(name: object) -> None:
@@ -163,29 +239,6 @@ def _check_context_type(name: str, type_: Any) -> None:
         raise option_error(name, "context_type", wanted, type_)
 
 
-def takes_positional(function: object, count: int) -> bool:
-    """Return whether a function can be called with so many positional arguments.
-
-    A generator function cannot: a call would run nothing of its body.
-    """
-    if not callable(function) or callables.is_generator(function):
-        return False
-    try:
-        signature = inspect.signature(function)
-    except (NameError, TypeError, ValueError):
-        return True  # not known yet; the first call reports an error
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
-
-
-def is_observer(function: object) -> bool:
-    """Return whether a value is a function of one value, not a class."""
-    return not isinstance(function, type) and takes_positional(function, 1)
-
-
 def copy_settings(
     name: str, settings: object, tool_choice: str | None = None
 ) -> Mapping[str, Any]:
@@ -237,3 +290,12 @@ def check_chosen_tool(
         '"auto", "required", "none" or the name of one of its tools.'
     )
     raise InvalidInput(msg)
+
+
+def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:
+    """Return what the option `state` declares; raises `InvalidInput`."""
+    if type_ is None:
+        return None
+    from continuations.authoring import typed_values  # noqa: PLC0415 - it imports pydantic
+
+    return typed_values.make_state_spec(type_, agent_name=agent_name)

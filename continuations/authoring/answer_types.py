@@ -26,9 +26,9 @@ def schema_json_of(answer_type: Any) -> str | None:
         return None
     if answer_type is str:
         return TEXT_SCHEMA
-    from continuations.authoring import arguments, input_spec  # noqa: PLC0415 - slow to import
+    from continuations.authoring import arguments, typed_values  # noqa: PLC0415 - slow to import
 
-    adapter = input_spec.make_type_adapter(answer_type)
+    adapter = typed_values.make_type_adapter(answer_type)
     return jsontext.canonical(arguments.schema_of(adapter))
 
 
@@ -52,9 +52,9 @@ def _json_value(value: Any, answer_type: Any) -> Any:
     """Return the value of an answer as JSON values."""
     if answer_type is None or (answer_type is str and type(value) is str):
         return value
-    from continuations.authoring import input_spec  # noqa: PLC0415 - slow to import
+    from continuations.authoring import typed_values  # noqa: PLC0415 - slow to import
 
-    adapter = input_spec.make_type_adapter(answer_type)
+    adapter = typed_values.make_type_adapter(answer_type)
     try:
         return adapter.dump_python(
             adapter.validate_python(value), mode="json", by_alias=True
@@ -75,9 +75,9 @@ def typed_value(answer_json: str, answer_type: Any) -> Any:
         return value
     from pydantic import ValidationError  # noqa: PLC0415 - slow to import
 
-    from continuations.authoring import arguments, input_spec  # noqa: PLC0415 - slow to import
+    from continuations.authoring import arguments, typed_values  # noqa: PLC0415 - slow to import
 
-    adapter = input_spec.make_type_adapter(answer_type)
+    adapter = typed_values.make_type_adapter(answer_type)
     try:
         return adapter.validate_json(answer_json)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Approval policies: which calls wait for a person, and for how long."""
+"""Approval policies: which calls wait for a person, how long, and with which form."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from continuations.authoring import callables
+from continuations.authoring import (
+    answer_types,
+    callables,
+    deadline_options,
+    tool_contract,
+)
+from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
-from continuations.authoring.periods import Duration, to_seconds
 from continuations.core import deadline_actions, jsontext
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Approve, Deny
@@ -19,7 +24,49 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from continuations.authoring.approval_form import ApprovalForm
+
+@dataclass(frozen=True, slots=True)
+class ApprovalForm:
+    """A form, checked.
+
+    Attributes:
+        type: The type of the application.
+        schema_json: Its JSON Schema, as JSON text.
+        digest: A digest of the schema without descriptions.
+    """
+
+    type: Any
+    schema_json: str
+    digest: str
+
+    def typed(self, form_json: str) -> Any:
+        """Return a form that was filled in, as a value of the type.
+
+        Raises `ArgumentsInvalid` if a validator of the type rejects it.
+        """
+        return answer_types.typed_value(form_json, self.type)
+
+
+def checked_form(form_type: Any) -> ApprovalForm:
+    """Return the form of a policy; raises `InvalidInput`."""
+    from continuations.authoring.typed_values import has_fields  # noqa: PLC0415 - it imports pydantic
+
+    label = "ApprovalPolicy: form"
+    try:
+        schema_json = answer_types.schema_json_of(form_type) or "{}"
+    except InvalidInput as error:
+        msg = f"{label} cannot be used: {error}"
+        raise InvalidInput(msg) from None
+    schema = jsontext.parse(schema_json)
+    if not has_fields(schema):
+        msg = (
+            f"{label} must be a class with fields (a pydantic model, a dataclass or a "
+            f"TypedDict), got {form_type!r}."
+        )
+        raise InvalidInput(msg)
+    digest = tool_contract.compute_contract_digest("form", None, schema)
+    return ApprovalForm(form_type, schema_json, digest)
+
 
 Condition: TypeAlias = "Callable[..., object]"
 ApprovalDeadline: TypeAlias = Answer | Deny | Escalate
@@ -132,9 +179,8 @@ class ApprovalPolicy:
     def _check_form(self) -> None:
         if self.form is not None:
             # It imports pydantic, and most policies have no form.
-            from continuations.authoring import approval_form  # noqa: PLC0415
 
-            object.__setattr__(self, "_form", approval_form.checked_form(self.form))
+            object.__setattr__(self, "_form", checked_form(self.form))
 
     def _check_deciders(self) -> None:
         """Check who decides, and what the deadline does; bring both to one form."""
@@ -148,14 +194,12 @@ class ApprovalPolicy:
         if self.approvers == () and self.votes == 1 and action is None:
             return
         # Most policies have none of these options, and need no checks.
-        from continuations.authoring import escalation  # noqa: PLC0415
-
-        names = escalation.checked_approvers(
+        names = deadline_options.checked_approvers(
             "ApprovalPolicy: approvers", self.approvers
         )
         object.__setattr__(self, "approvers", names)
-        escalation.check_votes("ApprovalPolicy: votes", self.votes, names)
-        escalation.checked_approval_action(action)
+        deadline_options.check_votes("ApprovalPolicy: votes", self.votes, names)
+        deadline_options.checked_approval_action(action)
         if action is not None and self.decision_timeout is None:
             msg = "ApprovalPolicy: on_deadline needs a deadline. Pass within=... too."
             raise InvalidInput(msg)

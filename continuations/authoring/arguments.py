@@ -1,30 +1,55 @@
-"""Validate the arguments that a model wrote, and make them effective.
+"""Validate the arguments that a model wrote, and compare those that a person edited.
+
+An edit and the arguments of the tool are equal if a person would read the same values
+in both. Examples are `500` and `500.0`, `+00:00` and `Z`, and the members of a set in
+another order. A default that the schema shows may be left out of the edit. Every other
+difference is a value that the person did not approve.
+
+The JSON alone does not tell: `"1.0"` and `"1"` are equal as decimals and differ as
+texts. So the Python values that the tool would get decide how two texts are compared.
+Nothing is compared by validating the edit again, because a validator that changes a
+value changes it both times.
 
 This module imports pydantic; it is imported on first use.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from datetime import datetime, time, timedelta
+from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import to_jsonable_python
 
 from continuations.authoring import strict_json
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.json_normalization import normalize_json
-from continuations.authoring.jsonvalues import is_array, is_object
-from continuations.authoring.strict_json import first_line, truncate
+from continuations.authoring.strict_json import (
+    MAPPING_TYPES,
+    SEQUENCE_TYPES,
+    SET_TYPES,
+    first_line,
+    is_array,
+    is_object,
+    member_location,
+    normalize_json,
+    truncate,
+)
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pydantic.json_schema import JsonSchemaWarningKind
     from pydantic_core import ErrorDetails
+
 
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
@@ -95,13 +120,9 @@ class ArgumentsValidator:
 
         Returns `None` if both mean the same. Raises `ArgumentsInvalid`.
         """
-        from continuations.authoring import edit_comparison  # noqa: PLC0415 - only for edits
-
         edit = strict_json.parse_arguments(edited_arguments, lossless=True)
         dumped = self._dump(self.validate(edited_arguments))
-        return edit_comparison.find_difference(
-            edit, dumped.data, dumped.plain, self.schema
-        )
+        return find_difference(edit, dumped.data, dumped.plain, self.schema)
 
     def _to_canonical_json(self, value: Any) -> str:
         return self._dump(value).text
@@ -201,3 +222,277 @@ def error_location(
             where += f"[{step}]"
             data = data[step]
     return truncate(where, 120)
+
+
+_MISSING = object()
+_DEFINITIONS = re.compile(r"#/(\$defs|definitions)/(.+)")
+# Each one is compared with each other. A larger set with more is called different.
+_MAX_RESPELLED_MEMBERS = 100
+_BRANCHES = ("anyOf", "oneOf", "allOf")
+
+
+def find_difference(
+    edit: Any, written: Any, bound: Any, schema: Mapping[str, Any]
+) -> str | None:
+    """Return the place where a tool would run with another value than the edit.
+
+    Args:
+        edit: The arguments that the person wrote, as JSON.
+        written: The arguments that the tool would run with, as JSON.
+        bound: The same as Python values, in containers of the same order.
+        schema: The JSON Schema that the person saw.
+
+    Returns:
+        A place such as `items[2].price`; `None` if both mean the same.
+    """
+    comparison = _Comparison(schema)
+    return comparison.difference(edit, written, bound, [schema], "")
+
+
+class _Comparison:
+    def __init__(self, root_schema: Mapping[str, Any]) -> None:
+        self._root_schema = root_schema
+
+    def difference(
+        self, edit: Any, written: Any, bound: Any, schemas: Sequence[Any], where: str
+    ) -> str | None:
+        if is_object(edit) and is_object(written):
+            return self._object_difference(edit, written, bound, schemas, where)
+        if is_array(edit) and is_array(written):
+            return self._array_difference(edit, written, bound, schemas, where)
+        return None if _is_same_leaf(edit, written, bound) else where or "arguments"
+
+    def _object_difference(
+        self,
+        edit: dict[str, Any],
+        written: dict[str, Any],
+        bound: Any,
+        schemas: Sequence[Any],
+        where: str,
+    ) -> str | None:
+        for key in edit:
+            if key not in written:
+                return _member(where, key)
+        # A serializer of the application may write an object for anything.
+        is_parallel = isinstance(bound, MAPPING_TYPES) and len(bound) == len(written)
+        values = list(bound.values()) if is_parallel else list(written.values())
+        expanded = list(self._expand(schemas))
+        for (key, member), value in zip(written.items(), values, strict=True):
+            edited = edit.get(key, _MISSING)
+            if edited is _MISSING:
+                edited = _shown_default(expanded, key)
+            if edited is _MISSING:
+                return _member(where, key)
+            inner = [_property_schema(each, key) for each in expanded]
+            found = self.difference(edited, member, value, inner, _member(where, key))
+            if found is not None:
+                return found
+        return None
+
+    def _array_difference(
+        self,
+        edit: list[Any],
+        written: list[Any],
+        bound: Any,
+        schemas: Sequence[Any],
+        where: str,
+    ) -> str | None:
+        if len(edit) != len(written):
+            return where or "arguments"
+        expanded = list(self._expand(schemas))
+        if isinstance(bound, SET_TYPES):
+            items = [_item_schema(each, 0) for each in expanded]
+            pairs = _pair_members(written, bound)
+            return self._set_difference(edit, pairs, items, where)
+        is_parallel = isinstance(bound, SEQUENCE_TYPES) and len(bound) == len(written)
+        values = bound if is_parallel else written
+        for index, (member, value) in enumerate(zip(written, values, strict=True)):
+            items = [_item_schema(each, index) for each in expanded]
+            place = f"{where}[{index}]"
+            found = self.difference(edit[index], member, value, items, place)
+            if found is not None:
+                return found
+        return None
+
+    def _set_difference(
+        self,
+        edit: list[Any],
+        pairs: list[tuple[Any, Any]],
+        schemas: Sequence[Any],
+        where: str,
+    ) -> str | None:
+        # Equal texts first: of a large set, few members are spelled differently.
+        left = {_member_text(written): (written, bound) for written, bound in pairs}
+        others = [item for item in edit if left.pop(_member_text(item), None) is None]
+        if len(others) > _MAX_RESPELLED_MEMBERS:
+            return where or "arguments"
+        for item in others:
+            same = next(
+                (
+                    text
+                    for text, (written, bound) in left.items()
+                    if self.difference(item, written, bound, schemas, where) is None
+                ),
+                None,
+            )
+            if same is None:
+                return where or "arguments"
+            del left[same]
+        return None if not left else where or "arguments"
+
+    def _expand(self, schemas: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+        """Yield schemas with what they refer to and their alternatives."""
+        queue = list(schemas)
+        seen: set[int] = set()
+        while queue:
+            schema = queue.pop(0)
+            if not is_object(schema) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            yield schema
+            queue.append(self._referred(schema.get("$ref")))
+            for keyword in _BRANCHES:
+                branches = schema.get(keyword)
+                queue.extend(branches if is_array(branches) else [])
+
+    def _referred(self, reference: object) -> Any:
+        if reference == "#":
+            return self._root_schema
+        match = (
+            _DEFINITIONS.fullmatch(reference) if isinstance(reference, str) else None
+        )
+        definitions = self._root_schema.get(match[1]) if match else None
+        return definitions.get(match[2]) if match and is_object(definitions) else None
+
+
+def _member_text(member: Any) -> str:
+    return jsontext.canonical(jsontext.normalize_integers(member))
+
+
+def _pair_members(written: list[Any], bound: Any) -> list[tuple[Any, Any]]:
+    """Return the members of a set as pairs of JSON and Python value.
+
+    A set that was dumped twice has two orders. If the type has a JSON of its own, the
+    JSON takes the place of the value.
+    """
+    pairs = [(to_jsonable_python(value), value) for value in bound]
+    texts = sorted(jsontext.canonical(member) for member, _ in pairs)
+    if texts == sorted(map(jsontext.canonical, written)):
+        return pairs
+    return [(member, member) for member in written]
+
+
+def _member(where: str, key: str) -> str:
+    return member_location(where, key) if where else key
+
+
+def _property_schema(schema: Mapping[str, Any], key: str) -> Any:
+    properties = schema.get("properties")
+    if is_object(properties) and key in properties:
+        return properties[key]
+    return schema.get("additionalProperties")
+
+
+def _item_schema(schema: Mapping[str, Any], index: int) -> Any:
+    prefix = schema.get("prefixItems")
+    if is_array(prefix) and index < len(prefix):
+        return prefix[index]
+    return schema.get("items")
+
+
+def _shown_default(schemas: Sequence[Mapping[str, Any]], key: str) -> Any:
+    """Return the default that the schemas show for a key; `_MISSING` without one.
+
+    Alternatives with different defaults show none: the person did not choose between
+    them.
+    """
+    shown: dict[str, Any] = {}
+    for schema in schemas:
+        properties = schema.get("properties")
+        if not is_object(properties) or key not in properties:
+            continue
+        declared = properties[key]
+        if not is_object(declared) or "default" not in declared:
+            return _MISSING
+        default = declared["default"]
+        shown[jsontext.canonical(default)] = default
+    return next(iter(shown.values())) if len(shown) == 1 else _MISSING
+
+
+# Leaves -----------------------------------------------------------------------
+
+
+def _is_same_leaf(edit: Any, written: Any, bound: Any) -> bool:
+    if _is_number(edit) and _is_number(written):
+        return bool(edit == written)
+    if type(edit) is type(written) and edit == written:
+        return True
+    if isinstance(bound, Decimal) and _is_number(edit):
+        return Decimal(repr(edit)) == bound
+    if isinstance(edit, str) and isinstance(written, str):
+        return _is_same_spelling(edit, bound)
+    return False
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_same_spelling(edit: str, bound: Any) -> bool:
+    """Return whether a text is another spelling of a value.
+
+    The readers are those of the standard library and not of pydantic, which reads
+    "20260101" as a number of seconds. A text that a person could read differently is
+    no spelling of the value.
+    """
+    for type_, pattern, read in _SPELLINGS:
+        if isinstance(bound, type_) and pattern.fullmatch(edit):
+            try:
+                value = read(edit)
+            except (ValueError, ArithmeticError):
+                return False
+            return value == bound and _offset(value) == _offset(bound)
+    return False
+
+
+def _offset(value: Any) -> timedelta | None:
+    # Two times of one moment are equal, but not to the person who reads the clock.
+    return value.utcoffset() if isinstance(value, datetime | time) else None
+
+
+def _read_duration(text: str) -> timedelta:
+    match = cast("re.Match[str]", _DURATION.fullmatch(text))
+    parts = {key: Decimal(value) for key, value in match.groupdict("0").items()}
+    sign = -1 if text.startswith("-") else 1
+    seconds = parts.pop("seconds")
+    microseconds = int(seconds * 1_000_000)
+    whole = {key: int(value) for key, value in parts.items()}
+    return sign * timedelta(**whole, microseconds=microseconds)
+
+
+# A year and a month have no fixed length, and a Python time holds six digits of a
+# second.
+_TIME = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6}0*)?)?(?:Z|[+-]\d\d:\d\d)?"
+_DURATION = re.compile(
+    r"[+-]?P(?:(?P<weeks>\d{1,9})W)?(?:(?P<days>\d{1,9})D)?"
+    r"(?:T(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
+    r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,6})?)S)?)?",
+    re.ASCII,
+)
+_SPELLINGS: tuple[tuple[type[Any], re.Pattern[str], Callable[[str], Any]], ...] = (
+    (
+        Decimal,
+        re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII),
+        Decimal,
+    ),
+    (
+        datetime,
+        re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_TIME}", re.ASCII),
+        datetime.fromisoformat,
+    ),
+    (time, re.compile(_TIME, re.ASCII), time.fromisoformat),
+    (timedelta, _DURATION, _read_duration),
+    (UUID, re.compile(r"[{]?[0-9a-fA-F-]{32,36}[}]?|urn:uuid:[0-9a-fA-F-]{36}"), UUID),
+    (IPv4Address, re.compile(r"[0-9.]{7,15}"), IPv4Address),
+    (IPv6Address, re.compile(r"[0-9a-fA-F:.]{2,45}"), IPv6Address),
+)

@@ -1,4 +1,8 @@
-"""Call an application's functions, plain or async, with the arguments they declare."""
+"""The functions of an application: what they declare, and how they are called.
+
+A function is plain or async. Its parameters, their types and its docstring say which
+arguments it takes.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,25 @@ import contextvars
 import functools
 import inspect
 import os
+import re
+import sys
 import threading
+import types
+import warnings
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import get_type_hints as hints_of
 
+from continuations.authoring.context import ToolContext
 from continuations.authoring.tool_waits import is_tool_wait
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
 
 _UNSUPPORTED_PARAMETER_KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only",
@@ -249,6 +261,29 @@ def is_generator(function: object) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
+def takes_positional(function: object, count: int) -> bool:
+    """Return whether a function can be called with so many positional arguments.
+
+    A generator function cannot: a call would run nothing of its body.
+    """
+    if not callable(function) or is_generator(function):
+        return False
+    try:
+        signature = inspect.signature(function)
+    except (NameError, TypeError, ValueError):
+        return True  # not known yet; the first call reports an error
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def is_observer(function: object) -> bool:
+    """Return whether a value is a function of one value, not a class."""
+    return not isinstance(function, type) and takes_positional(function, 1)
+
+
 def shown(value: object) -> str:
     """Return a value as an error shows it: a function with its parameters."""
     if isinstance(value, type):
@@ -323,3 +358,110 @@ def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
             advice = "Make the tool from the bound method: tool(thing.method)."
         msg = f"tool {name}: the parameter {parameter.name} has no type. {advice}"
         raise InvalidInput(msg)
+
+
+# The text of an annotation whose name exists only under `if TYPE_CHECKING:`.
+_CONTEXT_ANNOTATION = re.compile(
+    r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext(?:\[[\w. ,\[\]]+\])?\]?"
+    r"(?:\s*\|\s*None)?['\"]?"
+)
+
+
+def parameter_type(
+    parameter: inspect.Parameter,
+    function: Callable[..., Any],
+    scope: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return the type of a parameter; raises whatever its annotation raises.
+
+    `scope` has the local names of the place where the function was written.
+    """
+    annotation = parameter.annotation
+    if isinstance(annotation, str) and _CONTEXT_ANNOTATION.fullmatch(
+        annotation.strip()
+    ):
+        return ToolContext
+
+    def carrier() -> None:
+        """Carry one annotation, so that the others cannot spoil it."""
+
+    carrier.__annotations__ = {parameter.name: annotation}
+    origin = inspect.unwrap(function)
+    names = {"ToolContext": ToolContext, **getattr(origin, "__globals__", {})}
+    local = None if scope is None else dict(scope)
+    return hints_of(carrier, names, local, include_extras=True)[parameter.name]
+
+
+def is_context_type(type_: Any) -> bool:
+    """Return whether a type is `ToolContext`, also annotated or optional."""
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return is_context_type(get_args(type_)[0])
+    if origin in {Union, types.UnionType}:
+        return any(map(is_context_type, get_args(type_)))
+    return type_ is ToolContext or origin is ToolContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docstring:
+    """The descriptions in a docstring."""
+
+    description: str
+    parameter_descriptions: Mapping[str, str]
+
+
+def parse_docstring(text: str | None) -> Docstring:
+    """Read a docstring in the style of Google, NumPy or reStructuredText.
+
+    A docstring without parameters is the description as a whole. Otherwise the
+    description consists of the summary, the text below it and the returned value.
+    """
+    cleaned = inspect.cleandoc(text or "").strip()
+    if "\n" not in cleaned:
+        return Docstring(description=cleaned, parameter_descriptions={})
+    import docstring_parser  # noqa: PLC0415 - slow to import
+
+    try:
+        parsed = docstring_parser.parse(cleaned)
+    except docstring_parser.ParseError:
+        return Docstring(description=cleaned, parameter_descriptions={})
+    parameters = {
+        each.arg_name.lstrip("*"): each.description.strip()
+        for each in parsed.params
+        if each.description
+    }
+    if not parsed.params:
+        return Docstring(description=cleaned, parameter_descriptions={})
+    parts = [parsed.description]
+    if parsed.returns and parsed.returns.description:
+        parts.append(f"Returns: {parsed.returns.description}")
+    description = "\n\n".join(part.strip() for part in parts if part)
+    return Docstring(description=description, parameter_descriptions=parameters)
+
+
+_OPTIMIZE_WITHOUT_DOCSTRINGS = 2
+# A list of tools is made in a cached property, which `functools` calls.
+_SKIPPED = (__name__.partition(".")[0] + ".", "functools")
+
+
+def warn_author(message: str) -> None:
+    """Warn at the line of the application that declares an agent or a tool."""
+    frame = inspect.currentframe()
+    level = 1
+    while frame is not None:
+        if not str(frame.f_globals.get("__name__", "")).startswith(_SKIPPED):
+            break
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def warn_without_docstring(name: str, function: object) -> None:
+    """Warn about a tool whose function has no docstring; the model reads it."""
+    # `python -OO` removes docstrings.
+    if sys.flags.optimize >= _OPTIMIZE_WITHOUT_DOCSTRINGS or function.__doc__:
+        return
+    warn_author(
+        f"tool {name} has no docstring, so the model reads only its name."
+        " Write a docstring, or pass description=."
+    )

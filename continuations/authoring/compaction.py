@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from continuations.authoring import agent_options
+from continuations.authoring import callables
+from continuations.authoring.keyword_options import option_error
 from continuations.core.shortened_text import MIN_CHARS
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -104,9 +105,7 @@ class Compaction:
             raise _error("summarize", "an Agent or a function of the messages")
         count: object = self.count_tokens
         is_async = inspect.iscoroutinefunction(count)
-        if count is not None and (
-            is_async or not agent_options.takes_positional(count, 1)
-        ):
+        if count is not None and (is_async or not callables.takes_positional(count, 1)):
             raise _error("count_tokens", "a plain function of the messages")
 
     @property
@@ -132,7 +131,7 @@ def check_compaction(agent_name: str, value: object) -> None:
     """Raise `InvalidInput` unless an agent can have the compaction."""
     if not isinstance(value, Compaction):
         wanted = "Compaction(soft=..., hard=...) or None"
-        raise agent_options.option_error(agent_name, "compaction", wanted, value)
+        raise option_error(agent_name, "compaction", wanted, value)
 
 
 def _check_number(name: str, value: object, low: int, otherwise: str = "") -> None:
@@ -154,4 +153,4 @@ def _is_agent(value: Any) -> bool:
 def _can_summarize(value: Any) -> bool:
     if value is None or isinstance(value, type):
         return value is None
-    return _is_agent(value) or agent_options.takes_positional(value, 1)
+    return _is_agent(value) or callables.takes_positional(value, 1)

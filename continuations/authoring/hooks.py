@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.agent_options import is_observer
+from continuations.authoring.callables import is_observer
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 

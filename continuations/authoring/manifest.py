@@ -13,20 +13,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from continuations.authoring.jsonvalues import is_array, is_object
+from continuations.authoring.strict_json import is_array, is_object
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from continuations.authoring.renames import Renames
+    from continuations.authoring.registry import Renames
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
 FORMAT = 1
 _RENAMED = "renamed"  # the key of the name that a row under an old name has now
 _UNKNOWN = "unknown"  # sorted last
+_MAX_CHARS = 600
 _DIGEST_LENGTH = 12  # 48 bits; an attacker gains nothing from a collision
 
 ChangeKind = Literal["compatible", "incompatible", "missing"]
@@ -362,3 +363,91 @@ def _is_valid_tool_row(tool: Any, agent_count: int) -> bool:
 
 def _is_valid_position(position: Any, agent_count: int) -> bool:
     return type(position) is int and 0 <= position < agent_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """A tool's contract, as far as this process knows it.
+
+    Attributes:
+        name: Name of the tool.
+        parameters: The JSON Schema of each parameter, `None` if it is not known.
+        version: The declared version, `None` for none.
+        version_is_known: Whether `version` is known.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    version: str | None = None
+    version_is_known: bool = True
+
+    @classmethod
+    def of_tool(cls, tool: ToolProtocol) -> Contract:
+        """Return the contract of a tool of this process."""
+        parameters = parameters_in(tool.parameters)
+        return cls(name=tool.name, parameters=parameters, version=tool.version)
+
+    def __str__(self) -> str:
+        """Return the contract like a signature: `pay(cents: integer), version 2`."""
+        parts = ", ".join(
+            _parameter_text(name, schema) for name, schema in self.parameters.items()
+        )
+        version = "" if self.version is None else f", version {self.version}"
+        return _shorten(f"{self.name}({parts}){version}")
+
+
+def parameters_in(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of each parameter in a schema of arguments."""
+    properties = schema.get("properties")
+    return properties if is_object(properties) else {}
+
+
+def contract_changes_text(old: Contract, new: Contract) -> str:
+    """Return the differences of two contracts, and both contracts, in sentences."""
+    changes = "; ".join(_contract_changes(old, new)) or "a detail of its schema changed"
+    return f"{_shorten(changes)}. Old contract: {old}. New contract: {new}."
+
+
+def _contract_changes(old: Contract, new: Contract) -> Iterator[str]:
+    for name in old.parameters:
+        if name not in new.parameters:
+            yield f"parameter {name} was removed"
+    for name, schema in new.parameters.items():
+        if name not in old.parameters:
+            yield f"parameter {name} was added"
+        elif old.parameters[name] is not None and old.parameters[name] != schema:
+            yield f"parameter {name} changed"
+    if not old.version_is_known:
+        yield f"its version is {new.version or 'not declared'}"
+    elif old.version != new.version:
+        was, now = old.version or "not declared", new.version or "not declared"
+        yield f"its version was {was} and is {now}"
+
+
+def _parameter_text(name: str, schema: object) -> str:
+    if not is_object(schema):
+        return name
+    default = f" = {jsontext.dump(schema['default'])}" if "default" in schema else ""
+    return f"{name}: {_type_text(schema)}{default}"
+
+
+def _type_text(schema: Mapping[str, Any]) -> str:
+    """Return a few words for a schema; the wait has the whole schema."""
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return kind
+    if is_array(kind):
+        return " or ".join(map(str, kind))
+    if "enum" in schema or "const" in schema:
+        return "one of a fixed set of values"
+    choices = schema.get("anyOf")
+    if is_array(choices):
+        kinds = [each.get("type") if is_object(each) else None for each in choices]
+        if all(isinstance(each, str) for each in kinds):
+            return " or ".join(map(str, kinds))
+    reference = schema.get("$ref")
+    return reference.rpartition("/")[2] if isinstance(reference, str) else "any"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"

@@ -14,7 +14,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.core import jsontext
 from continuations.value_class import dataclass
 
@@ -112,7 +112,7 @@ def read_plain_signature(
 
 
 def _without_reading(name: str, type_: Any, readings: dict[str, Reading]) -> Any:
-    from continuations.authoring.reading_types import without_readings  # noqa: PLC0415 - few tools have readings
+    from continuations.authoring.readings import without_readings  # noqa: PLC0415 - few tools have readings
 
     plain, reading = without_readings(type_)
     if reading is not None:

@@ -2,18 +2,25 @@
 
 A run names its code by its root agent and, below it, by tool names. Nothing is
 imported by name, and nothing is looked up in another way.
+
+A stored run keeps the old names for good: its frames, calls, digests and grants name
+them. So a renamed tool is looked up under its new name, and is used for a stored call
+as a copy that has the old name. The contract of the copy is computed with the old name.
+An approval is therefore valid exactly if nothing but the name has changed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+from continuations.authoring.base_tool import BaseTool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from continuations.authoring.renames import Renames
+    from continuations.authoring.agent import Agent
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
 
 
@@ -35,8 +42,6 @@ class AgentRegistry:
             self._roots[agent.name] = agent
         self.renames: Renames | None = None
         if renamed and roots:
-            from continuations.authoring.renames import Renames  # noqa: PLC0415 - rarely used
-
             self.renames = Renames(renamed, roots)
 
     def find_root_agent(self, name: str) -> AgentProtocol | None:
@@ -81,3 +86,149 @@ def missing_tool_text(agent: AgentProtocol, tool_name: str) -> str:
         )
     known = ", ".join(agent.tools_by_name) or "none"
     return f"agent {agent.name} has no tool {tool_name} (its tools: {known})"
+
+
+_MAX_NAMES = 20  # in an error
+
+
+class Renames:
+    """Finds agents and tools under the names that they had before.
+
+    Args:
+        mapping: The new name of each old name. A new name may have a newer one.
+        roots: The root agents.
+
+    Raises:
+        InvalidInput: The mapping has a circle, leads to an unknown name, or an agent
+            has a tool under an old name and another one under its new name.
+    """
+
+    def __init__(
+        self, mapping: Mapping[str, str], roots: Sequence[AgentProtocol]
+    ) -> None:
+        self._mapping = dict(mapping)
+        self._copies: dict[tuple[int, str], ToolProtocol] = {}
+        chains = [[old, *self._newer_names(old)] for old in self._mapping]
+        agents = list(_agents_below(roots))
+        known = {agent.name for agent in roots}
+        for agent in agents:
+            known.update(agent.tools_by_name)
+        for chain in chains:
+            _check_known(chain, known)
+            _check_one_of(chain, {each.name for each in roots}, "the root agents")
+            for agent in agents:
+                owner = f"the tools of agent {agent.name}"
+                _check_one_of(chain, agent.tools_by_name, owner)
+
+    def newest_name(self, name: str) -> str:
+        """Return the name at the end of the renames of a name."""
+        return [name, *self._newer_names(name)][-1]
+
+    def old_names(self, name: str) -> Iterator[str]:
+        """Iterate over the old names that lead to a name."""
+        for old in self._mapping:
+            if name in self._newer_names(old):
+                yield old
+
+    def find_tool(self, agent: AgentProtocol, old_name: str) -> ToolProtocol | None:
+        """Return a renamed tool of an agent under its old name, or `None`."""
+        for name in self._newer_names(old_name):
+            tool = agent.get_tool(name)
+            if tool is not None:
+                return self.named(tool, old_name)
+        return None
+
+    def find_agent(
+        self, agents: Mapping[str, AgentProtocol], old_name: str
+    ) -> AgentProtocol | None:
+        """Return a renamed agent out of agents by name, or `None`."""
+        found = (agents.get(name) for name in self._newer_names(old_name))
+        return next((agent for agent in found if agent is not None), None)
+
+    def named(self, tool: ToolProtocol, name: str) -> ToolProtocol:
+        """Return a tool as a copy with another name; its contract has that name.
+
+        A tool of a class of the application has no such copy. Then its contract is
+        another one, and an approval of the old name is asked for again.
+        """
+        if not isinstance(tool, BaseTool):
+            return tool
+        key = (id(tool), name)
+        if key not in self._copies:
+            self._copies[key] = tool.with_name(name)
+        return self._copies[key]
+
+    def _newer_names(self, name: str) -> list[str]:
+        names: list[str] = []
+        while (newer := self._mapping.get(name)) is not None:
+            if newer in names or newer == name:
+                circle = " -> ".join([*names, newer])
+                msg = (
+                    f"renamed has a circle: {circle}. Let every old name lead to a "
+                    "name of the new code."
+                )
+                raise InvalidInput(msg)
+            names.append(newer)
+            name = newer
+        return names
+
+
+def check_renamed(renamed: object) -> Mapping[str, str]:
+    """Return a valid mapping of names; raises `InvalidInput`."""
+    if renamed is None:
+        return {}
+    if _is_mapping(renamed):
+        names = [name for pair in renamed.items() for name in pair]
+        if all(type(name) is str and name for name in names):
+            return cast("Mapping[str, str]", renamed)
+    msg = (
+        "renamed must be a mapping of old names to new names, got "
+        f"{repr(renamed)[:60]}. Pass for example renamed={{'transfer': 'pay'}}."
+    )
+    raise InvalidInput(msg)
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def with_old_name(agent: Agent[Any], name: str) -> Agent[Any]:
+    """Return a copy of a root agent with its old name, for threads of that name."""
+    # `copy` is for applications, and refuses an agent: the tools belong to it.
+    made: Agent[Any] = object.__new__(type(agent))
+    vars(made).update(vars(agent))
+    made.name = name
+    return made
+
+
+def _agents_below(roots: Iterable[AgentProtocol]) -> Iterator[AgentProtocol]:
+    waiting, seen = list(roots), set[int]()
+    while waiting:
+        agent = waiting.pop()
+        if id(agent) in seen:
+            continue
+        seen.add(id(agent))
+        yield agent
+        below = (tool.sub_agent for tool in agent.tools_by_name.values())
+        waiting += [each for each in below if each is not None]
+
+
+def _check_known(chain: Sequence[str], known: set[str]) -> None:
+    if chain[-1] in known:
+        return
+    names = ", ".join(sorted(known)[:_MAX_NAMES]) or "none"
+    msg = (
+        f"renamed={{{chain[-2]!r}: {chain[-1]!r}}} leads to no agent and no tool of "
+        f"this runner (its names: {names}). Correct the new name."
+    )
+    raise InvalidInput(msg)
+
+
+def _check_one_of(chain: Sequence[str], names: Iterable[str], owner: str) -> None:
+    both = [name for name in chain if name in names]
+    if len(both) > 1:
+        msg = (
+            f"renamed={{{both[0]!r}: {both[1]!r}}} is ambiguous: {owner} have both "
+            "names, so a stored run could mean either. Give the new one another name."
+        )
+        raise InvalidInput(msg)

@@ -7,63 +7,31 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
-from continuations.authoring import callables, strict_json
-from continuations.authoring.call_gate import begin_call
+from continuations.authoring import strict_json
+from continuations.authoring.base_tool import WaitingTool
+from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.jsonvalues import is_object
-from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.authoring.keyword_options import check_option_names
 from continuations.authoring.readings import Money, Secret
-from continuations.authoring.tool_waits import is_tool_wait
-from continuations.authoring.waiting_tool import WaitingTool
+from continuations.authoring.strict_json import is_object
+from continuations.authoring.tool_options import SCHEMA_TOOL_DEFAULTS, check_type
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from jsonschema_rs import ValidationError, Validator
 
-    from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.call_retries import RetriesOption
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.declared_display import Summary
-    from continuations.authoring.failed_call import ToolErrorFunction
-    from continuations.authoring.offers import EnabledCondition
-    from continuations.authoring.periods import Duration
     from continuations.authoring.readings import Reading
-    from continuations.authoring.tool_declaration import OnTimeout
-    from continuations.authoring.tool_waits import ToolWait
-    from continuations.core.attachments import ResultWithFiles
-
-# It takes the arguments as one dict; a ToolContext may follow.
-SchemaFunction: TypeAlias = (
-    "Callable[[dict[str, Any]], Any] | Callable[Concatenate[dict[str, Any], ...], Any]"
-)
+    from continuations.authoring.tool_options import SchemaFunction, SchemaToolOptions
 
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
-
-
-class SchemaToolOptions(TypedDict, total=False):
-    """The options of `Tool.from_schema`, which describes them."""
-
-    description: str
-    approval: bool | Condition | ApprovalPolicy | None
-    read_only: bool
-    idempotent: bool
-    timeout: Duration | None
-    on_timeout: OnTimeout
-    retries: RetriesOption
-    on_error: ToolErrorFunction | None
-    verify: SchemaFunction | None
-    version: str | None
-    is_enabled: bool | EnabledCondition
-    summary: Summary | None
-    reversible: bool | None
-    writes_state: bool
-    readings: Mapping[str, Reading] | None
 
 
 class SchemaTool(WaitingTool):
@@ -73,56 +41,27 @@ class SchemaTool(WaitingTool):
         function: The callable that executes a call. It gets one `dict`.
     """
 
-    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
+    def __init__(
         self,
         name: str,
         schema: Mapping[str, Any],
         function: SchemaFunction,
-        *,
-        description: str = "",
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        read_only: bool = False,
-        idempotent: bool = False,
-        timeout: Duration | None = None,
-        on_timeout: OnTimeout = "unknown",
-        retries: RetriesOption = 0,
-        on_error: ToolErrorFunction | None = None,
-        verify: SchemaFunction | None = None,
-        version: str | None = None,
-        is_enabled: bool | EnabledCondition = True,
-        summary: Summary | None = None,
-        reversible: bool | None = None,
-        writes_state: bool = False,
-        readings: Mapping[str, Reading] | None = None,
+        **options: Unpack[SchemaToolOptions],
     ) -> None:
-        super().__init__(
-            name,
-            approval=approval,
-            read_only=read_only,
-            idempotent=idempotent,
-            timeout=timeout,
-            on_timeout=on_timeout,
-            retries=retries,
-            on_error=on_error,
-            verify=verify,
-            version=version,
-            is_enabled=is_enabled,
-            summary=summary,
-            reversible=reversible,
-            writes_state=writes_state,
-        )
-        self._check_type("description", description, str)
+        check_option_names("Tool.from_schema", options, SCHEMA_TOOL_DEFAULTS)
+        super().__init__(name, options)
+        self._description: str = options.get("description", "")
+        check_type(name, "description", self._description, str)
         if not callable(function):
             msg = f"tool {name}: function must be callable, got {function!r}."
             raise InvalidInput(msg)
         self.function = function
-        self._description = description
         self._schema = _copy_schema(name, schema)
         names = tuple(self._properties)
         self._check_approval_parameters(names)
-        self._declared_readings = self._checked_readings(readings or {})
+        self._declared_readings = self._checked_readings(options.get("readings") or {})
         self._check_summary(names, self._type_of)
-        for option, callback in (("function", function), ("verify", verify)):
+        for option, callback in (("function", function), ("verify", self.verify)):
             if callback is not None:
                 self._check_callback(option, callback)
 
@@ -255,36 +194,15 @@ class SchemaTool(WaitingTool):
             raise ArgumentsInvalid(msg)
         return strict_json.parse_arguments(arguments_json)
 
-    async def invoke(
-        self, arguments_json: str, ctx: ToolContext
-    ) -> str | ResultWithFiles | ToolWait[Any]:
-        """Execute the callable; see `ToolProtocol.invoke`.
-
-        A plain function runs in a thread that runs nothing else meanwhile.
-        """
-        from continuations.authoring import tool_results  # noqa: PLC0415 - on first use
-
-        contexts, values = self._function_arguments(self.function, arguments_json, ctx)
-        result: object = await begin_call(self.function, values, **contexts)
-        if is_tool_wait(result):
-            return result
-        return tool_results.serialize_result(result)
-
     @property
     def _argument_names(self) -> tuple[str, ...]:
         return tuple(self._properties)
 
-    async def _call_verify(
-        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> object:
-        contexts, values = self._function_arguments(verify, arguments_json, ctx)
-        return await callables.call(verify, values, **contexts)
-
-    def _function_arguments(
+    def _passed(
         self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> tuple[dict[str, ToolContext], dict[str, Any]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         contexts = dict.fromkeys(_context_parameters(function), ctx)
-        return contexts, self._values_by_name(arguments_json)
+        return (self._values_by_name(arguments_json),), contexts
 
 
 def _copy_schema(name: str, schema: object) -> dict[str, Any]:

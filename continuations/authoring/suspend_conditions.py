@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from continuations.authoring import agent_options
+from continuations.authoring import callables
+from continuations.authoring.keyword_options import option_error
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -118,13 +119,13 @@ def checked_conditions(
     """Return the conditions of an agent; raises `InvalidInput`."""
     wanted = "a list of conditions: every(...), after(...), or functions of one value"
     if not isinstance(conditions, list | tuple):
-        raise agent_options.option_error(agent_name, "suspend_when", wanted, conditions)
+        raise option_error(agent_name, "suspend_when", wanted, conditions)
     items = cast("Sequence[object]", conditions)
     checked: dict[str, SuspendCondition] = {}
     for item in items:
         condition = _condition(item)
         if condition is None:
-            raise agent_options.option_error(agent_name, "suspend_when", wanted, item)
+            raise option_error(agent_name, "suspend_when", wanted, item)
         if condition.name in checked:
             msg = (
                 f"agent {agent_name}: suspend_when has two conditions named "
@@ -139,6 +140,6 @@ def _condition(item: object) -> SuspendCondition | None:
     if isinstance(item, SuspendCondition):
         return item
     name = getattr(item, "__name__", None) or type(item).__name__
-    if isinstance(item, type) or not agent_options.takes_positional(item, 1):
+    if isinstance(item, type) or not callables.takes_positional(item, 1):
         return None
     return SuspendCondition(str(name), item)  # type: ignore[arg-type]

@@ -13,16 +13,15 @@ from typing import (
     Generic,
     NoReturn,
     ParamSpec,
-    TypeGuard,
     TypeVar,
     overload,
 )
 
-from continuations.authoring import agent_declaration, callables, declaration_warnings
-from continuations.authoring.agent import Agent
+from continuations.authoring import agent_options, callables
+from continuations.authoring.agent import Agent, is_agent
+from continuations.authoring.callables import parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.method_tool import class_scope, made_for
-from continuations.authoring.parameter_types import parameter_type
+from continuations.authoring.tool import class_scope, made_for
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
@@ -31,13 +30,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Concatenate
 
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def is_agent(value: object) -> TypeGuard[Agent[Any]]:
-    """Return whether a value is an agent, with any output."""
-    return isinstance(value, Agent)
 
 
 class TaskAgent(Agent[Output], Generic[P, Output]):
@@ -50,7 +45,7 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
     def __init__(self, method: TaskMethod[P, Any], agent: Agent[Any]) -> None:
         self._signature = inspect.signature(method.function.__get__(agent))
         doc = inspect.cleandoc(method.function.__doc__ or "")
-        options = agent_declaration.options_of(agent)
+        options = agent_options.options_of(agent)
         options |= {
             "instructions": _instructions(agent, doc),
             "tools": lambda: list(agent.tools_by_name.values()),
@@ -81,7 +76,7 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         Raises:
             InvalidInput: An argument does not have the type of its parameter.
         """
-        from continuations.authoring import input_spec, strict_json  # noqa: PLC0415 - pydantic is slow to import
+        from continuations.authoring import strict_json, typed_values  # noqa: PLC0415 - pydantic is slow to import
 
         try:
             values = self._signature.bind(*args, **kwargs).arguments
@@ -89,10 +84,10 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
             names = ", ".join(self._signature.parameters)
             msg = f"task {self.name}: {error}. Pass its parameters: {names}."
             raise InvalidInput(msg) from None
-        adapter = input_spec.make_type_adapter(self.input_type)
+        adapter = typed_values.make_type_adapter(self.input_type)
         try:
             made = adapter.dump_json(self.input_type(**values), warnings=False)
-            spec = input_spec.make_input_spec(self.input_type, agent_name=self.name)
+            spec = typed_values.make_input_spec(self.input_type, agent_name=self.name)
             return spec.validator.effective_arguments(made.decode())
         except ArgumentsInvalid as error:
             lines = str(error).splitlines()
@@ -128,7 +123,7 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
         self._scope = class_scope(function, frame)
         self._check()
         self._warn_of_body()
-        declaration_warnings.warn_without_docstring(function.__name__, function)
+        callables.warn_without_docstring(function.__name__, function)
 
     def __repr__(self) -> str:
         return f"<{self._label}>"
@@ -167,7 +162,7 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
         code = self.function.__code__
         reads = any(each.opname.startswith("LOAD_FAST") for each in dis.Bytecode(code))
         if reads or {*code.co_names} - {"NotImplementedError"}:
-            declaration_warnings.warn_author(
+            callables.warn_author(
                 f"{self._label} has a body, and it never runs: the model does the task."
                 " Write raise NotImplementedError, or use @tool for code that runs."
             )

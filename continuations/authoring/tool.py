@@ -8,43 +8,37 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
-from continuations.authoring import callables, declaration_warnings, parameter_types
-from continuations.authoring.agent_options import check_option_names
-from continuations.authoring.call_gate import begin_call
-from continuations.authoring.tool_waits import is_tool_wait
-from continuations.authoring.waiting_tool import WaitingTool, enclosing_locals
+from continuations.authoring import callables
+from continuations.authoring.base_tool import WaitingTool, enclosing_locals
+from continuations.authoring.keyword_options import (
+    check_option_names,
+    signature_with_options,
+)
+from continuations.authoring.tool_options import (
+    SCHEMA_TOOL_DEFAULTS,
+    TOOL_DEFAULTS,
+    SchemaToolOptions,
+    ToolOptions,
+    check_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
     from typing import Concatenate, Unpack
 
-    from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.call_retries import RetriesOption
+    from continuations.authoring.callables import Docstring
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.declared_display import Summary
-    from continuations.authoring.docstring import Docstring
-    from continuations.authoring.failed_call import ToolErrorFunction
-    from continuations.authoring.offers import EnabledCondition
-    from continuations.authoring.periods import Duration
     from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
-    from continuations.authoring.schema_tool import (
-        SchemaFunction,
-        SchemaTool,
-        SchemaToolOptions,
-    )
-    from continuations.authoring.tool_declaration import OnTimeout
-    from continuations.authoring.tool_option_types import ToolOptions
+    from continuations.authoring.schema_tool import SchemaTool
+    from continuations.authoring.tool_options import SchemaFunction
     from continuations.authoring.tool_signature import ToolSignature
-    from continuations.authoring.tool_waits import ToolWait
-    from continuations.core.attachments import ResultWithFiles
 
-# The return annotations of a function whose result needs no serializer.
-_TEXT = (str, "str")
 
+F = TypeVar("F", bound="Callable[..., Any]")
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
@@ -57,79 +51,40 @@ class Tool(WaitingTool, Generic[P, R]):
 
     Args:
         function: The function, plain or async, or a bound method.
-        approval: See `tool`.
-        name: See `tool`.
-        description: See `tool`.
-        read_only: See `tool`.
-        idempotent: See `tool`.
-        timeout: See `tool`.
-        on_timeout: See `tool`.
-        retries: See `tool`.
-        on_error: See `tool`.
-        verify: See `tool`.
-        version: See `tool`.
-        is_enabled: See `tool`.
-        summary: See `tool`.
-        reversible: See `tool`.
-        writes_state: See `tool`.
         scope: The local names that the annotations of a nested function use. `tool`
             passes them.
+        **options: The options of `tool`, which describes them.
 
     Raises:
         InvalidInput: An option is invalid, or the function cannot be a tool.
     """
 
-    def __init__(  # noqa: PLR0913 - what an author may declare, all by keyword
+    def __init__(
         self,
         function: Callable[P, R],
         /,
         *,
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        name: str | None = None,
-        description: str | None = None,
-        read_only: bool = False,
-        idempotent: bool = False,
-        timeout: Duration | None = None,
-        on_timeout: OnTimeout = "unknown",
-        retries: RetriesOption = 0,
-        on_error: ToolErrorFunction | None = None,
-        verify: Callable[..., Any] | None = None,
-        version: str | None = None,
-        is_enabled: bool | EnabledCondition = True,
-        summary: Summary | None = None,
-        reversible: bool | None = None,
-        writes_state: bool = False,
         scope: Mapping[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
     ) -> None:
-        super().__init__(
-            callables.function_name(function) if name is None else name,
-            approval=approval,
-            read_only=read_only,
-            idempotent=idempotent,
-            timeout=timeout,
-            on_timeout=on_timeout,
-            retries=retries,
-            on_error=on_error,
-            verify=verify,
-            version=version,
-            is_enabled=is_enabled,
-            summary=summary,
-            reversible=reversible,
-            writes_state=writes_state,
-        )
-        self.function = function
-        callables.check_tool_function(function, self.name)
-        self._check_type("description", description, str, None)
-        self._description = description
+        check_option_names("@tool", options, TOOL_DEFAULTS)
+        name = options.get("name")
+        name = callables.function_name(function) if name is None else name
+        super().__init__(name, options)
+        self.name = name
+        self.function: Callable[P, R] = function
+        callables.check_tool_function(function, name)
+        self._description = options.get("description")
+        check_type(name, "description", self._description, str, None)
         self._scope = scope
-        if description is None:
-            declaration_warnings.warn_without_docstring(self.name, function)
+        if self._description is None:
+            callables.warn_without_docstring(self.name, function)
         names = callables.parameter_names(function)
         self._check_approval_parameters(names)
         self._check_summary(names, self._type_of)
-        if verify is not None:
+        if self.verify is not None:
             callables.check_callback_parameters(
-                verify, names, f"tool {self.name}: verify"
+                self.verify, names, f"tool {self.name}: verify"
             )
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
@@ -214,7 +169,7 @@ class Tool(WaitingTool, Generic[P, R]):
 
     def _type_of(self, name: str) -> Any:
         parameter = inspect.signature(self.function).parameters[name]
-        return parameter_types.parameter_type(parameter, self.function, self._scope)
+        return callables.parameter_type(parameter, self.function, self._scope)
 
     @property
     def _readings(self) -> Mapping[str, Reading]:
@@ -222,9 +177,7 @@ class Tool(WaitingTool, Generic[P, R]):
 
     @cached_property
     def _docstring(self) -> Docstring:
-        from continuations.authoring import docstring  # noqa: PLC0415 - on first use
-
-        return docstring.parse_docstring(self.function.__doc__)
+        return callables.parse_docstring(self.function.__doc__)
 
     @cached_property
     def _plain_signature(self) -> PlainSignature | None:
@@ -263,47 +216,102 @@ class Tool(WaitingTool, Generic[P, R]):
             return values
         return self._signature.values_by_name(arguments_json)
 
-    async def invoke(
-        self, arguments_json: str, ctx: ToolContext
-    ) -> str | ResultWithFiles | ToolWait[Any]:
-        """Execute the function; see `ToolProtocol.invoke`.
-
-        A plain function runs in a thread that runs nothing else meanwhile.
-        """
-        arguments = self._function_arguments(arguments_json, ctx)
-        if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
-            # Before the call: an effect must not wait for an import to be recorded.
-            _load_result_serializer()
-        result: object = await begin_call(self.function, **arguments)
-        if type(result) is str:
-            return result
-        if is_tool_wait(result):
-            return result
-        return _load_result_serializer()(result)
-
     @property
     def _argument_names(self) -> tuple[str, ...] | None:
         return callables.parameter_names(self.function)
 
-    async def _call_verify(
-        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> object:
-        arguments = self._function_arguments(arguments_json, ctx)
-        chosen = callables.accepted_arguments(verify, arguments)
-        return await callables.call(verify, **chosen)
-
-    def _function_arguments(
-        self, arguments_json: str, ctx: ToolContext
-    ) -> dict[str, Any]:
+    def _passed(
+        self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         signature = self._plain_signature or self._signature
         contexts = dict.fromkeys(signature.context_parameters, ctx)
-        return {**self._values_by_name(arguments_json), **contexts}
+        arguments = {**self._values_by_name(arguments_json), **contexts}
+        if function is not self.function:
+            arguments = callables.accepted_arguments(function, arguments)
+        return (), arguments
 
 
-def _load_result_serializer() -> Callable[[object], str | ResultWithFiles]:
-    from continuations.authoring.tool_results import serialize_result  # noqa: PLC0415 - slow to import
+def bound(value: Any, instance: object) -> Any:
+    """Return a value of a class body as it is seen from an object."""
+    return value.__get__(instance) if callables.is_method(value) else value
 
-    return serialize_result
+
+def made_for(instance: object) -> dict[Any, Any]:
+    """Return what descriptors made for an object; a copy begins with nothing."""
+    own: dict[str, Any] = vars(instance) if hasattr(instance, "__dict__") else {}
+    owner, made = own.get("_made_by_methods", (None, None))
+    if owner is not instance:
+        made = dict[Any, Any]()
+        own["_made_by_methods"] = (instance, made)
+    return cast("dict[Any, Any]", made)
+
+
+class MethodTool(callables.OfClass):
+    """A tool that is declared as a method; each object of the class has its own.
+
+    `thing.method` is the `Tool` of the object. Options that are functions of the class
+    body, such as `verify`, are methods too if they take `self`.
+    """
+
+    kind = "tool"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        frame: FrameType | None,
+    ) -> None:
+        self._function = function
+        self._options = {**options, "scope": class_scope(function, frame)}
+        self._on_answer: Callable[..., Any] | None = None
+        self._on_cancel: Callable[..., Any] | None = None
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<tool method {self.__qualname__}>"
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        made_here = made_for(instance)
+        if self not in made_here:
+            made_here[self] = self._tool_of(instance)
+        return made_here[self]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method of the class, as an override does: `Parent.method(self)`."""
+        return self._function(*args, **kwargs)
+
+    def on_answer(self, function: F) -> F:
+        """Declare the method that gets the answer; see `Tool.on_answer`."""
+        self._on_answer = function
+        return function
+
+    def on_cancel(self, function: F) -> F:
+        """Declare the method that stops a job; see `Tool.on_cancel`."""
+        self._on_cancel = function
+        return function
+
+    def _tool_of(self, instance: object) -> Tool[..., Any]:
+        options = {k: bound(v, instance) for k, v in self._options.items()}
+        tool: Tool[..., Any] = Tool(bound(self._function, instance), **options)
+        if self._on_answer is not None:
+            tool.on_answer(bound(self._on_answer, instance))
+        if self._on_cancel is not None:
+            tool.on_cancel(bound(self._on_cancel, instance))
+        return tool
+
+
+def class_scope(
+    function: Callable[..., Any], frame: FrameType | None
+) -> Mapping[str, Any] | None:
+    """Return the local names of the body of a class, and of the function around it."""
+    names = enclosing_locals(function, frame)
+    if names is None or frame is None:
+        return None
+    return {**(enclosing_locals(function, frame.f_back) or {}), **names}
 
 
 @overload
@@ -374,28 +382,22 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return wrap
 
 
-def _signature_of_tool() -> inspect.Signature:
-    """Return the signature of `tool` for `inspect.signature` and `help`."""
-    init: Any = vars(Tool)["__init__"]
-    _, first, *options = inspect.signature(init).parameters.values()
-    keyword_only = [
-        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for each in options
-        if each.name != "scope"
-    ]
-    return inspect.Signature([first.replace(default=None), *keyword_only])
-
-
-vars(tool)["__signature__"] = _signature_of_tool()
+vars(tool)["__signature__"] = signature_with_options(
+    [inspect.Parameter("function", inspect.Parameter.POSITIONAL_ONLY, default=None)],
+    TOOL_DEFAULTS,
+    ToolOptions.__annotations__,
+)
+vars(Tool.from_schema)["__signature__"] = signature_with_options(
+    list(inspect.signature(Tool.from_schema).parameters.values())[:3],
+    SCHEMA_TOOL_DEFAULTS,
+    SchemaToolOptions.__annotations__,
+)
 
 
 def _made(
     function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType | None
 ) -> Any:
-    init: Any = vars(Tool)["__init__"]
-    check_option_names("@tool", options, init.__kwdefaults__)
+    check_option_names("@tool", options, TOOL_DEFAULTS)
     if callables.is_method(function):
-        from continuations.authoring.method_tool import MethodTool  # noqa: PLC0415 - few tools are methods
-
-        return MethodTool(function, Tool, options, frame)
+        return MethodTool(function, options, frame)
     return Tool(function, **options, scope=enclosing_locals(function, frame))

@@ -19,10 +19,13 @@ from pydantic import (
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, PydanticUndefined
 
-from continuations.authoring import reading_types
+from continuations.authoring import readings
 from continuations.authoring.arguments import ArgumentsValidator
-from continuations.authoring.callables import check_tool_function
-from continuations.authoring.parameter_types import is_context_type, parameter_type
+from continuations.authoring.callables import (
+    check_tool_function,
+    is_context_type,
+    parameter_type,
+)
 from continuations.authoring.strict_json import first_line
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -132,7 +135,7 @@ def _build_signature(
         schema=schema,
         names_by_field=names,
         context_parameters=context_parameters,
-        readings=reading_types.readings_of(
+        readings=readings.readings_of(
             {shown: types_by_name[name] for shown, name in shown_names.items()}
         ),
     )

@@ -22,9 +22,8 @@ from typing import (
     overload,
 )
 
+from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
-from continuations.authoring.escalation import checked_action
-from continuations.authoring.periods import to_seconds
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.wait_rules import WAIT_RULES
@@ -34,7 +33,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.authoring.periods import Duration
+    from continuations.authoring.deadline_options import Duration
 
 _log = logging.getLogger("continuations")
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.errors import ArgumentsInvalid
+from continuations.authoring.manifest import Contract, contract_changes_text
 from continuations.core import jsontext
 from continuations.core.call_events import (
     ApprovalRequested,
@@ -195,11 +196,8 @@ class Admission:
     def _contract_note(
         self, state: RunState, call: CallRow, tool: ToolProtocol, wait: Wait | None
     ) -> str:
-        # Rarely needed, so not imported by every process that resumes a run.
-        from continuations.authoring import contract_text  # noqa: PLC0415
-
         old = old_contract(state, call, wait)
-        changes = contract_text.changes_text(old, contract_text.Contract.of_tool(tool))
+        changes = contract_changes_text(old, Contract.of_tool(tool))
         return f"The tool changed after the approval: {changes}"
 
     def ask_again(

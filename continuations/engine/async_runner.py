@@ -943,7 +943,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again.
         """
-        from continuations.authoring.periods import to_seconds
+        from continuations.authoring.deadline_options import to_seconds
         from continuations.core.identity import checked_person
         from continuations.ledger.heartbeats import extend_deadline
         from continuations.ledger.store_clock import StoreClock

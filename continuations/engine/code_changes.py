@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.manifest import (
+    Contract,
     compare_manifests,
     find_version,
     is_unknown,
     make_manifest,
+    parameters_in,
 )
 from continuations.core import jsontext
 from continuations.core.state import frame_path
@@ -21,10 +23,8 @@ from continuations.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.contract_text import Contract
     from continuations.authoring.manifest import ManifestChange
-    from continuations.authoring.registry import AgentRegistry
-    from continuations.authoring.renames import Renames
+    from continuations.authoring.registry import AgentRegistry, Renames
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
@@ -78,17 +78,15 @@ def old_contract(state: RunState, call: CallRow, wait: Wait | None) -> Contract:
     of the parameters. The version is in the manifest, unless a resume with other code
     has replaced that.
     """
-    from continuations.authoring import contract_text  # noqa: PLC0415 - rarely needed
-
     arguments = jsontext.as_object(jsontext.parse(call.arguments or "{}")) or {}
     parameters: Mapping[str, Any] = {}
     if wait is not None:
-        parameters = contract_text.parameters_in(wait.schema)
+        parameters = parameters_in(wait.schema)
     found: tuple[str | None] | None = None
     with suppress(FormatError):
         path = (*frame_path(state, call.frame_id), call.tool)
         found = find_version(state.manifest, path, call.contract_digest or "")
-    return contract_text.Contract(
+    return Contract(
         name=call.tool,
         parameters=parameters or dict.fromkeys(arguments),
         version=found[0] if found else None,

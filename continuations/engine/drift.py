@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.tool_digests import compute_contract_digest
+from continuations.authoring.tool_contract import compute_contract_digest
 from continuations.core import jsontext
 from continuations.core.call_events import Denied
 from continuations.core.calls import Parked, Ready, open_wait_id

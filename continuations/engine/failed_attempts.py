@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.failed_call import FailedCall
+from continuations.authoring.tool_options import FailedCall
 from continuations.core import jsontext
 from continuations.core.call_events import CallRaised, OutcomeUnknown, RepeatAllowed
 from continuations.engine import call_failures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.agent_declaration import every_agent
+from continuations.authoring.agent import every_agent
 from continuations.core.prices import check_amount, check_currency
 from continuations.errors import InvalidInput, PriceUnknown
 

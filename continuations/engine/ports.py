@@ -164,9 +164,9 @@ def check_on_event(function: object) -> None:
     """Raise `InvalidInput` unless the value is a function of an event, or `None`."""
     if function is None:
         return
-    from continuations.authoring import agent_options, callables  # noqa: PLC0415 - few runners have a listener
+    from continuations.authoring import callables  # noqa: PLC0415 - few runners have a listener
 
-    if not agent_options.is_observer(function):
+    if not callables.is_observer(function):
         msg = (
             "on_event must be a function, plain or async, with one parameter, got "
             f"{callables.shown(function)}. Declare def on_event(event)."

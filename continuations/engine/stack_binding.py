@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
 
     from continuations.authoring.manifest import ManifestChange
-    from continuations.authoring.registry import AgentRegistry
-    from continuations.authoring.renames import Renames
+    from continuations.authoring.registry import AgentRegistry, Renames
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision

@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring import agent_declaration
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent import Agent, check_made, got_no_agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
@@ -320,9 +319,9 @@ def _read_continuation(data: Any) -> Continuation:
 
 
 def _check_agent(agent: object) -> None:
-    agent_declaration.check_made(agent)
+    check_made(agent)
     if not isinstance(agent, Agent):
-        msg = f"agent must be an Agent, {agent_declaration.got_no_agent(agent)}"
+        msg = f"agent must be an Agent, {got_no_agent(agent)}"
         raise InvalidInput(msg)
 
 

@@ -11,9 +11,8 @@ from continuations.ledger import layout
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from continuations.authoring.call_state import CallState
-    from continuations.authoring.state_spec import StateSpec
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.typed_values import CallState, StateSpec
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
@@ -124,7 +123,7 @@ def call_state_of(
     spec: StateSpec, state: RunState, call: CallRow, tool: ToolProtocol
 ) -> CallState:
     """Return the state of the agent that made a call, as the call reads it."""
-    from continuations.authoring.call_state import CallState  # noqa: PLC0415 - few agents have a state
+    from continuations.authoring.typed_values import CallState  # noqa: PLC0415 - few agents have a state
     from continuations.core import frame_state  # noqa: PLC0415
 
     seen = frame_state.seen_by(call, state.frames[call.frame_id], state.calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.offers import OfferInfo
+from continuations.authoring.tool_options import OfferInfo
 from continuations.core.returned_results import returned_results
 from continuations.core.state import frame_path
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.authoring import agent_declaration
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent import Agent, check_made, got_no_agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
@@ -231,7 +230,7 @@ class WorkerFactory:
             found = self._agent_registry.find_root_agent(name)
             for agent in self._root_agents:
                 if agent is found:
-                    from continuations.authoring.renames import with_old_name  # noqa: PLC0415 - rarely needed
+                    from continuations.authoring.registry import with_old_name  # noqa: PLC0415 - rarely needed
 
                     return with_old_name(agent, name)
             msg = f"agent={name!r} is not a root agent. The root agents are: {names}."
@@ -247,9 +246,9 @@ def _agent_list(agents: Any) -> list[Agent]:
     items: list[Any] = [*cast("Sequence[Any]", agents)] if listed else [agents]
     for item in items:
         if not isinstance(item, Agent):
-            got = agent_declaration.got_no_agent(item)
+            got = got_no_agent(item)
             msg = f"agents must be an Agent or a list of Agents, {got}"
             raise InvalidInput(msg)
     for item in items:
-        agent_declaration.check_made(item)
+        check_made(item)
     return items

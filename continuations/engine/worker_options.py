@@ -117,9 +117,9 @@ def check_renamed(renamed: object) -> Mapping[str, str]:
     """Return a valid mapping of old names to new ones; raises `InvalidInput`."""
     if renamed is None:
         return {}
-    from continuations.authoring import renames  # noqa: PLC0415 - few runners have any
+    from continuations.authoring import registry  # noqa: PLC0415 - few runners have any
 
-    return renames.check_renamed(renamed)
+    return registry.check_renamed(renamed)
 
 
 def check_prices(prices: Any) -> Prices | None:

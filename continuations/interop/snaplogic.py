@@ -20,9 +20,12 @@ from continuations.core import jsontext
 from continuations.core.decisions import Approve
 from continuations.engine.ports import Ports
 from continuations.errors import InvalidInput
-from continuations.interop.foreign_stack import ForeignFrame
-from continuations.interop.json_fields import Field
-from continuations.interop.snaplogic_stack import approved_paths, read_stack
+from continuations.interop.snaplogic_stack import (
+    Field,
+    ForeignFrame,
+    approved_paths,
+    read_stack,
+)
 from continuations.interop.stack_builder import StackBuilder
 from continuations.wire.continuation import Continuation
 

@@ -5,27 +5,249 @@ A file has one of these forms:
 - `continuation` with `messages`, and with `resume_request` if calls are pending
 - `messages` and `rejected_tool_calls`: a person rejected calls
 - `result`: the agent has ended, and nothing is paused
+
+Every field of a file is read strictly, and an error names its place.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from continuations.interop.foreign_stack import (
-    AwaitsApproval,
-    ForeignCall,
-    ForeignFrame,
-    HasResult,
-    WasRejected,
-)
-from continuations.interop.foreign_turns import Turns, result_text
+from continuations.core import jsontext
+from continuations.core.messages import MalformedMessage, Message
+from continuations.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from continuations.core.messages import ToolCallRequest
-    from continuations.interop.foreign_stack import CallProgress
-    from continuations.interop.json_fields import Field
+
+
+_KINDS: dict[type[object], str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of a file, with its place.
+
+    Attributes:
+        value: The value.
+        path: The place of the value, for example `continuation.messages[0]`.
+        source: The name of the file.
+    """
+
+    value: Any
+    path: str
+    source: str
+
+    def refuse(self, why: str, advice: str = "") -> NoReturn:
+        """Raise `FormatError` for this field."""
+        where = f"field {self.path}" if self.path else "it"
+        advice = advice or "Check which program wrote the file."
+        msg = f"{self.source} was not read: {where} {why}. {advice}"
+        raise FormatError(msg)
+
+    def has(self, key: str) -> bool:
+        """Return whether the object has a value under a key that is not null."""
+        return self.object().get(key) is not None
+
+    def __getitem__(self, key: str) -> Field:
+        """Return a field of the object; a missing one has the value `None`."""
+        path = f"{self.path}.{key}" if self.path else key
+        return Field(self.object().get(key), path, self.source)
+
+    def object(self) -> Mapping[str, Any]:
+        """Return the value, which must be an object."""
+        found = jsontext.as_object(self.value)
+        return self._refuse_kind("an object") if found is None else found
+
+    def items(self) -> list[Field]:
+        """Return the items of the value, which must be a list."""
+        found = jsontext.as_array(self.value)
+        if found is None:
+            self._refuse_kind("a list")
+        return [
+            Field(item, f"{self.path}[{index}]", self.source)
+            for index, item in enumerate(found)
+        ]
+
+    def text(self) -> str:
+        """Return the value, which must be a text that is not empty."""
+        if not isinstance(self.value, str):
+            self._refuse_kind("a text")
+        if not self.value:
+            self.refuse("is empty")
+        return self.value
+
+    def boolean(self) -> bool:
+        """Return the value, which must be true or false."""
+        if not isinstance(self.value, bool):
+            self._refuse_kind("true or false")
+        return self.value
+
+    def _refuse_kind(self, wanted: str) -> NoReturn:
+        if self.value is None:
+            self.refuse("is missing")
+        value: object = self.value
+        got = next(text for kind, text in _KINDS.items() if isinstance(value, kind))
+        self.refuse(f"must be {wanted} and is {got}")
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsApproval:
+    """The call waits for an approval. `note` says why, for the person who decides."""
+
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class HasResult:
+    """The call has run."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class WasRejected:
+    """A person rejected the call; the model does not know that yet."""
+
+
+CallProgress: TypeAlias = "AwaitsApproval | HasResult | WasRejected | ForeignFrame"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCall:
+    """One call of the last turn of a frame.
+
+    Attributes:
+        tool_call_id: The id that the model's provider chose.
+        tool: The name of the tool.
+        arguments: The arguments, as the model wrote them.
+        progress: How far the call is. A frame: its tool is an agent at work.
+        field: The place of the call in the file.
+    """
+
+    tool_call_id: str
+    tool: str
+    arguments: str
+    progress: CallProgress
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFrame:
+    """The messages and open calls of one agent.
+
+    Attributes:
+        messages: The messages. With open calls, the last one is the model's reply that
+            has them.
+        calls: The calls of the last turn, or none if the model has all results.
+    """
+
+    messages: tuple[Message, ...]
+    calls: tuple[ForeignCall, ...]
+
+    def walk(
+        self, above: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], ForeignCall]]:
+        """Return every call, each with the ids of the calls above it and its own."""
+        for call in self.calls:
+            path = (*above, call.tool_call_id)
+            yield path, call
+            if isinstance(call.progress, ForeignFrame):
+                yield from call.progress.walk(path)
+
+
+def read_message(field: Field) -> Message:
+    """Return a message; raises `FormatError`.
+
+    The content of a tool message that is not a text becomes JSON text, because a
+    provider accepts nothing else.
+    """
+    data = dict(field.object())
+    content = data.get("content")
+    try:
+        if data.get("role") == "tool" and not isinstance(content, str):
+            data["content"] = jsontext.dump(content)
+        message = Message.from_mapping(data)
+        # The messages are kept as UTF-8 texts with a limited depth.
+        jsontext.parse(message.text)
+    except (MalformedMessage, jsontext.NotJson) as error:
+        field.refuse(f"is not a chat message: {error}")
+    if message.role in ("system", "developer", "user") and not (
+        isinstance(content, str) or jsontext.as_array(content)
+    ):
+        field["content"].refuse("must be a text or a list of parts")
+    return message
+
+
+class Turns:
+    """The messages of one agent, turn by turn.
+
+    Attributes:
+        messages: All messages; results are in the order of their calls. The results of
+            the last turn are left out while it has an open call.
+        open_turn: The place of each call of the last turn that has no result.
+        calls: The place of each call of the last turn.
+        results: The results of the last turn by the id of the call.
+    """
+
+    def __init__(self, field: Field) -> None:
+        self.messages: list[Message] = []
+        self.open_turn: dict[str, Field] = {}
+        self.calls: dict[str, Field] = {}
+        self.results: dict[str, Message] = {}
+        items = field.items()
+        if not items:
+            field.refuse("is empty")
+        for item in items:
+            self._add(item, read_message(item))
+        if not self.open_turn:
+            self._close_turn()
+
+    def _add(self, field: Field, message: Message) -> None:
+        if message.role == "tool":
+            call_id = message.answered_call_id or ""
+            if self.open_turn.pop(call_id, None) is None:
+                field["tool_call_id"].refuse("names no call that is open")
+            self.results[call_id] = message
+            return
+        for call in self.open_turn.values():
+            call.refuse("has no tool message before the next message")
+        self._close_turn()
+        self.messages.append(message)
+        if message.tool_call_ids:
+            self._open_turn(field["tool_calls"].items(), message)
+
+    def _open_turn(self, fields: list[Field], message: Message) -> None:
+        for field, call_id in zip(fields, message.tool_call_ids, strict=True):
+            if not call_id:
+                field["id"].refuse("is missing")
+            if call_id in self.open_turn:
+                field["id"].refuse("is the id of two calls of one turn")
+            self.open_turn[call_id] = field
+        self.calls = dict(self.open_turn)
+
+    def _close_turn(self) -> None:
+        if self.results:
+            ids = self.messages[-1].tool_call_ids
+            self.messages.extend(self.results[call_id] for call_id in ids)
+        self.results = {}
+
+
+def result_text(message: Message) -> str:
+    """Return the content of a tool message."""
+    data: Mapping[str, Any] = message.data
+    return str(data["content"])
+
 
 _ASKED = "The file of the paused agent says that this call waits for an approval."
 _LOST = (

@@ -24,7 +24,7 @@ from continuations.core.ulid import RANDOM_BYTES, encode_ulid
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
 from continuations.engine.code_changes import current_manifest
-from continuations.interop.foreign_stack import (
+from continuations.interop.snaplogic_stack import (
     AwaitsApproval,
     ForeignCall,
     ForeignFrame,

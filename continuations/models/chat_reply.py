@@ -1,23 +1,236 @@
 """Read a chat completion: from the bytes of a provider's response to a reply.
 
 Unknown fields of the assistant message are kept unchanged, because some providers
-want their own fields back (reasoning, signatures).
+want their own fields back (reasoning, signatures). The bytes of a stream are kept, and
+joined at the end. So the reply does not depend on how they were cut.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.model_protocol import ModelReply
+from continuations.core.model_protocol import ModelDelta, ModelReply
 from continuations.core.usage import Usage
-from continuations.models import chat_stream
-from continuations.models.lenient_message import with_standard_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+
+    from openai import AsyncOpenAI
+
+    from continuations.core.model_protocol import DeltaListener
+
+
+_END = "[DONE]"
+# Only these end a line. `str.splitlines` also splits at characters of JSON strings.
+_LINE_END = re.compile(r"\r\n|\r|\n")
+# Each event adds a part to these fields; every other field has its last value.
+_PARTIAL_FIELDS = frozenset({"content", "refusal", "reasoning_content", "reasoning"})
+
+
+def is_event_stream(body: bytes) -> bool:
+    """Return whether a body is a stream of server-sent events."""
+    return body.lstrip().startswith((b"data:", b"event:", b":"))
+
+
+def completion_of_stream(body: bytes) -> tuple[dict[str, Any], bool]:
+    """Return the completion that a stream makes, and whether it is complete.
+
+    A complete stream has a `finish_reason` or the end mark. A stream without both was
+    cut: the last text or call may be unfinished, and more calls may be missing. Only
+    the first choice is read, as of a completion. Raises `NotJson`.
+    """
+    completion: dict[str, Any] = {}
+    message = _MessageParts()
+    choice: dict[str, Any] = {}
+    events = _events(body)
+    has_end_mark = _END in events
+    for event in events:
+        if event == _END:
+            continue
+        chunk = jsontext.as_object(jsontext.parse(event)) or {}
+        completion |= {k: v for k, v in chunk.items() if v is not None}
+        if chunk.get("object") == "error":  # vLLM
+            completion["error"] = dict(chunk)
+        part = first_choice(chunk)
+        if part is None:
+            continue
+        choice |= {k: v for k, v in part.items() if v is not None}
+        whole = jsontext.as_object(part.get("message"))
+        message.add(whole or jsontext.as_object(part.get("delta")) or {})
+    if choice:
+        choice.pop("delta", None)
+        fields = {"content": None, **message.fields}
+        completion["choices"] = [{**choice, "message": fields}]
+    return completion, has_end_mark or "finish_reason" in choice
+
+
+def _events(body: bytes) -> list[str]:
+    """Return the data of each event."""
+    events: list[str] = []
+    lines: list[str] = []
+    for line in [*_LINE_END.split(body.decode("utf-8", "replace")), ""]:
+        if line.startswith("data:"):
+            lines.append(line[5:].removeprefix(" "))
+        elif not line and lines:
+            events.append("\n".join(lines).strip())
+            lines = []
+    return [event for event in events if event]
+
+
+def first_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the first choice of an event, or `None`."""
+    for each in jsontext.as_array(chunk.get("choices")) or ():
+        choice = jsontext.as_object(each)
+        if choice is not None and choice.get("index") in (0, None):
+            return dict(choice)
+    return None
+
+
+class _MessageParts:
+    """Joins the parts of a message.
+
+    Attributes:
+        fields: The message so far.
+    """
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._call_by_index: dict[int, dict[str, Any]] = {}
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Add the part of one event."""
+        for name, value in delta.items():
+            if name == "tool_calls":
+                for part in jsontext.as_array(value) or ():
+                    self._add_call_part(part)
+                self.fields[name] = self._calls
+            elif name in _PARTIAL_FIELDS and isinstance(value, str):
+                self.fields[name] = (self.fields.get(name) or "") + value
+            elif name == "function_call" and jsontext.as_object(value) is not None:
+                self.fields[name] = _joined_function(self.fields.get(name), value)
+            elif value is not None:
+                self.fields[name] = value
+
+    def _add_call_part(self, value: Any) -> None:
+        part = dict(jsontext.as_object(value) or {})
+        index = part.pop("index", None)
+        if not isinstance(index, int) or index < 0:
+            index = None
+        call = self._call_of_part(index, part)
+        if call is None:
+            call = dict[str, Any]()
+            self._calls.append(call)
+        if index is not None:
+            self._call_by_index[index] = call
+        function = _joined_function(call.get("function"), part.get("function"))
+        call |= {k: v for k, v in part.items() if v not in (None, "")}
+        if function:
+            call["function"] = function
+
+    def _call_of_part(
+        self, index: int | None, part: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the call that a part continues, or `None` for a new call."""
+        if index is not None:
+            call = self._call_by_index.get(index)
+        else:
+            call = self._calls[-1] if self._calls else None
+        identifier = part.get("id")
+        if call is None or (identifier and call.get("id", identifier) != identifier):
+            # Some servers send all calls with the index 0 and an id of their own.
+            return None
+        function = jsontext.as_object(part.get("function")) or {}
+        is_new = index is None and not identifier and bool(function.get("name"))
+        return None if is_new else call
+
+
+def _joined_function(old: Any, new: Any) -> dict[str, Any]:
+    """Return a function whose arguments are continued by those of its next part."""
+    known, more = (jsontext.as_object(each) or {} for each in (old, new))
+    function = {**known, **{k: v for k, v in more.items() if v}}
+    arguments = [each.get("arguments") for each in (known, more)]
+    texts = [each for each in arguments if isinstance(each, str)]
+    if texts and len(texts) + arguments.count(None) == len(arguments):
+        function["arguments"] = "".join(texts)
+    return function
+
+
+def with_standard_forms(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an assistant message with standard forms of its fields.
+
+    | a server sends | it becomes |
+    |---|---|
+    | no `role` | `"assistant"` |
+    | `tool_calls` that is empty or null | no `tool_calls` |
+    | `function_call` (before 2023-11) | `tool_calls` with one call |
+    | `arguments` that is an object | its JSON text |
+    | `arguments` that is null or missing | `"{}"` |
+    | `id` of a call that is an integer | its digits |
+    | `content` that is a list of strings | the strings, joined |
+    | `audio` with a transcript and no content | `content`, and the `id` of `audio` |
+    """
+    fields = {"role": "assistant", **message}
+    if fields["role"] is None:
+        fields["role"] = "assistant"
+    if "tool_calls" in fields and not fields["tool_calls"]:
+        # Some servers refuse the empty list that they sent themselves.
+        del fields["tool_calls"]
+    legacy_call = jsontext.as_object(fields.get("function_call"))
+    if legacy_call is not None and "tool_calls" not in fields:
+        fields["tool_calls"] = [{"type": "function", "function": dict(legacy_call)}]
+    if fields.get("function_call") is None or legacy_call is not None:
+        fields.pop("function_call", None)
+    if (calls := jsontext.as_array(fields.get("tool_calls"))) is not None:
+        fields["tool_calls"] = [_standard_call(call) for call in calls]
+    parts = jsontext.as_array(fields.get("content"))
+    if parts is not None and all(isinstance(part, str) for part in parts):
+        fields["content"] = "".join(parts)
+    return _with_transcript(fields)
+
+
+def _standard_call(value: Any) -> Any:
+    call = jsontext.as_object(value)
+    if call is None:
+        return value
+    fields = dict(call)
+    identifier = fields.get("id")
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        fields["id"] = str(identifier)
+    function = jsontext.as_object(fields.get("function"))
+    if function is None or fields.get("type", "function") not in ("function", None):
+        return fields
+    arguments = function.get("arguments")
+    if arguments is None:
+        arguments = "{}"
+    elif jsontext.as_object(arguments) is not None:
+        arguments = jsontext.dump(arguments)
+    fields["type"] = "function"
+    fields["function"] = {**function, "arguments": arguments}
+    return fields
+
+
+def _with_transcript(fields: dict[str, Any]) -> dict[str, Any]:
+    audio = jsontext.as_object(fields.get("audio"))
+    if audio is None or fields.get("content"):
+        return fields
+    transcript = audio.get("transcript")
+    if not isinstance(transcript, str):
+        return fields
+    # The provider wants only the id back, and the sound fills the store.
+    identifier = {"id": audio["id"]} if "id" in audio else None
+    rest = {k: v for k, v in fields.items() if k != "audio"}
+    return {
+        **rest,
+        "content": transcript,
+        **({"audio": identifier} if identifier else {}),
+    }
+
 
 # The codes of an account without credit, or above a limit of its owner. They come with
 # the status of a rate limit, and no repetition helps.
@@ -92,8 +305,8 @@ def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelRep
 
 def _parse_body(body: bytes) -> tuple[Any, bool]:
     """Return the completion, and whether it is complete."""
-    if chat_stream.is_event_stream(body):
-        return chat_stream.completion_of_stream(body)
+    if is_event_stream(body):
+        return completion_of_stream(body)
     return jsontext.parse(body), True
 
 
@@ -225,3 +438,91 @@ def _token_count(counts: object, name: str) -> int:
         cast("Mapping[str, Any]", counts).get(name) if isinstance(counts, dict) else 0
     )
     return count if isinstance(count, int) and count > 0 else 0
+
+
+# Some servers send both names with the same text.
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+async def post_for_stream(
+    client: AsyncOpenAI, body: bytes, on_delta: DeltaListener
+) -> bytes:
+    """Return the whole body of a response, and hand its parts on before.
+
+    Each part is handed on before the next bytes are read. A server that does not stream
+    sends one completion, which has no parts. Raises `UnusableReply` if the connection
+    broke, and the errors of the client.
+    """
+    from openai import AsyncStream  # noqa: PLC0415 - slow to import
+
+    stream = await client.post(
+        "/chat/completions",
+        content=body,
+        options={"security": {"bearer_auth": True}},
+        cast_to=object,
+        stream=True,
+        stream_cls=AsyncStream[object],
+    )
+    parts = _PartReader()
+    received: list[bytes] = []
+    async with stream, aclosing(_chunks(stream.response.aiter_bytes())) as chunks:
+        async for chunk in chunks:
+            received.append(chunk)
+            for delta in parts.read(chunk):
+                await on_delta(delta)
+    return b"".join(received)
+
+
+async def _chunks(source: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    try:
+        async for chunk in source:
+            yield chunk
+    except Exception as error:  # noqa: BLE001 - the errors of several HTTP packages
+        is_late = "timeout" in type(error).__name__.lower()
+        ending = "did not go on in time" if is_late else "was cut"
+        reason = f"the stream {ending} before the reply was complete"
+    else:
+        return
+    # Outside of `except`: the error holds the request with its headers.
+    raise UnusableReply(reason)
+
+
+class _PartReader:
+    """Finds the parts of a reply in the bytes of a stream, wherever they are cut."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._data: list[str] = []
+
+    def read(self, chunk: bytes) -> Iterator[ModelDelta]:
+        """Return the parts that are complete with these bytes."""
+        text = self._rest + self._decoder.decode(chunk)
+        # The next bytes may continue a line end.
+        held = "\r" if text.endswith("\r") else ""
+        *lines, rest = _LINE_END.split(text.removesuffix(held))
+        self._rest = rest + held
+        for line in lines:
+            if line.startswith("data:"):
+                self._data.append(line[5:].removeprefix(" "))
+            elif not line and self._data:
+                data, self._data = "\n".join(self._data), []
+                yield from _parts_of(data)
+
+
+def _parts_of(data: str) -> Iterator[ModelDelta]:
+    """Return the parts in the data of an event; the end decides what is not valid."""
+    try:
+        chunk = jsontext.as_object(jsontext.parse(data)) or {}
+    except jsontext.NotJson:
+        return
+    choice = first_choice(chunk) or {}
+    delta: Any = jsontext.as_object(choice.get("delta")) or {}
+    thoughts = (delta.get(name) for name in _REASONING_FIELDS)
+    reasoning = next((each for each in thoughts if isinstance(each, str)), "")
+    if reasoning:
+        yield ModelDelta(kind="reasoning", text=reasoning)
+    for name in ("content", "refusal"):
+        text = delta.get(name)
+        if isinstance(text, str) and text:
+            yield ModelDelta(kind="text", text=text)

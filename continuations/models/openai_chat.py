@@ -133,9 +133,7 @@ async def _send(
 ) -> bytes:
     if request.on_delta is None or not chat_request.streams(request, dialect):
         return await _post(client, body)
-    from continuations.models.chat_deltas import post_for_stream  # noqa: PLC0415 - for listeners
-
-    return await post_for_stream(client, body, request.on_delta)
+    return await chat_reply.post_for_stream(client, body, request.on_delta)
 
 
 async def _post(client: AsyncOpenAI, body: bytes) -> bytes:

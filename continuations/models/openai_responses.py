@@ -15,17 +15,14 @@ from continuations.core.usage import Usage
 from continuations.errors import InvalidInput
 from continuations.models import (
     chat_errors,
-    responses_batch,
     responses_http,
     responses_reply,
     responses_request,
-    responses_stream,
 )
 from continuations.models.chat_reply import UnusableReply
 from continuations.models.chat_request import InvalidModelSettings
 from continuations.models.openai_clients import OpenAIClients
-from continuations.models.responses_owners import left_out, owned
-from continuations.models.responses_request import RequestForm
+from continuations.models.responses_request import RequestForm, left_out, owned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,7 +171,7 @@ class OpenAIResponses:
             return self._answer(reply_id, request, response, errors)
         except UnusableReply as unusable:
             raise errors.of_unusable_reply(unusable) from None
-        except responses_batch.LostBatch as lost:
+        except responses_http.LostBatch as lost:
             quoted = errors.quote_provider(str(lost))
             reason = f"the batch has no reply{quoted}"
             return _lost_reply(reason, Usage(), lacks_credit=lost.lacks_credit)
@@ -245,12 +242,12 @@ class OpenAIResponses:
         self, client: AsyncOpenAI, request: ModelRequest, body: bytes, form: RequestForm
     ) -> ModelReply | PendingReply:
         if self._is_batch:
-            batch = await responses_batch.submit_batch(client, body, request.run_id)
-            reply_id = f"{responses_batch.BATCH_PREFIX}{batch}"
+            batch = await responses_http.submit_batch(client, body, request.run_id)
+            reply_id = f"{responses_http.BATCH_PREFIX}{batch}"
             return PendingReply(id=reply_id, poll_after=self._poll_after)
         if form.is_stream and request.on_delta is not None:
             stream = await responses_http.post_for_stream(client, body)
-            response = await responses_stream.read_stream(stream, request.on_delta)
+            response = await responses_reply.read_stream(stream, request.on_delta)
         else:
             response = responses_reply.parse_response(
                 await responses_http.post(client, body)

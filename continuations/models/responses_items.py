@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.models.lenient_message import with_standard_forms
+from continuations.models.chat_reply import with_standard_forms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -7,6 +7,7 @@ next, so that a run can continue in another process.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,12 +15,36 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.core import jsontext, transcript
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.model_protocol import LostReply, ModelReply, PendingReply
+from continuations.core.model_protocol import (
+    LostReply,
+    ModelDelta,
+    ModelReply,
+    PendingReply,
+)
 from continuations.errors import InvalidInput, ModelError
-from continuations.models.reply_parts import hand_on_words
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest
+
+
+_WORD = re.compile(r"\S+\s*|\s+")
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+async def hand_on_words(request: ModelRequest, message: Message) -> None:
+    """Hand the words of a message to the listener of a request, if there is one.
+
+    The reasoning comes first, then the text.
+    """
+    if request.on_delta is None:
+        return
+    data: dict[str, Any] = message.data
+    reasoning = next((data[each] for each in _REASONING_FIELDS if data.get(each)), "")
+    if isinstance(reasoning, str):
+        for word in _WORD.findall(reasoning):
+            await request.on_delta(ModelDelta(kind="reasoning", text=word))
+    for word in _WORD.findall(message.content or ""):
+        await request.on_delta(ModelDelta(kind="text", text=word))
 
 
 @dataclass(frozen=True, slots=True)

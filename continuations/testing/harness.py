@@ -11,8 +11,7 @@ from continuations.testing.expectation import fail
 from continuations.testing.frozen_clock import FrozenClock, memory_store, period_of
 from continuations.testing.numbered_ids import NumberedIds
 from continuations.testing.transcript_checks import Transcript
-from continuations.testing.wait_decider import WaitDecider
-from continuations.testing.wait_selection import describe
+from continuations.testing.wait_decider import WaitDecider, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,10 +15,15 @@ from continuations.models.interface import (
     ModelReply,
     PendingReply,
 )
-from continuations.models.reply_parts import hand_on_words
-from continuations.testing.json_difference import Difference, first_difference
-from continuations.testing.recording_file import Exchange, RecordingFile, digest_of
-from continuations.testing.secret_removal import SecretRemover
+from continuations.models.scripted import hand_on_words
+from continuations.testing.recording_file import (
+    Difference,
+    Exchange,
+    RecordingFile,
+    SecretRemover,
+    digest_of,
+    first_difference,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

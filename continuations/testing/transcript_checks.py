@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from continuations.testing.expectation import fail
-from continuations.testing.json_parts import fields_of, items_of
+from continuations.testing.recording_file import fields_of, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,12 +13,11 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
-from continuations.authoring.agent import Agent
-from continuations.authoring.agent_declaration import OPTIONS
+from continuations.authoring.agent import Agent, AgentTool
+from continuations.authoring.agent_options import OPTIONS
 from continuations.authoring.errors import ArgumentsInvalid, OutputInvalid
-from continuations.authoring.subagent import AgentTool
 from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_option_types import ToolOptions
+from continuations.authoring.tool_options import SchemaToolOptions, ToolOptions
 from continuations.errors import InvalidInput
 
 
@@ -363,6 +362,11 @@ def test_signature_of_tool_names_each_option_with_its_default() -> None:
 
     assert {"function", *ToolOptions.__annotations__} == set(parameters)
     assert "unknown" == parameters["on_timeout"].default
+    of_schema = inspect.signature(Tool.from_schema).parameters
+    assert {"name", "schema", "function", *SchemaToolOptions.__annotations__} == set(
+        of_schema
+    )
+    assert "" == of_schema["description"].default
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from continuations.authoring import edit_comparison
+from continuations.authoring import arguments
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.tool import Tool, tool
 from continuations.core import jsontext
@@ -69,9 +69,9 @@ def test_comparison_of_a_large_set_has_a_limit(
         compared += 1
         return bool(original(*values))
 
-    module: Any = edit_comparison
+    module: Any = arguments
     original = module._is_same_leaf
-    monkeypatch.setattr(edit_comparison, "_is_same_leaf", is_same_leaf)
+    monkeypatch.setattr(arguments, "_is_same_leaf", is_same_leaf)
     members: list[Any] = list(range(respelled))
     members += [str(number) for number in range(respelled, 2000)]
     edit = jsontext.dump({"x": members})

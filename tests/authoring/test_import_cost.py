@@ -13,7 +13,7 @@ import continuations.authoring.registry
 import continuations.authoring.context
 import continuations.authoring.errors
 import continuations.authoring.manifest
-import continuations.authoring.subagent
+import continuations.authoring.agent
 import continuations.authoring.tool
 from continuations.authoring.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy

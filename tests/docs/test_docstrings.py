@@ -14,8 +14,8 @@ import docstring_parser
 import continuations
 from continuations import errors
 from continuations.authoring import errors as authoring_errors
-from continuations.authoring.agent_declaration import AgentOptions
-from continuations.authoring.tool_option_types import ToolOptions
+from continuations.authoring.agent_options import AgentOptions
+from continuations.authoring.tool_options import ToolOptions
 from continuations.authoring.tool_protocol import ToolProtocol
 from continuations.models.interface import Model
 from continuations.serve.dispatch import Dispatcher

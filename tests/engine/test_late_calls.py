@@ -30,7 +30,7 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Outcome
-    from continuations.authoring.tool_declaration import OnTimeout
+    from continuations.authoring.tool_options import OnTimeout
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 

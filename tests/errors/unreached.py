@@ -87,7 +87,7 @@ UNREACHED: dict[str, str] = {
         "the application's function refuses; see test_rights_of_routes.py"
     ),
     "continuations/serve/rights.py": "the text goes to the log; see above",
-    "continuations/models/chat_deltas.py": _CUT_STREAM,
+    "continuations/models/chat_reply.py:_chunks": _CUT_STREAM,
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
@@ -100,7 +100,7 @@ UNREACHED: dict[str, str] = {
     "continuations/wire/file_records.py": _BYTES,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
-    "continuations/authoring/file_results.py": (
+    "continuations/authoring/tool_results.py:result_with_files": (
         "it is a part of the text that the model reads; see test_attachments.py"
     ),
     "continuations/serve/console/wait_edits.py": _FORGED_FORM,
@@ -114,7 +114,7 @@ UNREACHED: dict[str, str] = {
         "the console answers with a page; see test_console_app.py"
     ),
     "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
-    "continuations/models/responses_batch.py": (
+    "continuations/models/responses_http.py": (
         "the adapter catches it and returns a LostReply; see test_responses_later.py"
     ),
     "continuations/value_class.py": "it is the wording of the standard library",
@@ -142,12 +142,12 @@ UNREACHED: dict[str, str] = {
     "continuations/authoring/base_tool.py:BaseTool._asked": (
         "the tool is not offered; the text goes to the log"
     ),
-    "continuations/authoring/subagent.py:AgentTool.invoke": _FAULT_OF_OURS,
+    "continuations/authoring/agent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/authoring/base_tool.py:BaseTool.receive_answer": _FAULT_OF_OURS,
-    "continuations/authoring/waiting_tool.py:WaitingTool.receive_answer": (
+    "continuations/authoring/base_tool.py:WaitingTool.receive_answer": (
         "the text is that of the model; see test_function_waits_only_once"
     ),
-    "continuations/authoring/subagent.py:_no_type": "the check of a summary catches it",
+    "continuations/authoring/agent.py:_no_type": "the check of a summary catches it",
     "continuations/core/deadline_actions.py": _BYTES,
     "continuations/wire/display_fields.py": _BYTES,
     "continuations/wire/field_codecs.py:_read_deadline_action": _BYTES,

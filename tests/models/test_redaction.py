@@ -8,7 +8,7 @@ import re
 import pytest
 
 from continuations.core.messages import Message, tool_message, user_message
-from continuations.models.redaction import redact_provider_text
+from continuations.models.chat_errors import redact_provider_text
 
 KEY = "sk-proj-0123456789abcdefghij"
 

@@ -10,9 +10,9 @@ import pytest
 from annotated_types import Ge
 from pydantic import BaseModel
 
-from continuations.authoring.output_spec import make_output_spec
+from continuations.authoring.typed_values import make_output_spec
 from continuations.core import jsontext
-from continuations.models.strict_schema import to_strict_schema
+from continuations.models.chat_request import to_strict_schema
 
 
 class Color(Enum):

@@ -16,7 +16,7 @@ from continuations.models.interface import Message, ModelReply, ModelRequest, To
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel
 from continuations.testing import RecordedModel
-from continuations.testing.secret_removal import REMOVED, SecretRemover
+from continuations.testing.recording_file import REMOVED, SecretRemover
 from tests.model_server import ModelServer
 from tests.sampling import examples
 

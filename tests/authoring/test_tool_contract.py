@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_digests import compute_contract_digest
+from continuations.authoring.tool_contract import compute_contract_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,10 +1,11 @@
-"""`escalate`, and the checks of approvers and deadline actions."""
+"""The options of a deadline: its period, what happens then, and who is asked."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from continuations.authoring.periods import to_seconds
 from continuations.core import deadline_actions, jsontext
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Answer, Deny, Fail
@@ -14,8 +15,34 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from continuations.authoring.periods import Duration
     from continuations.core.deadline_actions import DeadlineAction
+
+
+Duration: TypeAlias = timedelta | float
+# A longer period would be a mistake in the unit, and its end may be after the last day
+# that `datetime` can represent.
+MAX_PERIOD = timedelta(days=3650)
+
+
+def to_seconds(duration: object, label: str) -> float | None:
+    """Return a duration in seconds; raises `InvalidInput` with a label."""
+    if duration is None:
+        return None
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, int | float) and not isinstance(duration, bool):
+        seconds = float(duration)
+    else:
+        seconds = math.nan
+    if 0 < seconds <= MAX_PERIOD.total_seconds():
+        return seconds
+    got = f"{duration!r} ({type(duration).__name__})"
+    msg = (
+        f"{label} must be a timedelta or seconds, above 0 and at most "
+        f"{MAX_PERIOD.days} days, got {got}."
+    )
+    raise InvalidInput(msg)
+
 
 _MAX_APPROVERS = 100
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.jsonvalues import is_array, is_object
+from continuations.authoring.strict_json import is_array, is_object
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 _DESCRIPTIVE_KEYWORDS = frozenset({"title", "description", "examples"})
 
