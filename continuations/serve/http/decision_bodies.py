@@ -180,9 +180,7 @@ def _typed_verdict(fields: Mapping[str, str], by: str | Identity) -> Verdict:
     return Approve(by=by, reason=reason, form=form)
 
 
-def optional_text(
-    fields: Mapping[str, Any], name: str, *, max_chars: int = MAX_TEXT_CHARS
-) -> str | None:
+def optional_text(fields: Mapping[str, Any], name: str) -> str | None:
     """Return a text field, or `None` if it is absent.
 
     Raises `RequestRefused` for a value of another type and for a text that is too long.
@@ -193,16 +191,7 @@ def optional_text(
     if type(value) is not str:
         msg = f'"{name}" must be a string.'
         raise problems.malformed(msg)
-    return _check_length(name, value, max_chars)
-
-
-def optional_flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return a truth value, or the default if the field is absent."""
-    value = fields.get(name, default)
-    if type(value) is not bool:
-        msg = f'"{name}" must be true or false.'
-        raise problems.malformed(msg)
-    return value
+    return check_length(name, value)
 
 
 def text_with_files(fields: Mapping[str, Any], text: str) -> Any:
@@ -293,7 +282,8 @@ def _json_value(text: str) -> object:
         raise problems.malformed(msg) from None
 
 
-def _check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+def check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Return a text that is not too long; raise `RequestRefused` otherwise."""
     if len(value) > max_chars:
         msg = f'"{name}" has {len(value)} characters; the maximum is {max_chars}.'
         raise problems.malformed(msg)
@@ -302,7 +292,7 @@ def _check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str
 
 def _form_text(name: str, value: str) -> str:
     # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
-    return _check_length(name, value.replace("\r\n", "\n"))
+    return check_length(name, value.replace("\r\n", "\n"))
 
 
 def _check_content_type(request: Request, expected: str) -> None:
