@@ -48,6 +48,7 @@ USAGE: Json = {
     ),
     "currency": TEXT_OR_NULL,
 }
+_LIMIT: Json = {"type": "integer", "minimum": 1}
 START_REQUEST: Json = object_form(
     "A run to start.",
     {
@@ -69,6 +70,18 @@ START_REQUEST: Json = object_form(
         ),
         "labels": described(LABELS, "Names and values by which the run is found."),
         "title": described(TEXT, "The subject of the run, on one line."),
+        "budget": object_form(
+            "Limits for the model usage of the whole run.",
+            {},
+            {
+                "requests": described(_LIMIT, "Model requests."),
+                "tokens": described(_LIMIT, "Input and output tokens together."),
+                "cost": described(
+                    TEXT, "A decimal number such as `2.50`; the server needs prices."
+                ),
+                "currency": described(TEXT, "By default the currency of the prices."),
+            },
+        ),
         "settings": described(
             OBJECT,
             "Model settings of the run. They win over those of the agents. They are "

@@ -191,7 +191,7 @@ def optional_text(fields: Mapping[str, Any], name: str) -> str | None:
     if type(value) is not str:
         msg = f'"{name}" must be a string.'
         raise problems.malformed(msg)
-    return check_length(name, value)
+    return _check_length(name, value)
 
 
 def text_with_files(fields: Mapping[str, Any], text: str) -> Any:
@@ -282,8 +282,7 @@ def _json_value(text: str) -> object:
         raise problems.malformed(msg) from None
 
 
-def check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Return a text that is not too long; raise `RequestRefused` otherwise."""
+def _check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     if len(value) > max_chars:
         msg = f'"{name}" has {len(value)} characters; the maximum is {max_chars}.'
         raise problems.malformed(msg)
@@ -292,7 +291,7 @@ def check_length(name: str, value: str, max_chars: int = MAX_TEXT_CHARS) -> str:
 
 def _form_text(name: str, value: str) -> str:
     # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
-    return check_length(name, value.replace("\r\n", "\n"))
+    return _check_length(name, value.replace("\r\n", "\n"))
 
 
 def _check_content_type(request: Request, expected: str) -> None:

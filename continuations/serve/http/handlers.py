@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.run import Budget
 from continuations.engine.outcomes import Suspended
 from continuations.errors import ContinuationsError, WaitNotFound
 from continuations.ledger import layout
@@ -18,6 +17,7 @@ from continuations.present.drift_forms import drift_row_json
 from continuations.present.event_forms import event_json
 from continuations.present.past_forms import version_json
 from continuations.present.wait_parts import agent_state
+from continuations.serve.field_checks import start_options
 from continuations.serve.fork_ids import new_fork_id
 from continuations.serve.http import (
     decision_bodies,
@@ -160,11 +160,9 @@ async def start(context: RequestContext) -> Response:
     The client chooses the run id, so a repeated request starts one run. With
     `"work": false` the run is only stored, and a resume or sweep works on it.
     """
-    fields = {**request_fields.body(context)}
+    fields = start_options(request_fields.body(context))
     text = decision_bodies.text_with_files(fields, fields.pop("input"))
     fields.pop("files", None)
-    if "budget" in fields:
-        fields["budget"] = Budget(**fields["budget"])
     begin = partial(context.runner.start, text, by=context.identity_name, **fields)
     work = fields.get("work", True)
     if work and context.request.wants_live_events:

@@ -1,38 +1,21 @@
-"""The fields of a JSON body and of a query, checked with the schemas of the document.
-
-A check compares the names of fields, those that are required, and their types and
-lengths. The runner checks the values, with errors of its own. No schema library is
-loaded: it does not know the numbers of `jsontext.parse(lossless=True)`, and its
-messages are not those of this API.
-"""
+"""The fields of the JSON body and of the query of a request, checked with schemas."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext
-from continuations.engine.worker_options import is_number
-from continuations.present import schemas
-from continuations.present.json_forms import MAX_TEXT_CHARS
+from continuations.serve.field_checks import (
+    FieldsInvalid,
+    check_fields,
+    request_schema,
+)
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.parameters import QUERY_PARAMETERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from continuations.serve.http.request_context import RequestContext
-
-# Only the limit of the body applies: these may be long documents.
-_DOCUMENTS = frozenset({"input", "text"})
-_TYPES: Mapping[str, tuple[Callable[[Any], object], str]] = {
-    "string": (lambda value: type(value) is str, "a string"),
-    "boolean": (lambda value: type(value) is bool, "true or false"),
-    "integer": (lambda value: type(value) is int, "an integer"),
-    "number": (is_number, "a number"),
-    "object": (lambda value: jsontext.as_object(value) is not None, "an object"),
-    "array": (lambda value: jsontext.as_array(value) is not None, "a list"),
-}
 
 
 def body(context: RequestContext) -> Mapping[str, Any]:
@@ -45,40 +28,11 @@ def body(context: RequestContext) -> Mapping[str, Any]:
         return {}
     # A JSON body is required: a form of another site cannot send one.
     fields = decision_bodies.parse_json_object(context.request)
-    _check(fields, _schema(context.operation.body))
+    try:
+        check_fields(fields, request_schema(context.operation.body))
+    except FieldsInvalid as error:
+        raise problems.malformed(str(error)) from None
     return fields
-
-
-@cache
-def _schema(name: str) -> Mapping[str, Any]:
-    schema: Mapping[str, Any] = schemas.definitions()[name]
-    return schema
-
-
-def _check(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    properties: Mapping[str, Any] = schema["properties"]
-    decision_bodies.refuse_unknown_fields(fields, frozenset(properties))
-    missing = [name for name in schema["required"] if name not in fields]
-    if missing:
-        names = " and ".join(f'"{name}"' for name in schema["required"])
-        raise problems.malformed(f"The body needs {names}.")
-    for name, value in fields.items():
-        _check_value(name, value, properties[name])
-
-
-def _check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    expected = schema.get("type")
-    if not isinstance(expected, str):
-        return
-    is_expected, words = _TYPES[expected]
-    if not is_expected(value):
-        raise problems.malformed(f'"{name}" must be {words}.')
-    if expected != "string":
-        return
-    if not value and name in _DOCUMENTS:
-        raise problems.malformed(f'"{name}" must not be empty.')
-    longest = len(value) if name in _DOCUMENTS else MAX_TEXT_CHARS
-    decision_bodies.check_length(name, value, longest)
 
 
 def query(context: RequestContext) -> dict[str, Any]:

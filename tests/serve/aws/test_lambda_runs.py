@@ -175,6 +175,7 @@ def test_deciding_imports_neither_openai_nor_the_application(
 def test_deciding_on_files_imports_no_client(
     cloud: LambdaTestCloud,
 ) -> None:
+    (cloud.folder / "store").mkdir()
     cloud = cloud.with_settings(
         STORE=f"file:{cloud.folder / 'store'}", AGENTS="nowhere:at_all"
     )
