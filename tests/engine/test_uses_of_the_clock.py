@@ -162,8 +162,8 @@ _REASONS: dict[str, str] = {
         serve/http/decision_batches.py _result_json
         serve/http/link_pages.py show
         serve/http/link_pages.py _open_page
-        serve/http/handlers.py show_version
-        serve/http/handlers.py show_wait
+        serve/http/reading_handlers.py show_version
+        serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
         serve/http/work_stream.py _WorkStream._result
         serve/run_responses.py run_response

@@ -94,21 +94,39 @@ def find_route(path: str, raw_path: str) -> tuple[Route, Mapping[str, str]] | No
 
 def handler_of(operation: Operation) -> RouteHandler:
     """Return the function that answers requests for an operation."""
-    if operation.id == "decide":
-        return decide
-    if operation.subject == "decisions":
-        from continuations.serve.http import decision_batches  # noqa: PLC0415 - rarely used
-
-        return decision_batches.decide_all
-    if operation.is_public and operation.id != "healthz":
+    own = {"decide": decide, "healthz": healthz}.get(operation.id)
+    if own is not None:
+        return own
+    if operation.is_public:
         return _handler_with_secret(operation)
     if operation.call:
         from continuations.serve.http import plain_operations  # noqa: PLC0415 - not to decide
 
         return plain_operations.answer
-    from continuations.serve.http.handlers import HANDLERS  # noqa: PLC0415 - not to decide
+    return _handler_in_module(operation)
 
-    return HANDLERS[operation.id]
+
+def _handler_in_module(operation: Operation) -> RouteHandler:
+    """Return a function from the only module that its request needs."""
+    if operation.subject == "decisions":
+        from continuations.serve.http import decision_batches  # noqa: PLC0415
+
+        return decision_batches.decide_all
+    if operation.subject == "thread":
+        from continuations.serve.http import thread_handlers  # noqa: PLC0415
+
+        return thread_handlers.HANDLERS[operation.id]
+    if operation.right == "read":
+        from continuations.serve.http import file_routes  # noqa: PLC0415
+
+        return file_routes.download
+    if operation.method == "GET":
+        from continuations.serve.http import reading_handlers  # noqa: PLC0415
+
+        return reading_handlers.HANDLERS[operation.id]
+    from continuations.serve.http import run_handlers  # noqa: PLC0415
+
+    return run_handlers.HANDLERS[operation.id]
 
 
 def _handler_with_secret(operation: Operation) -> RouteHandler:
@@ -139,3 +157,8 @@ async def decide(context: RequestContext) -> Response:
     decided = isinstance(result, Decision)
     woken = decided and await context.wake(layout.parse_wait_id(wait_id).run_id)
     return json_response(json_forms.decide_json(result, woken=woken))
+
+
+async def healthz(_: RequestContext) -> Response:
+    """Report that this process answers; the store is not used."""
+    return json_response({"status": "ok"})

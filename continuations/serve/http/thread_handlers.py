@@ -22,9 +22,12 @@ from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import reply_response, thread_response
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
+    from continuations.serve.http.request_context import RouteHandler
 
 _NUMBER_DIGITS = 18
 
@@ -153,3 +156,14 @@ async def _changed(context: RequestContext, thread: AsyncThread[Any]) -> Respons
     if run.status == "suspended" or not thread.can_work:
         await context.wake(run.run_id)
     return json_response({"run_id": run.run_id, "status": run.status})
+
+
+HANDLERS: Mapping[str, RouteHandler] = {
+    "closeThread": close,
+    "postMessage": post_message,
+    "showMessage": show_message,
+    "showThread": show,
+    "stopTurn": stop,
+    "streamThreadEvents": stream_events,
+}
+"""The functions of the operations, by their ids."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from continuations import AlreadyDecided, Approve, Deny
-from continuations.serve.http.handlers import visible_publication, visible_sweep
+from continuations.serve.http.run_handlers import visible_publication, visible_sweep
 from continuations.serve.operations import OPERATIONS
 from continuations.serve.rights import ACTS
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
