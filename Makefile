@@ -73,7 +73,7 @@ test: .venv/installed $(NPM_PACKAGES)
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
-# stacks, or run the pages and examples; the simulation runs 100 schedules, not 800.
+# stacks, or run the pages and examples; the simulation runs 100 schedules, not 320.
 SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \
@@ -166,15 +166,15 @@ test-fast: .venv/installed
 
 # The same selection on each newer Python of this machine, in environments of their own.
 test-newer: .venv/installed
-	SIMULATE_SEEDS=100 $(BIN)/python tools/newer_pythons.py -n auto $(SLOW_TESTS:%=--ignore=%)
+	SIMULATE_SEEDS=40 $(BIN)/python tools/newer_pythons.py -n auto $(SLOW_TESTS:%=--ignore=%)
 
+# The two type checkers use one core each.
 check: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/sync_stubs.py --check
 	$(BIN)/lint-imports
-	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/mypy & mypy=$$!; $(BIN)/pyright; status=$$?; wait $$mypy && exit $$status
 	$(BIN)/codespell
 	$(BIN)/python tools/check_layout.py
 	$(BIN)/python tools/check_prose.py
@@ -201,12 +201,11 @@ SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
-# `make test` runs a sample of the cases of these tests (tests/sampling.py). All cases
-# take hours.
-SAMPLED_TESTS = $(shell grep -rlE 'tests\.(hostile\.)?(sampling|crash_points)' --include='test_*.py' tests)
+# All tests with all their cases take hours; `make test` leaves out the long ones, and
+# runs a sample of large matrices (tests/sampling.py).
 torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all
-	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps' $(SAMPLED_TESTS)
+	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps'
 
 clean:
 	rm -rf .venv .demo .demo-web .runs site
