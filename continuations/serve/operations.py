@@ -1,9 +1,9 @@
 """The operations of the HTTP API: one row for each, and what follows from it.
 
-From a row follow the route, the right that is asked, the check of the body or query,
-the call of the runner, the response, and the operation of the OpenAPI document. A row
-that names a method of `AsyncRunner` needs no other code. A row without one has a
-function in `continuations.serve.http`: streams, files, lists, decisions, signed links.
+The route and its right follow from a row, and so do the check of the body or query, the
+call of the runner, the response, and the OpenAPI document. A row that names a method of
+`AsyncRunner` needs no other code. A row without one has a function in
+`continuations.serve.http`: streams, files, lists, decisions, signed links.
 
 The rows are data only, so a cold process that decides loads this table and no schema.
 """
@@ -22,7 +22,7 @@ Subject: TypeAlias = Literal["run", "wait", "thread", "body", "decisions", "stor
 request concerns no single run.
 """
 Actor: TypeAlias = Literal["by", "identity", "door"]
-"""What the runner's method is told of the sender.
+"""A fact about the sender that a method of the runner takes.
 
 `by`: the name. `identity`: the name with its groups, as `by`. `door`: the way, HTTP.
 """
@@ -45,10 +45,10 @@ class Operation(NamedTuple):
         call: The method of `AsyncRunner`; "": the operation has a function of its own.
         positional: The fields that the method takes by position, after the parameters
             of the path. The others are passed by name.
-        told: What the method is told of the sender.
+        sender: The facts about the sender that the method takes.
         wakes: Whether the run is given to the dispatcher afterwards. A run that is not
             suspended is not, and neither is one for which nothing was done.
-        body: The name of the schema of the JSON body; "" if there is none.
+        body: The name of the schema of the JSON body; "" for no body.
         needs_body: Whether the body may not be left out.
         query: The names of the query's parameters in
             `continuations.serve.http.parameters`.
@@ -74,7 +74,7 @@ class Operation(NamedTuple):
     returns: str
     call: str = ""
     positional: tuple[str, ...] = ()
-    told: tuple[Actor, ...] = ()
+    sender: tuple[Actor, ...] = ()
     wakes: bool = False
     body: str = ""
     needs_body: bool = True
@@ -220,7 +220,7 @@ _APPROVALS = (
         "Revoke a grant; it ends at the next claim of the run",
         *("revoked_grant", "The grant is revoked."),
         call="revoke",
-        told=_BY,
+        sender=_BY,
         body="revoke_request",
         tells_nothing=True,
     ),
@@ -231,7 +231,7 @@ _OPERATORS = (
         "Cancel a run, or one of its calls",
         *("run", "The run."),
         call="cancel",
-        told=_BY,
+        sender=_BY,
         wakes=True,
         body="cancel_request",
         problems=(400, 404, 409, 410, 503),
@@ -241,7 +241,7 @@ _OPERATORS = (
         "Pause a run until it is unpaused",
         *("run", "The run."),
         call="pause",
-        told=_BY,
+        sender=_BY,
         body="pause_request",
     ),
     Operation(
@@ -249,7 +249,7 @@ _OPERATORS = (
         "End a pause, and the waits of conditions of agents",
         *("run", "The run."),
         call="unpause",
-        told=_BY,
+        sender=_BY,
         wakes=True,
         body="unpause_request",
     ),
@@ -264,7 +264,7 @@ _OPERATORS = (
         "Drop the signals that no wait of a run has taken",
         *("dropped_signals", "The signals are dropped."),
         call="drop_signals",
-        told=_BY,
+        sender=_BY,
         body="drop_signals_request",
     ),
     Operation(
@@ -272,7 +272,7 @@ _OPERATORS = (
         "Let the next resume ask the models that a run waits for",
         *("woken_waits", "The waits have ended."),
         call="wake",
-        told=_BY,
+        sender=_BY,
         wakes=True,
         body="wake_request",
     ),
@@ -284,7 +284,7 @@ _SENDERS = (
         *("sent_message", "The message is recorded."),
         call="send",
         positional=("text",),
-        told=("by",),
+        sender=("by",),
         wakes=True,
         body="run_message_request",
         problems=(400, 404, 410, 429, 503),
@@ -296,7 +296,7 @@ _SENDERS = (
         *("sent_signal", "The signal is recorded."),
         call="signal",
         positional=("run_id", "name"),
-        told=_BY,
+        sender=_BY,
         wakes=True,
         body="signal_request",
         subject="body",
@@ -335,7 +335,7 @@ _PAST = (
         *("rewound", "The run is rewound."),
         call="rewind",
         positional=("version",),
-        told=("identity", "door"),
+        sender=("identity", "door"),
         body="rewind_request",
         problems=(400, 404, 409, 410, 503),
     ),

@@ -94,7 +94,7 @@ class OptionsEvent:
     With the field `files`, the text has the attachments.
 
     Attributes:
-        verb: What to do.
+        verb: The name of the field.
         options: The arguments of the runner's method by their names.
     """
 

@@ -66,12 +66,12 @@ def _fields(context: RequestContext) -> Mapping[str, Any]:
 
 
 def _sender(context: RequestContext) -> dict[str, Any]:
-    told = {
+    facts = {
         "by": ("by", context.identity_name),
         "identity": ("by", context.identity),
         "door": ("door", HTTP),
     }
-    return dict(told[each] for each in context.operation.told)
+    return dict(facts[each] for each in context.operation.sender)
 
 
 def _goes_on(result: Any) -> bool:
