@@ -60,6 +60,8 @@ _FILES: Json = {
     "description": "Images, sounds and files beside the text.",
 }
 
+_LIMIT: Json = {"type": "integer", "minimum": 1}
+
 # Runs and threads -----------------------------------------------------------------
 
 _START = object_form(
@@ -81,6 +83,18 @@ _START = object_form(
         ),
         "labels": described(LABELS, "Names and values by which the run is found."),
         "title": described(TEXT, "The subject of the run, on one line."),
+        "budget": object_form(
+            "Limits for the model usage of the whole run.",
+            {},
+            {
+                "requests": described(_LIMIT, "Model requests."),
+                "tokens": described(_LIMIT, "Input and output tokens together."),
+                "cost": described(
+                    TEXT, "A decimal number such as `2.50`; the server needs prices."
+                ),
+                "currency": described(TEXT, "By default the currency of the prices."),
+            },
+        ),
         "settings": described(
             OBJECT,
             "Model settings of the run. They win over those of the agents. They are "

@@ -74,13 +74,11 @@ from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher
 from continuations.serve.aws.lambda_console import LambdaConsole
 from continuations.serve.aws.lambda_events import (
     BadRequest,
-    CancelEvent,
     HttpEvent,
+    OptionsEvent,
     QueueEvent,
     ResumeEvent,
-    StartEvent,
     SweepEvent,
-    ThreadEvent,
     gateway_response,
     parse_event,
 )
@@ -296,43 +294,31 @@ class Handler:
 
     async def _run_command(
         self,
-        event: StartEvent | ThreadEvent | ResumeEvent | CancelEvent | SweepEvent,
+        event: OptionsEvent | ResumeEvent | SweepEvent,
         request_id: str,
     ) -> Any:
         match event:
-            case StartEvent():
-                outcome = await self._runner.start(
-                    event.input,
-                    run_id=event.run_id or request_id,
-                    agent=event.agent,
-                    work=event.work,
-                    labels=event.labels,
-                    title=event.title,
-                    by=event.by,
-                    settings=event.settings,
-                )
-                return await self._outcome_response(outcome)
-            case ThreadEvent():
-                result, number = await self._runner.send_to_thread(
-                    event, own_id=request_id, door=Door("lambda event")
-                )
-                return await reply_response(
-                    self._runner.store, self._clock, result, number, "texts"
-                )
+            case OptionsEvent():
+                return await self._call_with_options(event, request_id)
             case ResumeEvent():
                 outcome = await self._runner.resume(event.run_id, reopen=event.reopen)
                 return await self._outcome_response(outcome)
-            case CancelEvent():
-                run = await self._runner.cancel(
-                    event.run_id,
-                    call=event.call,
-                    reason=event.reason,
-                    by=event.by,
-                    door=Door("lambda event"),
-                )
-                return await run_response(self._runner.store, self._clock, run, "texts")
             case SweepEvent():
                 return sweep_response(await self._runner.sweep())
+
+    async def _call_with_options(self, event: OptionsEvent, request_id: str) -> Any:
+        runner, clock = self._runner, self._clock
+        if event.verb == "start":
+            options: dict[str, Any] = {"run_id": request_id, **event.options}
+            return await self._outcome_response(await runner.start(**options))
+        door = Door("lambda event")
+        if event.verb == "thread":
+            result, number = await runner.send_to_thread(
+                event.options, own_id=request_id, door=door
+            )
+            return await reply_response(runner.store, clock, result, number, "texts")
+        run = await runner.cancel(**event.options, door=door)
+        return await run_response(runner.store, clock, run, "texts")
 
     async def _outcome_response(self, outcome: Outcome) -> dict[str, Any]:
         return await outcome_response(self._runner.store, self._clock, outcome, "texts")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from continuations.serve.http.route_rights import RIGHTS
-from continuations.serve.http.routes import ROUTES
+from continuations.serve.operations import OPERATIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "http.md"
 _ROW = re.compile(r"\| `([A-Z]+) (/[^`?]*)` \|.*\| ([^|]*) \|")
@@ -19,16 +18,17 @@ def rows() -> dict[tuple[str, str], str]:
 
 
 def test_page_names_exactly_the_routes_of_the_api() -> None:
-    routes = {(method, each.path) for each in ROUTES for method in each.handlers}
-
-    assert routes == rows().keys()
+    assert {(each.method, each.path) for each in OPERATIONS} == rows().keys()
 
 
 def test_page_names_the_right_of_each_route() -> None:
-    for route, text in rows().items():
-        if route in RIGHTS:
-            right = RIGHTS[route]
-            rows_only = text in ("none", "`view`, for each row")
-            assert rows_only if right is None else text.startswith(f"`{right.act}`")
+    texts = rows()
+    for each in OPERATIONS:
+        text = texts[each.method, each.path]
+        if each.right is not None:
+            assert text.startswith(f"`{each.right}`"), each.id
+        elif each.is_public:
+            secrets = ("none", "the link", "the token", "the signature")
+            assert text in secrets, each.id
         else:
-            assert text in ("none", "the link", "the token", "the signature"), route
+            assert text in ("none", "`view`, for each row"), each.id

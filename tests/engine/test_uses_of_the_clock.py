@@ -159,12 +159,12 @@ _REASONS: dict[str, str] = {
         serve/console/wait_grants.py _form
         serve/console/wait_pages.py wait_page
         serve/http/api.py HttpApi.handle_route
-        serve/http/approval_routes.py _result_json
+        serve/http/decision_batches.py _result_json
         serve/http/link_pages.py show
         serve/http/link_pages.py _open_page
-        serve/http/past_routes.py show_version
-        serve/http/routes.py show_wait
-        serve/http/thread_routes.py post_message
+        serve/http/reading_handlers.py show_version
+        serve/http/reading_handlers.py show_wait
+        serve/http/thread_handlers.py post_message
         serve/http/work_stream.py _WorkStream._result
         serve/run_responses.py run_response
         serve/run_responses.py outcome_response

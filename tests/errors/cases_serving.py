@@ -332,6 +332,12 @@ LAMBDA = Area(
             "files[0].data",
             "6 MB",
         ),
+        _event(
+            "when-busy",
+            '{"thread": {"key": "1", "message": "x", "when_busy": "wait"}}',
+            "when_busy",
+            "queue",
+        ),
         _event("files-no-text", '{"start": {"input": [], "files": []}}', "files"),
         _event("records-type", '{"Records": 5}', "Records"),
         _event("records-of-s3", '{"Records": [{"eventSource": "aws:s3"}]}', "SQS"),

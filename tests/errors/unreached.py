@@ -70,7 +70,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/run_page.py": _FORGED_ADDRESS,
     "continuations/serve/console/runs_page.py": _FORGED_ADDRESS,
     "continuations/serve/console/threads_page.py": _FORGED_FORM,
-    "continuations/serve/http/past_routes.py:fork#2": (
+    "continuations/serve/http/run_handlers.py:fork#2": (
         "the application's function refuses; see test_rights_of_routes.py"
     ),
     "continuations/engine/window_reading.py": _CONSOLE_PAGE,

@@ -15,7 +15,7 @@ from continuations.serve.aws_lambda import handler
 from continuations.serve.console.page_table import PAGES
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
-from continuations.serve.http.routes import ROUTES
+from continuations.serve.operations import OPERATIONS
 from continuations_storage import MemoryStore
 from tests.secret_scene import KEY, PHOTO, PIN, RUN, make_agents, open_scene
 from tests.serve.aws.test_handler_options import Context
@@ -123,7 +123,7 @@ async def answer(route: tuple[str, str], accept: str, can: Any) -> tuple[int, st
 
 def test_each_route_has_a_request() -> None:
     """Add a request of a new route to `REQUESTS`, and decide whether it shows texts."""
-    served = {(method, route.path) for route in ROUTES for method in route.handlers}
+    served = {(each.method, each.path) for each in OPERATIONS}
     assert served == REQUESTS.keys()
 
 

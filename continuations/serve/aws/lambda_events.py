@@ -14,31 +14,34 @@ import base64
 import binascii
 import json
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
+from continuations.serve.field_checks import (
+    FieldsInvalid,
+    check_fields,
+    request_schema,
+    start_options,
+)
 from continuations.serve.http.request_response import Request
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from continuations.core.run import WhenBusy
     from continuations.serve.http.request_response import Response
 
 __all__ = [
     "BadRequest",
-    "CancelEvent",
     "HttpEvent",
     "LambdaEvent",
+    "OptionsEvent",
     "QueueEvent",
     "QueueMessage",
     "ResumeEvent",
-    "StartEvent",
     "SweepEvent",
-    "ThreadEvent",
     "UnknownEvent",
     "gateway_response",
     "parse_event",
@@ -76,38 +79,6 @@ class QueueEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartEvent:
-    """`{"start": {"input": ...}}`; every other field of this class may be added.
-
-    With the field `files`, `input` is the text and its attachments.
-    """
-
-    input: Any = field(repr=False)
-    run_id: str | None = None
-    agent: str | None = None
-    work: bool = True
-    labels: dict[str, str] | None = None
-    title: str | None = None
-    by: str | None = None
-    settings: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadEvent:
-    """`{"thread": {"key": ..., "message": ...}}`; the other fields may be added.
-
-    With the field `files`, `message` is the text and its attachments.
-    """
-
-    key: str
-    message: Any = field(repr=False)
-    agent: str | None = None
-    id: str | None = None
-    by: str | None = None
-    when_busy: WhenBusy = "queue"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeEvent:
     """`{"resume": "run-id"}`, or `{"resume": {"run_id": ..., "reopen": true}}`."""
 
@@ -116,16 +87,19 @@ class ResumeEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelEvent:
-    """`{"cancel": {"run_id": ..., "reason": ..., "by": ...}}`; `run_id` is required.
+class OptionsEvent:
+    """`{"start": {...}}`, `{"thread": {...}}` or `{"cancel": {...}}`.
 
-    With the field `call`, only the call with this id is cancelled.
+    The fields are those of the same request over HTTP, with `by` and the id of the run.
+    With the field `files`, the text has the attachments.
+
+    Attributes:
+        verb: The name of the field.
+        options: The arguments of the runner's method by their names.
     """
 
-    run_id: str
-    call: str | None = None
-    reason: str | None = None
-    by: str | None = None
+    verb: Literal["start", "thread", "cancel"]
+    options: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +108,7 @@ class SweepEvent:
 
 
 LambdaEvent: TypeAlias = (
-    HttpEvent
-    | QueueEvent
-    | StartEvent
-    | ThreadEvent
-    | ResumeEvent
-    | CancelEvent
-    | SweepEvent
+    HttpEvent | QueueEvent | OptionsEvent | ResumeEvent | SweepEvent
 )
 
 _SCHEDULE_SOURCES = ("aws.events", "aws.scheduler")
@@ -177,34 +145,25 @@ def _unknown_event(detail: str) -> UnknownEvent:
 
 # Direct invocations -------------------------------------------------------------
 
-# By field: whether it is required, and its types.
-_START_FIELDS = {
-    "input": (True, (str, list)),
-    "files": (False, list),
-    "run_id": (False, str),
-    "agent": (False, str),
-    "work": (False, bool),
-    "labels": (False, dict),
-    "title": (False, str),
-    "by": (False, str),
-    "settings": (False, dict),
+_TEXT = {"type": "string"}
+# The fields that an event has besides those of the request over HTTP, and those that
+# are required.
+_OWN_FIELDS: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
+    "start": (
+        "start_request",
+        {"input": {"type": ["string", "array"]}, "by": _TEXT},
+        ("input",),
+    ),
+    "thread": (
+        "message_request",
+        {"key": _TEXT, "message": _TEXT, "agent": _TEXT, "by": _TEXT},
+        ("key", "message"),
+    ),
+    "resume": ("resume_request", {"run_id": _TEXT}, ("run_id",)),
+    "cancel": ("cancel_request", {"run_id": _TEXT, "by": _TEXT}, ("run_id",)),
 }
-_THREAD_FIELDS = {
-    "key": (True, str),
-    "message": (True, str),
-    "files": (False, list),
-    "agent": (False, str),
-    "id": (False, str),
-    "by": (False, str),
-    "when_busy": (False, str),
-}
-_RESUME_FIELDS = {"run_id": (True, str), "reopen": (False, bool)}
-_CANCEL_FIELDS = {
-    "run_id": (True, str),
-    "call": (False, str),
-    "reason": (False, str),
-    "by": (False, str),
-}
+# An event of a thread has `message`, and always waits for the reply.
+_NOT_IN_EVENTS = frozenset({"text", "wait"})
 
 
 def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
@@ -213,42 +172,43 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
     [(verb, value)] = event.items()
     match verb:
         case "start":
-            fields = _check_fields(verb, value, _START_FIELDS)
+            fields = start_options(_check_fields(verb, value))
             if "run_id" in fields:
                 from continuations.engine.new_run import check_new_run_id  # noqa: PLC0415 - a decision starts no run
 
                 check_new_run_id(fields["run_id"])
-            return StartEvent(**_with_files(fields, verb, "input"))
+            return OptionsEvent(verb=verb, options=_with_files(fields, verb, "input"))
         case "thread":
-            fields = _check_fields(verb, value, _THREAD_FIELDS)
-            return ThreadEvent(**_with_files(fields, verb, "message"))
+            fields = _with_files(_check_fields(verb, value), verb, "message")
+            return OptionsEvent(verb=verb, options=fields)
         case "resume" if isinstance(value, dict):
-            fields = _check_fields(verb, cast("object", value), _RESUME_FIELDS)
+            fields = _check_fields(verb, cast("object", value))
             layout.check_run_id(fields["run_id"])
             return ResumeEvent(**fields)
         case "resume":
             return ResumeEvent(run_id=layout.check_run_id(value, "resume"))
         case "cancel":
-            fields = _check_fields(verb, value, _CANCEL_FIELDS)
+            fields = _check_fields(verb, value)
             layout.check_run_id(fields["run_id"])
-            return CancelEvent(**fields)
+            return OptionsEvent(verb=verb, options=fields)
         case "sweep" if value is True:
             return SweepEvent()
         case _:
             raise _unknown_event("its field has another name or value")
 
 
-def _check_fields(verb: str, value: object, known: Mapping[str, Any]) -> dict[str, Any]:
+def _check_fields(verb: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _unknown_event(f"{verb!r} must be an object")
     fields = cast("dict[str, Any]", value)
-    if fields.keys() - known.keys():
-        raise _unknown_event(f"{verb!r} may only have the fields {', '.join(known)}")
-    for name, (is_required, types) in known.items():
-        if name not in fields and is_required:
-            raise _unknown_event(f"{verb!r} needs the field {name!r}")
-        if name in fields and not isinstance(fields[name], types):
-            raise _unknown_event(f"the field {name!r} of {verb!r} has the wrong type")
+    name, own, required = _OWN_FIELDS[verb]
+    of_request = request_schema(name)["properties"].items()
+    shared = {key: shape for key, shape in of_request if key not in _NOT_IN_EVENTS}
+    schema = {"properties": {**shared, **own}, "required": required}
+    try:
+        check_fields(fields, schema, repr(verb))
+    except FieldsInvalid as error:
+        raise _unknown_event(f"in {verb!r}, {str(error).rstrip('.')}") from None
     return fields
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from continuations.engine.sweeping import SweepResult
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.ledger.claims import Clock
-    from continuations.serve.aws.lambda_events import ThreadEvent
     from continuations.serve.dispatch import Dispatcher
     from continuations_storage import Store
 
@@ -247,27 +246,22 @@ class LambdaRunner(AsyncRunner):
         return result
 
     async def send_to_thread(
-        self, event: ThreadEvent, *, own_id: str, door: Door
+        self, options: Mapping[str, Any], *, own_id: str, door: Door
     ) -> tuple[SendResult[Any], int]:
         """Post a message to a thread and work on its reply.
 
         Args:
-            event: The message.
-            own_id: The id of a message whose event names no id.
+            options: `key` and `message`, and arguments of `AsyncThread.post`.
+            own_id: The id of a message without `id`.
             door: The way by which the message came.
 
         Returns:
             The result, and the number of the message.
         """
-        thread = self.thread(event.agent, key=event.key)
-        ticket = await thread.post(
-            event.message,
-            by=event.by,
-            id=own_id if event.id is None else event.id,
-            when_busy=event.when_busy,
-            context=self._context,
-            door=door,
-        )
+        own: dict[str, Any] = {"id": own_id, **options}
+        thread = self.thread(own.pop("agent", None), key=own.pop("key"))
+        message = own.pop("message")
+        ticket = await thread.post(message, context=self._context, door=door, **own)
         result = await ticket.reply()
         await self._dispatch_if_paused(result)
         return result, ticket.number

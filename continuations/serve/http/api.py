@@ -29,7 +29,7 @@ from continuations.serve.http.request_response import (
     Request,
     Response,
 )
-from continuations.serve.http.routes import find_route
+from continuations.serve.http.routes import find_route, handler_of
 from continuations.serve.option_checks import (
     check_async_runner,
     check_callable,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
-    from continuations.serve.http.route import Route
+    from continuations.serve.http.routes import Route
     from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations.serve.rights import Can
 
@@ -209,12 +209,13 @@ class HttpApi:
             return Response(status=204, headers=headers)
         # HEAD is GET without the body (RFC 9110, section 9.3.2).
         method = "GET" if request.method == "HEAD" else request.method
-        handler = route.handlers.get(method)
-        if handler is None:
+        operation = route.operations.get(method)
+        if operation is None:
             return _problem_response(problems.method_not_allowed(route.methods), route)
-        if method not in route.works_without_folder:
+        if not operation.works_without_folder:
             check_folder_exists(self._runner.store)
         context = RequestContext(
+            operation=operation,
             request=request,
             path_params=path_params,
             identity=identity,
@@ -227,11 +228,12 @@ class HttpApi:
             cursors=self.cursors,
             when_erased=tuple(self.when_erased),
         )
-        if self._rights is not None and not route.is_public:
-            from continuations.serve.http import route_rights  # noqa: PLC0415 - see there
+        handler = handler_of(operation)
+        if self._rights is None or operation.is_public:
+            return await handler(context)
+        from continuations.serve.http import route_rights  # noqa: PLC0415 - see there
 
-            return await route_rights.answer(context, route, method, handler)
-        return await handler(context)
+        return await route_rights.answer(context, handler)
 
     def _unidentified(self) -> problems.Problem:
         if self._verify is not None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Answer, Fail
 from continuations.core.doors import Door
-from continuations.engine.worker_options import is_number
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.serve.http import decision_bodies, problems
@@ -22,7 +21,9 @@ from continuations.serve.http.request_response import json_response
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
-    from continuations.serve.http.request_context import RequestContext
+    from collections.abc import Mapping
+
+    from continuations.serve.http.request_context import RequestContext, RouteHandler
     from continuations.serve.http.request_response import Request, Response
 
 CALLBACK = Door("callback", "signed URL")
@@ -46,13 +47,11 @@ async def report(context: RequestContext) -> Response:
 async def extend(context: RequestContext) -> Response:
     """Give a job more time, in seconds from now; return its newest deadline."""
     wait_id = read_token(context)
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"extend"}))
-    seconds = fields.get("extend")
-    if not is_number(seconds):
-        raise problems.malformed('"extend" must be a number of seconds.')
+    from continuations.serve.http import request_fields  # noqa: PLC0415 - not to decide
+
+    fields = request_fields.body(context)
     try:
-        wait = await context.runner.heartbeat(wait_id, extend=seconds, by=CALLBACK.name)
+        wait = await context.runner.heartbeat(wait_id, **fields, by=CALLBACK.name)
     except AlreadyDecided:
         raise problems.callback_too_late() from None
     deadline = None if wait.deadline is None else utc_text(wait.deadline)
@@ -75,3 +74,7 @@ def _verdict(request: Request) -> Answer | Fail:
     if error is not None:
         return Fail(error, by=CALLBACK.name)
     return Answer(fields["value"], by=CALLBACK.name)
+
+
+HANDLERS: Mapping[str, RouteHandler] = {"reportResult": report, "extendJob": extend}
+"""The functions of the operations, by their ids."""

@@ -180,9 +180,7 @@ def _typed_verdict(fields: Mapping[str, str], by: str | Identity) -> Verdict:
     return Approve(by=by, reason=reason, form=form)
 
 
-def optional_text(
-    fields: Mapping[str, Any], name: str, *, max_chars: int = MAX_TEXT_CHARS
-) -> str | None:
+def optional_text(fields: Mapping[str, Any], name: str) -> str | None:
     """Return a text field, or `None` if it is absent.
 
     Raises `RequestRefused` for a value of another type and for a text that is too long.
@@ -193,16 +191,7 @@ def optional_text(
     if type(value) is not str:
         msg = f'"{name}" must be a string.'
         raise problems.malformed(msg)
-    return _check_length(name, value, max_chars)
-
-
-def optional_flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return a truth value, or the default if the field is absent."""
-    value = fields.get(name, default)
-    if type(value) is not bool:
-        msg = f'"{name}" must be true or false.'
-        raise problems.malformed(msg)
-    return value
+    return _check_length(name, value)
 
 
 def text_with_files(fields: Mapping[str, Any], text: str) -> Any:

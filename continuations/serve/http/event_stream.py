@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import thread_ids
 from continuations.present.json_forms import event_json
-from continuations.serve.http import problems
-from continuations.serve.http.page_size import page_size
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Request
 
 MEDIA_TYPE = "text/event-stream"
-MAX_WAIT_SECONDS = 20
 # The time after which a browser asks again, in milliseconds.
 RETRY_LINE = "retry: 1000\n\n"
 # Seconds between two looks for events.
@@ -40,8 +38,8 @@ def is_wanted(request: Request) -> bool:
 
 async def of_run(context: RequestContext, run_id: str) -> Response:
     """Return the next events of a run, or 204 if the run has ended: ask no more."""
-    wait_seconds(context.request)
-    after = last_id(context.request) or context.request.query.get("after", "")
+    query = request_fields.query(context)
+    after = last_id(context.request) or query.get("after", "")
     events = await _read_events(context, run_id, after)
     if not events:
         if (await context.runner.look(run_id)).status in ENDED_STATUSES:
@@ -52,7 +50,7 @@ async def of_run(context: RequestContext, run_id: str) -> Response:
 
 async def of_thread(context: RequestContext, agent: str, key: str) -> Response:
     """Return the next events of a thread. Their ids are `run_id/cursor`."""
-    wait_seconds(context.request)
+    request_fields.query(context)
     run = await context.runner.thread(agent, key=key).look()
     if run is None:
         raise problems.no_such_message()
@@ -88,7 +86,7 @@ async def _next_events(
 ) -> list[StreamEvent]:
     """Return the events after a cursor; wait for them as long as the query says."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + wait_seconds(context.request)
+    end = loop.time() + request_fields.query(context)["wait"]
     pause = _FIRST_PAUSE
     while True:
         events = await _read_events(context, run_id, after)
@@ -102,23 +100,13 @@ async def _next_events(
 async def _read_events(
     context: RequestContext, run_id: str, after: str
 ) -> list[StreamEvent]:
-    limit = page_size(context.request)
+    limit = request_fields.query(context)["limit"]
     events: list[StreamEvent] = []
     async for event in context.runner.events(run_id, after=after):
         events.append(event)
         if len(events) == limit:
             break
     return events
-
-
-def wait_seconds(request: Request) -> int:
-    """Return `wait` of a query, 0 by default; raises a problem if it is invalid."""
-    text = request.query.get("wait", "0")
-    is_number = text.isascii() and text.isdigit() and len(text) <= len("20")
-    if not is_number or int(text) > MAX_WAIT_SECONDS:
-        msg = f'"wait" must be a number of seconds from 0 to {MAX_WAIT_SECONDS}.'
-        raise problems.malformed(msg)
-    return int(text)
 
 
 def data_line(value: Any) -> str:

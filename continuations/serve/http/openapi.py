@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the HTTP API.
+"""The OpenAPI 3.1 document of the HTTP API, made from the table of operations.
 
 Its schemas are those of `docs/schemas/continuations.schema.json`. The tests validate
 the document, and every response of the API against the document.
@@ -7,380 +7,256 @@ the document, and every response of the API against the document.
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 from continuations import __version__
 from continuations.present import schemas
-from continuations.serve.http.openapi_callbacks import callback_paths, webhook_paths
-from continuations.serve.http.openapi_drift import drift_paths
-from continuations.serve.http.openapi_files import file_paths
-from continuations.serve.http.openapi_forms import LINK_FORM
-from continuations.serve.http.openapi_parts import (
-    AFTER_PARAMETER,
-    APPROVER_PARAMETER,
-    EVENT_RESPONSES,
-    EVENTS_AFTER_PARAMETER,
-    EVENTS_WAIT_PARAMETER,
-    GRANT_PARAMETER,
-    LIMIT_PARAMETER,
-    ORDER_PARAMETER,
-    RUN_FILTER_PARAMETERS,
-    RUN_ID_PARAMETER,
-    WAIT_ID_PARAMETER,
+from continuations.present.json_forms import MAX_TEXT_CHARS
+from continuations.serve.http.file_routes import OTHER_MEDIA_TYPE, SAFE_MEDIA_TYPES
+from continuations.serve.http.parameters import (
+    PATH_PARAMETERS,
+    QUERY_PARAMETERS,
+    TEXT,
     Json,
-    json_response,
-    link_operation,
-    operation,
-    or_recorded,
-    page_response,
-    problem_response,
-    request_body,
-    streamed,
 )
-from continuations.serve.http.openapi_past import past_paths
-from continuations.serve.http.openapi_threads import thread_paths
-from continuations.serve.http.route_rights import RIGHTS, hides_content
+from continuations.serve.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.serve.operations import Operation
 
 _SECURITY_SCHEME: Json = {
     "type": "http",
     "scheme": "bearer",
     "description": "The scheme that the verifier of this API accepts.",
 }
+_STATUS_TEXTS = {
+    400: "The request is malformed. Nothing was changed.",
+    401: "The request has no valid identity.",
+    403: "The link or the application does not allow this. Nothing was changed.",
+    404: "The run or wait does not exist, or the link is not valid.",
+    409: "Another decision is recorded, or another process holds the run.",
+    410: "The wait or run is expired, cancelled or erased.",
+    413: "The body is too large. Nothing was changed.",
+    415: "The body has the wrong media type. Nothing was changed.",
+    422: "The decision does not fit the wait. Nothing was recorded.",
+    429: "The run has too many unread messages. Nothing was changed.",
+    500: "Internal error; the log has the details.",
+    502: "The model gave no usable reply. The run is kept.",
+    503: "Temporarily unavailable; send the request again later.",
+}
+_PROBLEM_TYPE, _PAGE_TYPE = "application/problem+json", "text/html"
+_JSON_TYPE, _FORM_TYPE = "application/json", "application/x-www-form-urlencoded"
+_EVENT_STREAM: Json = {
+    "text/event-stream": {
+        "schema": {
+            "type": "string",
+            "description": "Server-sent events after `Last-Event-ID`; the data of each "
+            "is an `event`.",
+        }
+    }
+}
+_PATH_NAME = re.compile(r"\{(\w+)\}")
+
+
+# Bodies -------------------------------------------------------------------------
+
+
+def _form_body(kind: str, **fields: Json) -> Json:
+    shown = {**TEXT, "description": "The digest of the wait that the page showed."}
+    properties: Json = {
+        "decision": {"const": kind},
+        "shown": shown,
+        "reason": {**TEXT, "maxLength": MAX_TEXT_CHARS},
+        **fields,
+    }
+    required = {"answer": ["value"], "fail": ["error"]}.get(kind, [])
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["decision", "shown", *required],
+        "additionalProperties": False,
+    }
+
+
+def _typed_body(kind: str) -> Json:
+    """Return the body of an answer, or of an approval with a form, in typed fields."""
+    return {
+        **_form_body(kind, **{"as": {"const": "fields"}}),
+        "required": ["decision", "shown", "as"],
+        "patternProperties": {
+            "^value:(object|(text|number|json)[?]?):": {
+                **TEXT,
+                "maxLength": MAX_TEXT_CHARS,
+                "description": "A part of the value; the name ends with its place.",
+            }
+        },
+    }
+
+
+# The form of a link page. Every other body is JSON and in the schema file.
+_LINK_FORM: Json = {
+    "oneOf": [
+        _form_body("approve"),
+        _typed_body("approve"),
+        _form_body("deny"),
+        _form_body(
+            "answer",
+            value={**TEXT, "maxLength": MAX_TEXT_CHARS},
+            **{"as": {"const": "json", "description": "The value is JSON."}},
+        ),
+        _typed_body("answer"),
+        _form_body("fail", error={**TEXT, "maxLength": MAX_TEXT_CHARS}),
+    ]
+}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _request_body(operation: Operation) -> Json:
+    if operation.id == "receiveWebhook":
+        return {"requestBody": {"content": {_JSON_TYPE: {"schema": {}}}}}
+    if not operation.body:
+        return {}
+    media_type = _FORM_TYPE if operation.is_html_page else _JSON_TYPE
+    content = {media_type: {"schema": _ref(operation.body)}}
+    return {"requestBody": {"required": operation.needs_body, "content": content}}
+
+
+# Parameters ---------------------------------------------------------------------
+
+
+def _parameters(operation: Operation) -> list[Json]:
+    room = f"/{operation.path.split('/')[1]}"
+    in_path = _PATH_NAME.findall(operation.path)
+    return [
+        *(PATH_PARAMETERS.get(f"{room} {n}") or PATH_PARAMETERS[n] for n in in_path),
+        *(QUERY_PARAMETERS[name] for name in operation.query),
+    ]
+
+
+# Responses ----------------------------------------------------------------------
+
+
+def _json_response(schema: str, description: str) -> Json:
+    content = {_JSON_TYPE: {"schema": _ref(schema)}}
+    return {"description": description, "content": content}
+
+
+def _problem(status: int, *, is_page: bool) -> Json:
+    schema, kind = _ref("problem"), _PROBLEM_TYPE
+    if is_page:
+        schema, kind = TEXT, _PAGE_TYPE
+    return {"description": _STATUS_TEXTS[status], "content": {kind: {"schema": schema}}}
+
+
+def _recorded(response: Json | None) -> Json:
+    """Return what a sender without the right to view gets instead of a response."""
+    recorded = _json_response("recorded_request", "The request is recorded.")
+    if response is None:
+        return recorded
+    both = [each["content"][_JSON_TYPE]["schema"] for each in (response, recorded)]
+    content = {**response["content"], _JSON_TYPE: {"schema": {"anyOf": both}}}
+    return {**response, "content": content}
+
+
+def _streamed(response: Json, last: str) -> Json:
+    """Return a response that may also be the events of the work, and its result."""
+    stream: Json = {
+        "schema": {
+            "type": "string",
+            "description": "With `Accept: text/event-stream`: server-sent events while "
+            "this process works. The data of each is an `event` with an id, or a "
+            f"`live_event` without one. The last one is named `{last}` and has what "
+            "the JSON response has, or `error` and has a `problem`. A server that "
+            "cannot stream responds with JSON.",
+        }
+    }
+    content: Json = {**response["content"], "text/event-stream": stream}
+    return {**response, "content": content}
+
+
+def _content_without_form(operation: Operation) -> Json:
+    """Return the content of a response that is no JSON form."""
+    if operation.is_html_page:
+        return {_PAGE_TYPE: {"schema": TEXT}}
+    if operation.id == "downloadFile":
+        kinds = sorted({*SAFE_MEDIA_TYPES, OTHER_MEDIA_TYPE})
+        return {kind: {"schema": {}} for kind in kinds}
+    if operation.id == "openapi":
+        return {_JSON_TYPE: {"schema": {"type": "object"}}}
+    return _EVENT_STREAM
+
+
+def _success(operation: Operation) -> Json:
+    if not operation.form:
+        content = _content_without_form(operation)
+        return {"200": {"description": operation.returns, "content": content}}
+    response = _json_response(operation.form, operation.returns)
+    if operation.streams:
+        response = _streamed(response, operation.streams)
+    if operation.id != "listEvents":
+        return {"200": response}
+    ended = {"description": "Server-sent events: the run has ended; ask no more."}
+    content = {**response["content"], **_EVENT_STREAM}
+    return {"200": {**response, "content": content}, "204": ended}
+
+
+def _statuses(operation: Operation) -> list[int]:
+    statuses = {413, *operation.problems}
+    if operation.body:
+        statuses.add(415)
+    if operation.id != "healthz":
+        statuses.add(500)
+    if not operation.is_public:
+        statuses.add(401)
+    if operation.right is not None:
+        statuses.add(403)
+    return sorted(statuses)
+
+
+def _responses(operation: Operation) -> Json:
+    responses = _success(operation)
+    if operation.accepted is not None:
+        responses["202"] = _json_response(*operation.accepted)
+    for status in _statuses(operation):
+        responses[str(status)] = _problem(status, is_page=operation.is_html_page)
+    if operation.hides_content:
+        responses["202"] = _recorded(responses.get("202"))
+    return responses
+
+
+# The document -------------------------------------------------------------------
+
+
+def _described(operation: Operation) -> Json:
+    return {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        **({"security": []} if operation.is_public else {}),
+        "parameters": _parameters(operation),
+        "responses": _responses(operation),
+        **_request_body(operation),
+    }
+
+
+def _paths() -> Mapping[str, Json]:
+    paths: dict[str, Json] = {}
+    for operation in OPERATIONS:
+        path = paths.setdefault(operation.path, {})
+        path[operation.method.lower()] = _described(operation)
+    return paths
 
 
 def _component_schemas() -> Json:
     """Return the definitions with references as an OpenAPI document has them."""
     text = json.dumps(schemas.definitions())
     components: Json = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
-    return {**components, "link_form": LINK_FORM}
-
-
-def _wait_paths() -> Json:
-    return {
-        "/waits": {
-            "get": operation(
-                "listWaits",
-                "List open waits. A wait that was just decided may still be listed.",
-                {"200": json_response("wait_page", "One page of open waits.")},
-                *(400, 503),
-                parameters=(
-                    LIMIT_PARAMETER,
-                    AFTER_PARAMETER,
-                    ORDER_PARAMETER,
-                    APPROVER_PARAMETER,
-                ),
-            )
-        },
-        "/waits/{wait_id}": {
-            "get": operation(
-                "showWait",
-                "Show a wait with everything that its decider needs",
-                {"200": json_response("wait", "The wait; it is not decided.")},
-                *(404, 409, 410, 503),
-                parameters=(WAIT_ID_PARAMETER,),
-            )
-        },
-        "/waits/{wait_id}/decision": {
-            "post": operation(
-                "decide",
-                "Decide a wait; the first decision is recorded",
-                {
-                    "200": json_response(
-                        "decide_response",
-                        "The decision is recorded, now or by an equal earlier request.",
-                    )
-                },
-                *(400, 404, 409, 410, 415, 422, 503),
-                parameters=(WAIT_ID_PARAMETER,),
-                body=request_body("application/json", "verdict"),
-            )
-        },
-    }
-
-
-def _run_list_paths(started: Json) -> Json:
-    return {
-        "/runs": {
-            "get": operation(
-                "listRuns",
-                "List runs: live ones by id, then ended ones by day",
-                {"200": json_response("run_page", "One page of runs.")},
-                *(400, 503),
-                parameters=(LIMIT_PARAMETER, *RUN_FILTER_PARAMETERS),
-            ),
-            "post": operation(
-                "start",
-                "Start a run and work on it until it ends or waits, or only store it",
-                started,
-                *(400, 409, 410, 415, 502, 503),
-                body=request_body("application/json", "start_request"),
-            ),
-        },
-        **drift_paths(),
-    }
-
-
-def _run_paths() -> Json:
-    run = {"200": json_response("run", "The run.")}
-    last_step = json_response("outcome", "The run, after its last step.")
-    outcome = {"200": streamed(last_step, "outcome")}
-    stored = {"202": json_response("outcome", "The run is stored, and no more.")}
-    woken = {"202": json_response("wake_response", "The dispatcher resumes the run.")}
-    return {
-        **_run_list_paths({**outcome, **stored}),
-        "/runs/{run_id}": {
-            "get": operation(
-                "showRun",
-                "Show a run",
-                run,
-                *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER,),
-            ),
-            "delete": operation(
-                "erase",
-                "Erase a run; a repeated request returns an empty receipt",
-                {"200": json_response("erased_run", "The run is erased.")},
-                *(400, 404, 409, 503),
-                parameters=(RUN_ID_PARAMETER,),
-            ),
-        },
-        "/runs/{run_id}/resume": {
-            "post": operation(
-                "resume",
-                "Resume a run in this process, or by the dispatcher",
-                {**outcome, **woken},
-                *(400, 404, 409, 410, 415, 502, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body(
-                    "application/json", "resume_request", is_required=False
-                ),
-            )
-        },
-        "/sweep": {
-            "post": operation(
-                "sweep",
-                "Check every run that has a due marker",
-                {"200": json_response("sweep_result", "The result of the sweep.")},
-                503,
-            )
-        },
-    }
-
-
-def _approval_paths() -> Json:
-    return {
-        "/decisions": {
-            "post": operation(
-                "decideAll",
-                "Decide several waits; each has a result of its own",
-                {"200": json_response("decision_results", "One result for each.")},
-                *(400, 415),
-                body=request_body("application/json", "decision_batch"),
-            )
-        },
-        "/runs/{run_id}/audit": {
-            "get": operation(
-                "auditRun",
-                "Show who decided what about a run, how and when",
-                {"200": json_response("audit", "The recorded decisions.")},
-                *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER,),
-            )
-        },
-        "/runs/{run_id}/events": {
-            "get": operation(
-                "listEvents",
-                "List what happened in a run, derived from its versions",
-                EVENT_RESPONSES,
-                *(400, 404, 410, 503),
-                parameters=(
-                    *(RUN_ID_PARAMETER, LIMIT_PARAMETER),
-                    *(EVENTS_AFTER_PARAMETER, EVENTS_WAIT_PARAMETER),
-                ),
-            )
-        },
-        "/runs/{run_id}/grants": {
-            "get": operation(
-                "listGrants",
-                "List the grants of a run that have not ended",
-                {"200": json_response("grant_list", "The grants.")},
-                *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER,),
-            )
-        },
-        "/runs/{run_id}/grants/{grant}/revoke": {
-            "post": operation(
-                "revokeGrant",
-                "Revoke a grant; it ends at the next claim of the run",
-                {"200": json_response("revoked_grant", "The grant is revoked.")},
-                *(400, 404, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER, GRANT_PARAMETER),
-                body=request_body("application/json", "revoke_request"),
-            )
-        },
-    }
-
-
-def _operator_paths() -> Json:
-    run = {"200": json_response("run", "The run.")}
-    return {
-        "/runs/{run_id}/cancel": {
-            "post": operation(
-                "cancel",
-                "Cancel a run, or one of its calls",
-                run,
-                *(400, 404, 409, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "cancel_request"),
-            )
-        },
-        "/runs/{run_id}/pause": {
-            "post": operation(
-                "pause",
-                "Pause a run until it is unpaused",
-                run,
-                *(400, 404, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "pause_request"),
-            )
-        },
-        "/runs/{run_id}/unpause": {
-            "post": operation(
-                "unpause",
-                "End a pause, and the waits of conditions of agents",
-                run,
-                *(400, 404, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "unpause_request"),
-            )
-        },
-        "/runs/{run_id}/signals": {
-            "get": operation(
-                "listSignals",
-                "List the signals that no wait of a run has taken",
-                {"200": json_response("signal_list", "The signals.")},
-                *(400, 404, 410, 503),
-                parameters=(RUN_ID_PARAMETER,),
-            )
-        },
-        "/runs/{run_id}/signals/drop": {
-            "post": operation(
-                "dropSignals",
-                "Drop the signals that no wait of a run has taken",
-                {"200": json_response("dropped_signals", "The signals are dropped.")},
-                *(400, 404, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "drop_signals_request"),
-            )
-        },
-    }
-
-
-def _signal_paths() -> Json:
-    return {
-        "/runs/{run_id}/wake": {
-            "post": operation(
-                "wake",
-                "Let the next resume ask the models that a run waits for",
-                {"200": json_response("woken_waits", "The waits have ended.")},
-                *(400, 404, 410, 415, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "wake_request"),
-            )
-        },
-        "/runs/{run_id}/messages": {
-            "post": operation(
-                "send",
-                "Send a message to a run; its root agent reads it before its next turn",
-                {"200": json_response("sent_message", "The message is recorded.")},
-                *(400, 404, 410, 415, 429, 503),
-                parameters=(RUN_ID_PARAMETER,),
-                body=request_body("application/json", "run_message_request"),
-            )
-        },
-        "/signals": {
-            "post": operation(
-                "signal",
-                "Send a signal to a run; it ends a wait for an event, or is kept",
-                {"200": json_response("sent_signal", "The signal is recorded.")},
-                *(400, 404, 410, 415, 503),
-                body=request_body("application/json", "signal_request"),
-            )
-        },
-        "/events": {
-            "post": operation(
-                "publish",
-                "Publish an event for all runs that wait for its name and key",
-                {"200": json_response("published_event", "The event is published.")},
-                *(400, 415, 503),
-                body=request_body("application/json", "event_request"),
-            )
-        },
-    }
-
-
-def _link_paths() -> Json:
-    show = link_operation(
-        "showLink",
-        "Show the wait of a signed link; change nothing",
-        {"200": page_response("The wait, or its recorded decision.")},
-        *(404, 413, 500, 503),
-    )
-    decide = link_operation(
-        "decideByLink",
-        "Decide the wait of a signed link",
-        {
-            "200": page_response(
-                "The decision is recorded, now or by an equal earlier request."
-            )
-        },
-        *(400, 403, 404, 409, 410, 413, 415, 500, 503),
-    )
-    decide["requestBody"] = request_body(
-        "application/x-www-form-urlencoded", "link_form"
-    )
-    return {"/d/{token}": {"get": show, "post": decide}}
-
-
-def _service_paths() -> Json:
-    health = {"200": json_response("health", "The process answers.")}
-    content = {"application/json": {"schema": {"type": "object"}}}
-    itself = {"200": {"description": "This document.", "content": content}}
-    return {
-        "/healthz": {
-            "get": {
-                "operationId": "healthz",
-                "summary": "Report that the process answers",
-                "security": [],
-                "responses": {**health, "413": problem_response(413)},
-            }
-        },
-        "/openapi.json": {"get": operation("openapi", "Return this document", itself)},
-    }
-
-
-def _paths() -> Json:
-    paths = {
-        **_wait_paths(),
-        **_run_paths(),
-        **_approval_paths(),
-        **_operator_paths(),
-        **_signal_paths(),
-        **past_paths(),
-        **file_paths(),
-        **thread_paths(),
-        **callback_paths(),
-        **webhook_paths(),
-        **_link_paths(),
-        **_service_paths(),
-    }
-    for (method, path), right in RIGHTS.items():
-        if right is not None:
-            responses = paths[path][method.lower()]["responses"]
-            responses["403"] = problem_response(403)
-            if hides_content(right):
-                responses["202"] = or_recorded(responses.get("202"))
-    return paths
+    return {**components, "link_form": _LINK_FORM}
 
 
 def document() -> dict[str, Any]:

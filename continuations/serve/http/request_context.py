@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from asyncio import Semaphore, gather
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.doors import Door
 from continuations.errors import RunBusy, StaleRun
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.links import Links
-    from continuations.serve.http.request_response import Request
+    from continuations.serve.http.request_response import Request, Response
     from continuations.serve.http.webhook_receiver import WebhookReceiver
+    from continuations.serve.operations import Operation
     from continuations.serve.rights import Act, Rights
+
+RouteHandler: TypeAlias = "Callable[[RequestContext], Awaitable[Response]]"
+"""Answers a request for an operation."""
 
 _log = logging.getLogger("continuations")
 # The door of a request whose sender the verifier knows.
@@ -37,6 +41,7 @@ class RequestContext:
     """One request and everything that its handler needs.
 
     Attributes:
+        operation: The operation that the request asks for.
         request: The request.
         path_params: The values of the route's path parameters.
         identity: The verified identity; an empty text on a public route.
@@ -50,6 +55,7 @@ class RequestContext:
         rights: The application's rights; `None`: every identity may do everything.
     """
 
+    operation: Operation
     request: Request
     path_params: Mapping[str, str]
     identity: str | Identity

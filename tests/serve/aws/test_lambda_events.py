@@ -9,19 +9,17 @@ from urllib.parse import unquote
 
 import pytest
 
-from continuations import Image
+from continuations import Budget, Image
 from continuations.errors import InvalidId
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.serve.aws.lambda_events import (
     BadRequest,
-    CancelEvent,
     HttpEvent,
+    OptionsEvent,
     QueueEvent,
     QueueMessage,
     ResumeEvent,
-    StartEvent,
     SweepEvent,
-    ThreadEvent,
     UnknownEvent,
     gateway_response,
     parse_event,
@@ -186,28 +184,38 @@ def sqs_event(*bodies: Any) -> dict[str, Any]:
 
 PHOTO = Image(b"PNG", "image/png", "a.png")
 PHOTO_JSON = {"data": "UE5H", "media_type": "image/png", "name": "a.png"}
+
+
+def _options(verb: Any, **options: Any) -> OptionsEvent:
+    return OptionsEvent(verb=verb, options=options)
+
+
 OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
-    "a start": ({"start": {"input": "go"}}, StartEvent(input="go")),
+    "a start": ({"start": {"input": "go"}}, _options("start", input="go")),
     "a start with all": (
         {"start": {"input": [{"role": "user"}], "run_id": "r-1", "agent": "hr"}},
-        StartEvent(input=[{"role": "user"}], run_id="r-1", agent="hr"),
+        _options("start", input=[{"role": "user"}], run_id="r-1", agent="hr"),
+    ),
+    "a start with a budget": (
+        {"start": {"input": "go", "budget": {"tokens": 10, "cost": "2.50"}}},
+        _options("start", input="go", budget=Budget(tokens=10, cost="2.50")),
     ),
     "a start that only stores the run": (
         {"start": {"input": "go", "work": False}},
-        StartEvent(input="go", work=False),
+        _options("start", input="go", work=False),
     ),
     "a start with files": (
         {"start": {"input": "go", "files": [PHOTO_JSON]}},
-        StartEvent(input=["go", PHOTO]),
+        _options("start", input=["go", PHOTO]),
     ),
     "a message with files": (
         {"thread": {"key": "42", "message": "hello", "files": [PHOTO_JSON]}},
-        ThreadEvent(key="42", message=["hello", PHOTO]),
+        _options("thread", key="42", message=["hello", PHOTO]),
     ),
     "a resume": ({"resume": "r-1"}, ResumeEvent(run_id="r-1")),
     "a message": (
         {"thread": {"key": "customer 42", "message": "hello"}},
-        ThreadEvent(key="customer 42", message="hello"),
+        _options("thread", key="customer 42", message="hello"),
     ),
     "a message with all": (
         {
@@ -220,7 +228,8 @@ OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
                 "when_busy": "merge",
             }
         },
-        ThreadEvent(
+        _options(
+            "thread",
             agent="support",
             key="customer 42",
             message="hello",
@@ -229,10 +238,10 @@ OTHER_EVENTS: dict[str, tuple[Any, Any]] = {
             when_busy="merge",
         ),
     ),
-    "a cancel": ({"cancel": {"run_id": "r-1"}}, CancelEvent(run_id="r-1")),
+    "a cancel": ({"cancel": {"run_id": "r-1"}}, _options("cancel", run_id="r-1")),
     "a cancel with all": (
         {"cancel": {"run_id": "r-1", "by": "kim", "reason": "Enough."}},
-        CancelEvent(run_id="r-1", by="kim", reason="Enough."),
+        _options("cancel", run_id="r-1", by="kim", reason="Enough."),
     ),
     "a sweep": ({"sweep": True}, SweepEvent()),
     "a rule": (
@@ -313,6 +322,10 @@ UNKNOWN_EVENTS: list[Any] = [
     {"start": {"input": "go", "work": 0}},
     {"start": {"input": "go", "work": None}},
     {"start": {"input": "go", "work": "false"}},
+    {"start": {"input": "go", "budget": 10}},
+    {"start": {"input": "go", "budget": {"token": 10}}},
+    {"start": {"input": "go", "budget": {"tokens": "10"}}},
+    {"thread": {"key": "42", "message": "hello", "when_busy": "wait"}},
     {"cancel": "r-1"},
     {"thread": "customer 42"},
     {"thread": {"key": "customer 42"}},

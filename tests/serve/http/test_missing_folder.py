@@ -11,14 +11,13 @@ import pytest
 from continuations import Agent, AsyncRunner
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.http.api import HttpApi, Request
-from continuations.serve.http.routes import ROUTES
+from continuations.serve.operations import OPERATIONS, Operation
 from tests.serve.http.api_fixture import problem_slug, verify_bearer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from continuations.serve.http.request_response import Response
-    from continuations.serve.http.route import Route
 
 JSON = {"content-type": "application/json", "authorization": "Bearer kim"}
 # The routes that read no store, or may be the first to write.
@@ -32,10 +31,7 @@ WITHOUT_FOLDER = {
     ("POST", "/webhooks/{name}"),
 }
 READING = [
-    (route, method)
-    for route in ROUTES
-    for method in route.handlers
-    if (method, route.path) not in WITHOUT_FOLDER
+    each for each in OPERATIONS if (each.method, each.path) not in WITHOUT_FOLDER
 ]
 
 
@@ -49,17 +45,15 @@ def send(api: HttpApi, method: str, path: str, body: bytes = b"") -> Response:
     return asyncio.run(api.handle(request))
 
 
-@pytest.mark.parametrize(
-    ("route", "method"), READING, ids=[f"{m} {r.path}" for r, m in READING]
-)
+@pytest.mark.parametrize("operation", READING, ids=lambda each: each.id)
 def test_route_that_reads_refuses_a_missing_folder(
-    tmp_path: Path, route: Route, method: str
+    tmp_path: Path, operation: Operation
 ) -> None:
-    path = route.path.replace("{", "").replace("}", "")
-    response = send(make_api(tmp_path / "runs"), method, path)
+    path = operation.path.replace("{", "").replace("}", "")
+    response = send(make_api(tmp_path / "runs"), operation.method, path)
 
     assert 503 == response.status
-    if not route.is_html_page:
+    if not operation.is_html_page:
         assert "store-unavailable" == problem_slug(response)
     assert not (tmp_path / "runs").exists()
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.serve.http.route_rights import RIGHTS
-from continuations.serve.http.routes import ROUTES
-from continuations.serve.rights import ACTS, Rights
+from continuations.serve.rights import Rights
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 
 if TYPE_CHECKING:
@@ -19,18 +17,6 @@ if TYPE_CHECKING:
 def allow_all(*_: object) -> bool:
     """Allow everything."""
     return True
-
-
-def test_each_route_with_an_identity_has_its_right() -> None:
-    served = {
-        (method, route.path)
-        for route in ROUTES
-        if not route.is_public
-        for method in route.handlers
-    }
-
-    assert served == RIGHTS.keys()
-    assert {each.act for each in RIGHTS.values() if each} <= ACTS
 
 
 def test_person_without_the_right_changes_nothing() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from continuations import AlreadyDecided, Approve, Deny
-from continuations.serve.http import visible_runs
-from continuations.serve.http.route_rights import RIGHTS, hides_content
+from continuations.serve.http.run_handlers import visible_publication, visible_sweep
+from continuations.serve.operations import OPERATIONS
 from continuations.serve.rights import ACTS
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, SECRETS, Scene
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
 
+BY_ROUTE = {(each.method, each.path): each for each in OPERATIONS if not each.is_public}
 # Responses to a sender who may not view the run: nothing else may be in them.
 MEMBERS_OF_RECORDED = {"recorded", "run_id", "number"}
 
@@ -29,15 +30,16 @@ def texts(response: Response) -> str:
 
 
 def test_each_route_has_an_example() -> None:
-    """Classify a new route in `RIGHTS`, and add a request of it to `EXAMPLES`."""
-    assert RIGHTS.keys() == EXAMPLES.keys()
+    """Add a request of a new operation to `EXAMPLES`."""
+    assert BY_ROUTE.keys() == EXAMPLES.keys()
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(EXAMPLES))
 def test_one_right_alone_opens_its_routes_and_reveals_no_more(
     method: str, path: str
 ) -> None:
-    right, example = RIGHTS[method, path], EXAMPLES[method, path]
+    operation, example = BY_ROUTE[method, path], EXAMPLES[method, path]
+    right = operation.right
 
     async def scenario(act: str) -> None:
         scene = Scene(act)
@@ -45,7 +47,7 @@ def test_one_right_alone_opens_its_routes_and_reveals_no_more(
 
         response = await scene.request(method, path)
 
-        if right is not None and right.act not in scene.acts:
+        if right is not None and right not in scene.acts:
             assert (403, "forbidden") == (response.status, problem_slug(response))
         else:
             assert example.status == response.status, response.body
@@ -53,7 +55,7 @@ def test_one_right_alone_opens_its_routes_and_reveals_no_more(
             assert SECRETS[0] not in texts(response)
         if "view" not in scene.acts:
             assert SECRETS[1] not in texts(response)
-        if hides_content(right) and response.status == RECORDED:
+        if operation.hides_content and response.status == RECORDED:
             assert json_body(response)["recorded"] is True
             assert json_body(response).keys() <= MEMBERS_OF_RECORDED
         if right is None and "view" not in scene.acts and path != "/openapi.json":
@@ -65,7 +67,7 @@ def test_one_right_alone_opens_its_routes_and_reveals_no_more(
 
 def test_act_without_view_is_only_recorded() -> None:
     """A new route that acts on a run says no more than that, if it succeeds."""
-    hidden = {route for route, right in RIGHTS.items() if hides_content(right)}
+    hidden = {route for route, each in BY_ROUTE.items() if each.hides_content}
 
     assert hidden == {
         route
@@ -153,8 +155,8 @@ def test_events_and_sweeps_name_visible_runs_only() -> None:
         "skipped": both,
     }
 
-    shown = asyncio.run(visible_runs.of_publication(context, event))
-    swept = asyncio.run(visible_runs.of_sweep(context, sweep))
+    shown = asyncio.run(visible_publication(context, event))
+    swept = asyncio.run(visible_sweep(context, sweep))
 
     assert {"id": "e", "run_ids": ["jane-1"], "woken": ["jane-1"]} == shown
     assert "bob-1" not in repr(swept)

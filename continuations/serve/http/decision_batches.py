@@ -1,4 +1,4 @@
-"""The handlers of routes about approvals: audit, grants, and several decisions."""
+"""Several decisions in one request; each has a result of its own."""
 
 from __future__ import annotations
 
@@ -17,37 +17,6 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Vote
 
 MAX_DECISIONS = 100
-
-
-async def audit(context: RequestContext) -> Response:
-    """Show the recorded acts on a run."""
-    run_id = context.path_params["run_id"]
-    lines = await context.runner.audit(run_id)
-    shown = [json_forms.audit_line_json(line) for line in lines]
-    return json_response({"run_id": run_id, "lines": shown})
-
-
-async def list_grants(context: RequestContext) -> Response:
-    """List the grants of a run."""
-    run_id = context.path_params["run_id"]
-    grants = await context.runner.grants(run_id)
-    shown = [json_forms.kept_grant_json(grant) for grant in grants]
-    return json_response({"run_id": run_id, "grants": shown})
-
-
-async def revoke(context: RequestContext) -> Response:
-    """Revoke a grant; a worker takes that in at the next claim of the run."""
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
-    run_id, grant = context.path_params["run_id"], context.path_params["grant"]
-    await context.runner.revoke(
-        run_id,
-        grant,
-        by=context.identity_name,
-        reason=decision_bodies.optional_text(fields, "reason"),
-        door=HTTP,
-    )
-    return json_response({"run_id": run_id, "grant": grant, "revoked": True})
 
 
 async def decide_all(context: RequestContext) -> Response:

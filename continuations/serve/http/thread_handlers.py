@@ -1,4 +1,4 @@
-"""Handlers of the HTTP API for threads: post, read, stop, close.
+"""The operations of threads over HTTP: post, read, stop, close.
 
 The sender is the identity of the request, as for decisions; no body names it.
 """
@@ -9,15 +9,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import (
+    decision_bodies,
+    event_stream,
+    problems,
+    request_fields,
+    word_stream,
+    work_stream,
+)
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import reply_response, thread_response
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
+    from continuations.serve.http.request_context import RouteHandler
 
 _NUMBER_DIGITS = 18
 
@@ -32,32 +42,20 @@ async def post_message(context: RequestContext) -> Response:
 
     A client that asks for server-sent events gets the words while they are written.
     """
-    fields = decision_bodies.parse_json_object(context.request)
-    names = frozenset({"text", "files", "id", "when_busy", "wait"})
-    decision_bodies.refuse_unknown_fields(fields, names)
-    # Only the limit of the body applies: the text may be a long document.
-    text = decision_bodies.optional_text(
-        fields, "text", max_chars=len(context.request.body)
-    )
-    if not text:
-        raise problems.malformed('The body needs a non-empty "text".')
-    wait = decision_bodies.optional_flag(fields, "wait", default=True)
-    own: Any = {"when_busy": decision_bodies.optional_text(fields, "when_busy")}
-    options = {name: value for name, value in own.items() if value is not None}
+    fields = request_fields.body(context)
+    names = ("id", "when_busy")
+    options: Any = {name: fields[name] for name in names if name in fields}
     place = ("", "")
     thread = _thread(context)
     # Without agents, this process only posts.
-    wait = wait and thread.can_work
+    wait = fields.get("wait", True) and thread.can_work
     streams = wait and context.request.wants_live_events
     if streams:
-        from continuations.serve.http import event_stream  # noqa: PLC0415 - rarely used
-
         params = context.path_params
         place = event_stream.last_place(context.request, params["agent"], params["key"])
     ticket = await thread.post(
-        decision_bodies.text_with_files(fields, text),
+        decision_bodies.text_with_files(fields, fields["text"]),
         by=context.identity,
-        id=decision_bodies.optional_text(fields, "id"),
         door=HTTP,
         **options,
     )
@@ -65,8 +63,6 @@ async def post_message(context: RequestContext) -> Response:
         None, run_id=ticket.run_id, number=ticket.number, now=context.clock.now()
     )
     if streams:
-        from continuations.serve.http import work_stream  # noqa: PLC0415 - rarely used
-
         return await work_stream.of_message(
             context, ticket, place, form, partial(_worked_form, context, ticket)
         )
@@ -92,8 +88,8 @@ async def show_message(context: RequestContext) -> Response:
     is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
     if not is_number or not int(text):
         raise problems.malformed("The number of a message is 1 or greater.")
-    run_id = context.request.query.get("run_id")
-    ticket = await _thread(context).ticket(int(text), run_id=run_id)
+    query = request_fields.query(context)
+    ticket = await _thread(context).ticket(int(text), run_id=query.get("run_id"))
     result = None if ticket is None else await ticket.look()
     if ticket is None or result is None:
         raise problems.no_such_message()
@@ -129,34 +125,26 @@ async def stream_events(context: RequestContext) -> Response:
     With `words=true`, also its words while they are written, if the framework can send
     a response in parts.
     """
-    from continuations.serve.http import event_stream, word_stream  # noqa: PLC0415 - rarely used
-
     params = context.path_params
-    words = context.request.query.get("words", "false")
-    if words not in ("true", "false"):
-        raise problems.malformed('"words" must be true or false.')
-    if words == "true" and context.request.can_stream:
+    words = request_fields.query(context)["words"]
+    if words and context.request.can_stream:
         return await word_stream.of_thread(context, params["agent"], params["key"])
     return await event_stream.of_thread(context, params["agent"], params["key"])
 
 
 async def stop(context: RequestContext) -> Response:
     """Stop the present turn, then give the thread to the dispatcher."""
-    # A JSON body is required: a form of another site cannot send one.
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"reason"}))
+    fields = request_fields.body(context)
     thread = _thread(context)
-    reason = decision_bodies.optional_text(fields, "reason")
-    await thread.stop_turn(by=context.identity, reason=reason, door=HTTP)
+    await thread.stop_turn(by=context.identity, door=HTTP, **fields)
     return await _changed(context, thread)
 
 
 async def close(context: RequestContext) -> Response:
     """Close a thread once the messages before have their replies."""
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset())
+    fields = request_fields.body(context)
     thread = _thread(context)
-    await thread.close(by=context.identity)
+    await thread.close(by=context.identity, **fields)
     return await _changed(context, thread)
 
 
@@ -168,3 +156,14 @@ async def _changed(context: RequestContext, thread: AsyncThread[Any]) -> Respons
     if run.status == "suspended" or not thread.can_work:
         await context.wake(run.run_id)
     return json_response({"run_id": run.run_id, "status": run.status})
+
+
+HANDLERS: Mapping[str, RouteHandler] = {
+    "closeThread": close,
+    "postMessage": post_message,
+    "showMessage": show_message,
+    "showThread": show,
+    "stopTurn": stop,
+    "streamThreadEvents": stream_events,
+}
+"""The functions of the operations, by their ids."""

@@ -1,0 +1,211 @@
+"""Operations that read: lists, waits, versions, events."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from continuations.errors import ContinuationsError, WaitNotFound
+from continuations.ledger import layout
+from continuations.ledger.objects import Objects
+from continuations.present import json_forms
+from continuations.present.json_forms import event_json, version_json
+from continuations.present.wait_parts import agent_state
+from continuations.serve.http import (
+    event_stream,
+    problems,
+    request_fields,
+)
+from continuations.serve.http.request_response import Response, json_response
+from continuations.serve.list_page import read_page
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from continuations.serve.http.request_context import RequestContext, RouteHandler
+    from continuations.serve.list_page import ListPage
+
+_VERSION_DIGITS = 10
+
+
+# Waits --------------------------------------------------------------------------
+
+
+async def list_waits(context: RequestContext) -> Response:
+    """List open waits, one page at a time."""
+    query = request_fields.query(context)
+    name = query.get("approver")
+    # The sender's identity brings its groups.
+    approver = context.identity if name == context.identity_name else name
+    if query["order"] == "due":
+        if approver is not None:
+            msg = '"approver" cannot be combined with "order=due". Send one of them.'
+            raise problems.malformed(msg)
+        return await _list_due_first(context, query)
+    after = _parse_after(context.cursors().open(query.get("after", "")))
+    page = await _read_page(
+        context,
+        context.runner.waiting(after=after, approver=approver),
+        query["limit"],
+        lambda wait: wait.id,
+    )
+    rows = [json_forms.wait_summary_json(each) for each in page.rows]
+    return await _page_of_waits(context, rows, page.next)
+
+
+async def _list_due_first(
+    context: RequestContext, query: Mapping[str, Any]
+) -> Response:
+    cursors = context.cursors()
+    after = cursors.open(query.get("after", ""))
+    page = await context.runner.worklist(after=after, limit=query["limit"])
+    shown = [row for row in page.waits if await context.may("view", row.wait.run_id)]
+    last_shown = shown[-1].wait.id if shown else None
+    following = cursors.following(page.next, last_shown)
+    rows = [json_forms.listed_wait_json(row) for row in shown]
+    return await _page_of_waits(context, rows, following)
+
+
+async def _page_of_waits(
+    context: RequestContext, rows: list[dict[str, Any]], following: str | None
+) -> Response:
+    runs: list[str] | None = None
+    if not context.request.query.get("after"):
+        from continuations.ledger.rows_only_waits import find_runs_awaiting_models  # noqa: PLC0415 - the first page only
+
+        found = await find_runs_awaiting_models(Objects(context.runner.store))
+        runs = [each for each in found.run_ids if await context.may("view", each)]
+    page = {"waits": rows, "next": following, "runs_awaiting_models": runs}
+    return json_response(page)
+
+
+def _parse_after(after: str) -> str:
+    try:
+        if after:
+            layout.parse_wait_id(after)
+    except WaitNotFound:
+        raise problems.malformed('"after" must be a wait id.') from None
+    return after
+
+
+async def show_wait(context: RequestContext) -> Response:
+    """Show a wait with everything that its decider needs."""
+    wait = await context.runner.wait(context.path_params["wait_id"])
+    state = ""
+    # A wait may be decided although the newest version of its run cannot be read.
+    with suppress(ContinuationsError):
+        state = agent_state(await context.runner.look(wait.run_id), wait)
+    form = json_forms.wait_json(wait, now=context.clock.now(), agent_state=state)
+    return json_response(form)
+
+
+# Runs ---------------------------------------------------------------------------
+
+
+async def _read_page(
+    context: RequestContext,
+    items: AsyncIterator[Any],
+    limit: int,
+    cursor_of: Callable[[Any], str],
+) -> ListPage[Any]:
+    """Read a page of a list whose rows need the right to view their run."""
+    return await read_page(
+        items,
+        limit=limit,
+        cursor_of=cursor_of,
+        is_shown=lambda row: context.may("view", row.run_id),
+        seal=context.cursors().seal,
+    )
+
+
+async def list_runs(context: RequestContext) -> Response:
+    """List runs, one page at a time; each row is read from the run."""
+    query = request_fields.query(context)
+    limit = query.pop("limit")
+    if "after" in query:
+        query["after"] = context.cursors().open(query["after"])
+    items = context.runner.runs(**query)
+    page = await _read_page(context, items, limit, lambda row: row.cursor)
+    rows = [json_forms.run_summary_json(each) for each in page.rows]
+    return json_response({"runs": rows, "next": page.next})
+
+
+async def list_drift(context: RequestContext) -> Response:
+    """List the runs with what `resume` would do, one page at a time."""
+    from continuations.present.json_forms import drift_row_json  # noqa: PLC0415 - rarely used
+
+    query = request_fields.query(context)
+    after = context.cursors().open(query.get("after", ""))
+    items = context.runner.drift(after=after)
+    page = await _read_page(context, items, query["limit"], lambda row: row.run_id)
+    rows = [drift_row_json(row) for row in page.rows]
+    return json_response({"runs": rows, "next": page.next})
+
+
+# Versions and events of a run ---------------------------------------------------
+
+
+async def list_versions(context: RequestContext) -> Response:
+    """List the versions of a run, one page at a time."""
+    run_id, query = context.path_params["run_id"], request_fields.query(context)
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    detail = await context.detail(run_id)
+    async for version in context.runner.history(run_id, after=query["after"]):
+        if len(rows) == query["limit"]:
+            next_after = rows[-1]["number"]
+            break
+        rows.append(version_json(version, detail))
+    return json_response({"run_id": run_id, "versions": rows, "next": next_after})
+
+
+async def show_version(context: RequestContext) -> Response:
+    """Show a run as it was in a version, with its agents, messages and calls."""
+    text = context.path_params["number"]
+    if not (text.isascii() and text.isdigit() and len(text) <= _VERSION_DIGITS):
+        raise problems.malformed('"number" must be the number of a version.')
+    run = await context.runner.look(context.path_params["run_id"], version=int(text))
+    form = json_forms.run_json(
+        run,
+        decided=(),
+        now=context.clock.now(),
+        with_stack=True,
+        detail=await context.detail(run.run_id),
+    )
+    return json_response(form)
+
+
+async def list_events(context: RequestContext) -> Response:
+    """List what happened in a run, one page at a time; or as server-sent events."""
+    run_id, query = context.path_params["run_id"], request_fields.query(context)
+    if event_stream.is_wanted(context.request):
+        return await event_stream.of_run(context, run_id)
+    rows: list[dict[str, Any]] = []
+    next_after = None
+    detail = await context.detail(run_id)
+    async for event in context.runner.events(run_id, after=query.get("after", "")):
+        if len(rows) == query["limit"]:
+            next_after = rows[-1]["cursor"]
+            break
+        rows.append(event_json(event, detail))
+    return json_response({"run_id": run_id, "events": rows, "next": next_after})
+
+
+async def openapi(_: RequestContext) -> Response:
+    """Return the OpenAPI document."""
+    from continuations.serve.http.openapi import document  # noqa: PLC0415 - rarely used
+
+    return json_response(document())
+
+
+HANDLERS: Mapping[str, RouteHandler] = {
+    "drift": list_drift,
+    "listEvents": list_events,
+    "listRuns": list_runs,
+    "listVersions": list_versions,
+    "listWaits": list_waits,
+    "openapi": openapi,
+    "showVersion": show_version,
+    "showWait": show_wait,
+}
+"""The functions of the operations, by their ids."""

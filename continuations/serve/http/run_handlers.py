@@ -1,0 +1,177 @@
+"""Operations that start, resume, copy or erase runs, and those for several runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from continuations.core import jsontext
+from continuations.ledger import layout
+from continuations.present import json_forms
+from continuations.serve.field_checks import start_options
+from continuations.serve.fork_ids import new_fork_id
+from continuations.serve.http import decision_bodies, problems, request_fields
+from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_response import Response, json_response
+from continuations.serve.run_responses import outcome_response, sweep_response
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from continuations.core.identity import Identity
+    from continuations.engine.outcomes import Outcome
+    from continuations.serve.http.request_context import RouteHandler
+
+
+async def start(context: RequestContext) -> Response:
+    """Start a run and work on it until it ends or waits.
+
+    The client chooses the run id, so a repeated request starts one run. With
+    `"work": false` the run is only stored, and a resume or sweep works on it.
+    """
+    fields = start_options(request_fields.body(context))
+    text = decision_bodies.text_with_files(fields, fields.pop("input"))
+    fields.pop("files", None)
+    begin = partial(context.runner.start, text, by=context.identity_name, **fields)
+    work = fields.get("work", True)
+    if work and context.request.wants_live_events:
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - few requests stream
+
+        return await work_stream.of_run(context, begin, is_new=True)
+    from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
+
+    outcome = await begin()
+    is_stored_only = not work and isinstance(outcome, Suspended) and outcome.paused
+    return await _outcome(context, outcome, 202 if is_stored_only else 200)
+
+
+async def resume(context: RequestContext) -> Response:
+    """Give a run to the dispatcher; without a dispatcher, resume it in this process.
+
+    With `reopen`, this process resumes it: it asks again because of its own code.
+    """
+    run_id = layout.check_run_id(context.path_params["run_id"])
+    reopen = request_fields.body(context).get("reopen", False)
+    if context.dispatcher is not None and not reopen:
+        await context.dispatcher.wake(run_id)
+        return json_response({"run_id": run_id, "woken": True}, 202)
+    begin = partial(context.runner.resume, run_id, reopen=reopen)
+    if context.request.wants_live_events:
+        from continuations.serve.http import work_stream  # noqa: PLC0415 - few requests stream
+
+        return await work_stream.of_run(context, begin, is_new=False)
+    return await _outcome(context, await begin())
+
+
+async def _outcome(
+    context: RequestContext, outcome: Outcome, status: int = 200
+) -> Response:
+    detail = await context.detail(outcome.run_id)
+    store, clock = context.runner.store, context.clock
+    form = await outcome_response(store, clock, outcome, detail)
+    return json_response(form, status)
+
+
+async def erase(context: RequestContext) -> Response:
+    """Delete everything that the store holds of a run, except a tombstone."""
+    run_id = context.path_params["run_id"]
+    try:
+        receipt = await context.runner.erase(run_id)
+    finally:  # an erasure that failed may have deleted some objects
+        for tell in context.when_erased:
+            tell(run_id)
+    return json_response(json_forms.erased_run_json(receipt))
+
+
+async def fork(context: RequestContext) -> Response:
+    """Start a new run from a version of a run; nothing runs before it is resumed."""
+    fields, source = request_fields.body(context), context.path_params["run_id"]
+    posted = _posted_decisions(fields, context.identity)
+    if posted and not await context.may("decide", source):
+        raise problems.forbidden("decide")
+    new_id = fields["run_id"] if "run_id" in fields else new_fork_id(source)
+    # The right to fork one run gives none to write under the id of another.
+    if not await context.may("fork", new_id):
+        raise problems.forbidden("fork")
+    run_id = await context.runner.fork(
+        source,
+        fields.get("version"),
+        run_id=new_id,
+        decisions={key: each.verdict for key, each in posted.items()},
+        results=fields.get("results"),
+        messages=fields.get("messages"),
+        by=context.identity,
+        door=HTTP,
+    )
+    return json_response({"run_id": run_id})
+
+
+def _posted_decisions(
+    fields: Mapping[str, Any], by: str | Identity
+) -> dict[str, decision_bodies.PostedDecision]:
+    items = jsontext.as_array(fields.get("decisions", [])) or ()
+    return decision_bodies.posted_decisions(items, by)
+
+
+# Several runs -------------------------------------------------------------------
+
+
+async def publish(context: RequestContext) -> Response:
+    """Publish an event, then give the runs whose waits it ended to the dispatcher."""
+    fields = {**request_fields.body(context)}
+    publication = await context.runner.publish(
+        fields.pop("name"),
+        fields.pop("data", None),
+        by=context.identity_name,
+        door=HTTP,
+        **fields,
+    )
+    woken = await context.wake_all(publication.run_ids)
+    form = {**json_forms.publication_json(publication), "woken": woken}
+    return json_response(await visible_publication(context, form))
+
+
+async def visible_publication(
+    context: RequestContext, form: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the response to an event without the runs that the sender may not view."""
+    shown = await _visible(context, form["run_ids"])
+    names = ("run_ids", "woken")
+    own = {name: [each for each in form[name] if each in shown] for name in names}
+    return {**form, **own}
+
+
+async def sweep(context: RequestContext) -> Response:
+    """Check every run that has a due marker."""
+    form = sweep_response(await context.runner.sweep())
+    return json_response(await visible_sweep(context, form))
+
+
+async def visible_sweep(
+    context: RequestContext, form: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the result of a sweep without the runs that the sender may not view."""
+    resumed, failed = form["resumed"], form["failed"]
+    ids = [*(row["run_id"] for row in resumed), *failed, *form["skipped"]]
+    shown = await _visible(context, ids)
+    return {
+        **form,
+        "resumed": [row for row in resumed if row["run_id"] in shown],
+        "failed": {key: slug for key, slug in failed.items() if key in shown},
+        "skipped": [key for key in form["skipped"] if key in shown],
+    }
+
+
+async def _visible(context: RequestContext, run_ids: Iterable[str]) -> set[str]:
+    return {each for each in dict.fromkeys(run_ids) if await context.may("view", each)}
+
+
+HANDLERS: Mapping[str, RouteHandler] = {
+    "erase": erase,
+    "fork": fork,
+    "publish": publish,
+    "resume": resume,
+    "start": start,
+    "sweep": sweep,
+}
+"""The functions of the operations, by their ids."""

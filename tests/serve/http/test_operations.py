@@ -1,0 +1,169 @@
+"""The table of operations: its names exist; its schemas check bodies and queries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from continuations import Agent, AsyncRunner, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.present import schemas
+from continuations.serve.http import (
+    callbacks,
+    reading_handlers,
+    run_handlers,
+    thread_handlers,
+)
+from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.parameters import QUERY_PARAMETERS
+from continuations.serve.http.plain_operations import FORMS
+from continuations.serve.http.routes import handler_of
+from continuations.serve.operations import OPERATIONS, Operation
+from tests.serve.http.api_fixture import (
+    ApiFixture,
+    json_body,
+    problem_slug,
+    verify_bearer,
+)
+
+CALLS = [each for each in OPERATIONS if each.call]
+
+
+@tool
+def look_up(what: str) -> str:
+    """Look up."""
+    return what
+
+
+def test_ids_and_routes_are_unique() -> None:
+    assert len({each.id for each in OPERATIONS}) == len(OPERATIONS)
+    assert len({(each.method, each.path) for each in OPERATIONS}) == len(OPERATIONS)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.id)
+def test_names_of_a_row_exist(operation: Operation) -> None:
+    names = {operation.form, *(operation.accepted or ("",))[:1]} - {""}
+
+    assert callable(handler_of(operation))
+    assert names <= schemas.definitions().keys()
+    assert set(operation.query) <= QUERY_PARAMETERS.keys()
+    if operation.body and operation.id != "decideByLink":
+        assert operation.body in schemas.definitions()
+    if operation.call:
+        assert callable(getattr(AsyncRunner, operation.call))
+        assert operation.form in FORMS
+
+
+def test_no_function_is_left_over() -> None:
+    modules = (callbacks, reading_handlers, run_handlers, thread_handlers)
+    functions = [name for each in modules for name in each.HANDLERS]
+    assert len(set(functions)) == len(functions)
+    assert set(functions) <= {each.id for each in OPERATIONS if not each.call}
+    assert {each.form for each in CALLS} == FORMS.keys()
+
+
+def test_run_with_a_budget_ends_when_it_is_used_up() -> None:
+    async def scenario() -> None:
+        model = ScriptedModel([ToolCall("look_up", {"what": "x"}), "never reached"])
+        runner = AsyncRunner(
+            Agent("boss", tools=[look_up], model=model), store="memory:"
+        )
+        api = HttpApi(runner, verify=verify_bearer)
+        headers = {"content-type": "application/json", "authorization": "Bearer kim"}
+        body = {"run_id": "r1", "input": "go", "budget": {"requests": 1}}
+        request = Request(
+            method="POST", path="/runs", headers=headers, body=json.dumps(body).encode()
+        )
+
+        response = await api.handle(request)
+
+        assert 200 == response.status, response.body
+        assert "budget" == json_body(response)["failure"]["code"]
+
+    asyncio.run(scenario())
+
+
+START = {"run_id": "r1", "input": "go"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        ("/runs", {**START, "budget": 10}, '"budget" must be an object.'),
+        (
+            "/runs",
+            {**START, "budget": {"token": 10}},
+            '"budget" has unknown fields. Allowed: cost, currency, requests, tokens.',
+        ),
+        (
+            "/runs",
+            {**START, "budget": {"tokens": "10"}},
+            '"tokens" must be an integer.',
+        ),
+        ("/runs", {**START, "budget": {"tokens": 0}}, "integers above 0"),
+        ("/runs", {**START, "work": 1}, '"work" must be true or false.'),
+        ("/runs", {**START, "input": ""}, '"input" must not be empty.'),
+        ("/runs", {"run_id": "r1"}, 'The body needs "run_id" and "input".'),
+        ("/runs/jane-1/pause", {"reason": 1}, '"reason" must be a string.'),
+        ("/runs/jane-1/pause", {"reason": "x" * 10_001}, '"reason" has 10001'),
+        (
+            "/runs/jane-1/cancel",
+            {"by": "lee"},
+            "The body has unknown fields. Allowed: call, reason.",
+        ),
+        ("/runs/jane-1/rewind", {"version": True}, '"version" must be an integer.'),
+        (
+            "/threads/boss/k/messages",
+            {"text": "a", "when_busy": []},
+            '"when_busy" must',
+        ),
+    ],
+)
+def test_wrong_body_is_refused_with_the_name_of_its_field(
+    path: str, body: Any, detail: str
+) -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.start_waiting_run()
+        before = await fixture.keys()
+
+        response = await fixture.request("POST", path, body)
+
+        assert 400 == response.status
+        assert detail in json_body(response)["detail"]
+        assert before == await fixture.keys()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "detail"),
+    [
+        ("/runs", {"limit": "0"}, '"limit" must be a number from 1 to 1000.'),
+        ("/runs", {"offset": "1"}, "The query may have limit, agent, status, label"),
+        ("/waits", {"order": "at"}, '"order" must be "id" or "due".'),
+        ("/runs/jane-1/diff", {"from": "1"}, '"to" must be a number from 1 to'),
+        (
+            "/runs/jane-1/events",
+            {"wait": "21"},
+            '"wait" must be a number from 0 to 20.',
+        ),
+        ("/threads/boss/k/events", {"words": "yes"}, '"words" must be true or false.'),
+    ],
+)
+def test_wrong_query_is_refused_with_the_name_of_its_parameter(
+    path: str, query: dict[str, str], detail: str
+) -> None:
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.start_waiting_run()
+
+        response = await fixture.request("GET", path, query=query)
+
+        assert (400, "malformed") == (response.status, problem_slug(response))
+        assert detail in json_body(response)["detail"]
+
+    asyncio.run(scenario())
