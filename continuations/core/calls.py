@@ -200,3 +200,8 @@ class CallRow:
     form: str | None = None
     patch: str | None = None
     parts_json: str | None = None
+
+    @property
+    def written_arguments(self) -> str | None:
+        """`raw_arguments`, or `None` if they are equal to the effective arguments."""
+        return None if self.raw_arguments == self.arguments else self.raw_arguments

@@ -16,12 +16,7 @@ from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
-from continuations.wire.arrival_records import (
-    Signal,
-    decode_first_signal,
-    encode_first_signal,
-    encode_signal,
-)
+from continuations.wire.arrivals import SIGNAL, SIGNAL_ID, FirstNumber, Signal
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
@@ -77,7 +72,7 @@ async def _post_from(
         try:
             await objects.create(
                 layout.numbered_key(layout.SIGNAL, run_id, number),
-                encode_signal(posted, run_id),
+                SIGNAL.encode(posted, run_id),
             )
         except AlreadyExists:
             existing = await _read_existing(objects, run_id, number, marker.key)
@@ -100,9 +95,9 @@ async def _keep_lowest(
     """
     key = layout.signal_id_key(run_id, signal_id)
     try:
-        await objects.create(key, encode_first_signal(number, run_id))
+        await objects.create(key, SIGNAL_ID.encode(FirstNumber(number), run_id))
     except AlreadyExists:
-        first = decode_first_signal(await objects.read(key), key, run_id)
+        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
         # Others may have posted since the listing.
         newest = max(await _numbers(objects, run_id), default=0)
         if not 0 < first <= newest + 1:
@@ -198,7 +193,7 @@ async def _find_among(
     """
     key = layout.signal_id_key(run_id, signal.id)
     try:
-        first = decode_first_signal(await objects.read(key), key, run_id)
+        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
     except NotFound:
         for existing in await _signals_without_keys(numbers, objects, run_id):
             if existing.id == signal.id:

@@ -13,7 +13,7 @@ from continuations.ledger.arrivals import read_signal
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.value_class import replace
-from continuations.wire.arrival_records import encode_first_signal, encode_signal
+from continuations.wire.arrivals import SIGNAL, SIGNAL_ID, FirstNumber
 from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
@@ -76,7 +76,7 @@ def _forget_keys(store: MemoryStore, numbers: range) -> None:
             signal = await read_signal(objects, "r", number)
             key = layout.numbered_key(layout.SIGNAL, "r", number)
             await store.delete(key)
-            await store.create(key, encode_signal(replace(signal, keyed=False), "r"))
+            await store.create(key, SIGNAL.encode(replace(signal, keyed=False), "r"))
             await store.delete(layout.signal_id_key("r", signal.id))
 
     asyncio.run(rewrite())
@@ -106,7 +106,7 @@ def test_a_damaged_key_of_an_id_posts_nothing() -> None:
     runner = _runner(store)
     runner.start("go", run_id="r")
     key = layout.signal_id_key("r", "id:a")
-    asyncio.run(store.create(key, encode_first_signal(7, "r")))
+    asyncio.run(store.create(key, SIGNAL_ID.encode(FirstNumber(7), "r")))
 
     with pytest.raises(Corrupt, match="at least number 7, and run r has 0 signals"):
         runner.signal("r", "paid", id="a")

@@ -8,7 +8,7 @@ import pytest
 
 from continuations.core.call_display import CallDisplay
 from continuations.errors import FormatError
-from continuations.wire.display_fields import read_display, write
+from continuations.wire.records import display_row
 from tests.wire.golden.write_golden import full_display
 
 
@@ -17,7 +17,7 @@ from tests.wire.golden.write_golden import full_display
     [full_display(), CallDisplay(), CallDisplay(reversible=True, secrets=("pin",))],
 )
 def test_display_is_read_as_it_was_written(display: CallDisplay) -> None:
-    assert display == read_display(write(display), "here")
+    assert display == display_row().read(display_row().write(display), "here")
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_display_is_read_as_it_was_written(display: CallDisplay) -> None:
     ids=str,
 )
 def test_display_of_another_shape_is_refused(changed: Any) -> None:
-    fields = {**write(full_display()), **changed}
+    fields = {**display_row().write(full_display()), **changed}
 
     with pytest.raises(FormatError, match="here"):
-        read_display(fields, "here")
+        display_row().read(fields, "here")
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 5])
 def test_display_must_be_a_mapping(value: Any) -> None:
     with pytest.raises(FormatError):
-        read_display(value, "here")
+        display_row().read(value, "here")

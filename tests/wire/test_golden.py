@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.wire.arrival_records import (
-    decode_cancel_request,
-    decode_first_number,
-    decode_first_signal,
-    decode_inbox_message,
-    decode_signal,
-    encode_cancel_request,
-    encode_first_number,
-    encode_first_signal,
-    encode_inbox_message,
-    encode_signal,
+from continuations.wire.arrivals import (
+    CANCEL_REQUEST,
+    EVENT,
+    FILE,
+    MESSAGE,
+    MESSAGE_ID,
+    OPERATOR_REQUEST,
+    REVOCATION,
+    SIGNAL,
+    SIGNAL_ID,
+    SLOT,
+    FirstNumber,
+    decode_file,
 )
 from continuations.wire.continuation import Continuation
 from continuations.wire.dictionary import DICTIONARY
@@ -27,22 +29,13 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
-from continuations.wire.event_records import decode_event, encode_event
-from continuations.wire.file_records import decode_file, encode_file
-from continuations.wire.operator_records import (
-    decode_operator_request,
-    encode_operator_request,
+from continuations.wire.records import DECISION, WAIT
+from continuations.wire.versions import (
+    TOMBSTONE,
+    decode_header,
+    decode_version,
+    encode_version,
 )
-from continuations.wire.records import (
-    decode_decision,
-    decode_wait,
-    encode_decision,
-    encode_wait,
-)
-from continuations.wire.revocations import decode_revocation, encode_revocation
-from continuations.wire.slot_records import decode_slot, encode_slot
-from continuations.wire.tombstone import decode_tombstone, encode_tombstone
-from continuations.wire.versions import decode_header, decode_version, encode_version
 from tests.core.rows import RUN, run_row
 from tests.wire.golden.write_golden import (
     FOLDER,
@@ -79,31 +72,31 @@ def load_posted(  # noqa: PLR0911 - one return for each kind of object
     """Do the same for signals, events, messages, slots, requests and tombstones."""
     kind = decode_object_header(data, "golden")["kind"]
     if kind == "tombstone":
-        tombstone = decode_tombstone(data, "golden")
-        return tombstone, lambda: encode_tombstone(tombstone)
+        tombstone = TOMBSTONE.decode(data, "golden")
+        return tombstone, lambda: TOMBSTONE.encode(tombstone)
     if kind == "file":
-        stored, digest = decode_file(data, "golden")
-        return (stored, digest), lambda: encode_file(stored, digest)
+        stored = decode_file(data, "golden")
+        return stored, lambda: FILE.encode(stored)
     if kind == "event":
-        event = decode_event(data, "golden")
-        return event, lambda: encode_event(event)
+        event = EVENT.decode(data, "golden")
+        return event, lambda: EVENT.encode(event)
     if kind == "operator request":
-        asked = decode_operator_request(data, "golden", RUN)
-        return asked, lambda: encode_operator_request(asked, RUN)
+        asked = OPERATOR_REQUEST.decode(data, "golden", RUN)
+        return asked, lambda: OPERATOR_REQUEST.encode(asked, RUN)
     if kind == "slot":
-        slot = decode_slot(data, "golden", RUN)
-        return slot, lambda: encode_slot(slot, RUN)
+        slot = SLOT.decode(data, "golden", RUN)
+        return slot, lambda: SLOT.encode(slot, RUN)
     if kind == "signal":
-        signal = decode_signal(data, "golden", RUN)
-        return signal, lambda: encode_signal(signal, RUN)
+        signal = SIGNAL.decode(data, "golden", RUN)
+        return signal, lambda: SIGNAL.encode(signal, RUN)
     if kind == "signal id":
-        number = decode_first_signal(data, "golden", RUN)
-        return number, lambda: encode_first_signal(number, RUN)
+        number = SIGNAL_ID.decode(data, "golden", RUN).number
+        return number, lambda: SIGNAL_ID.encode(FirstNumber(number), RUN)
     if kind == "message id":
-        number = decode_first_number(data, "golden", RUN)
-        return number, lambda: encode_first_number(number, RUN)
-    message = decode_inbox_message(data, "golden", RUN)
-    return message, lambda: encode_inbox_message(message, RUN)
+        number = MESSAGE_ID.decode(data, "golden", RUN).number
+        return number, lambda: MESSAGE_ID.encode(FirstNumber(number), RUN)
+    message = MESSAGE.decode(data, "golden", RUN)
+    return message, lambda: MESSAGE.encode(message, RUN)
 
 
 def load_golden(  # noqa: PLR0911 - one return for each kind of object
@@ -120,20 +113,20 @@ def load_golden(  # noqa: PLR0911 - one return for each kind of object
             version = decode_version(data, "golden", run_row() if base else None)
             return version, lambda: encode_version(version.header, version.delta)
         case "wait":
-            wait = decode_wait(data, "golden", RUN)
-            return wait, lambda: encode_wait(wait)
+            wait = WAIT.decode(data, "golden", RUN)
+            return wait, lambda: WAIT.encode(wait)
         case "decision":
-            decision = decode_decision(data, "golden", RUN)
-            return decision, lambda: encode_decision(decision, RUN)
+            decision = DECISION.decode(data, "golden", RUN)
+            return decision, lambda: DECISION.encode(decision, RUN)
         case kind if kind in POSTED_KINDS:
             return load_posted(data)
         case "revocation":
-            revocation = decode_revocation(data, "golden", RUN)
-            return revocation, lambda: encode_revocation(revocation, RUN)
+            revocation = REVOCATION.decode(data, "golden", RUN)
+            return revocation, lambda: REVOCATION.encode(revocation, RUN)
         case kind:
             assert kind == "cancellation"
-            request = decode_cancel_request(data, "golden", RUN)
-            return request, lambda: encode_cancel_request(request, RUN)
+            request = CANCEL_REQUEST.decode(data, "golden", RUN)
+            return request, lambda: CANCEL_REQUEST.encode(request, RUN)
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from continuations.core.run import Claim
     from continuations.core.version_window import VersionEvents, VersionWindow
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 LINES_PER_PAGE = 40
 _TEXT_CHARS = 200

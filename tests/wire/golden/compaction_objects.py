@@ -57,7 +57,6 @@ def _version_compacted() -> VersionObject:
         at=MOMENT,
         claimed_until=MOMENT,
         markers=(),
-        from_zero=True,
     )
     return VersionObject(header, diff(new_state(), compacted()), b"")
 

@@ -9,10 +9,9 @@ from continuations.core.attachments import Audio, File, Image, text_part
 from continuations.core.call_events import CallReturned, CallStarted
 from continuations.core.delta import diff
 from continuations.core.messages import Message
-from continuations.wire.arrival_records import InboxMessage, encode_inbox_message
+from continuations.wire.arrivals import FILE, MESSAGE, InboxMessage, StoredFile
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import object_digest
-from continuations.wire.file_records import StoredFile, encode_file
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -78,7 +77,7 @@ def objects_with_message() -> dict[str, tuple[bytes, object]]:
     return {
         "asked_with_file": (continuation.to_bytes(), continuation),
         "version-file": (version, decoded),
-        "message-file": (encode_inbox_message(message, RUN), message),
+        "message-file": (MESSAGE.encode(message, RUN), message),
     }
 
 
@@ -98,6 +97,7 @@ def file_objects() -> dict[str, tuple[bytes, object]]:
             media_type=content.media_type,
             name=content.name,
             data=content.data,
+            digest=content.digest,
         )
-        objects[name] = (encode_file(stored, content.digest), (stored, content.digest))
+        objects[name] = (FILE.encode(stored), stored)
     return objects

@@ -13,7 +13,7 @@ from continuations.core.usage import Usage
 from continuations.core.waits import Wait
 from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
-from continuations.wire.records import encode_decision, encode_wait
+from continuations.wire.records import DECISION, WAIT
 from tests.core.rows import (
     MOMENT,
     RUN,
@@ -103,7 +103,7 @@ def judged_objects() -> dict[str, tuple[bytes, object]]:
         continuation = Continuation(make(), 12)
         objects[make.__name__] = (continuation.to_bytes(), continuation)
     wait = _wait("output")
-    objects["wait-output"] = (encode_wait(wait), wait)
+    objects["wait-output"] = (WAIT.encode(wait), wait)
     decision = replace(make_decision("approve", wait.id), reason=None)
-    objects["decision-output"] = (encode_decision(decision, RUN), decision)
+    objects["decision-output"] = (DECISION.encode(decision, RUN), decision)
     return objects

@@ -10,14 +10,15 @@ from continuations.core.events import ThreadClosed, TurnInterrupted, TurnStoppin
 from continuations.core.messages import user_message
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.wire.arrival_records import (
+from continuations.wire.arrivals import (
+    MESSAGE,
+    MESSAGE_ID,
+    OPERATOR_REQUEST,
+    SIGNAL_ID,
+    FirstNumber,
     InboxMessage,
-    encode_first_number,
-    encode_first_signal,
-    encode_inbox_message,
 )
 from continuations.wire.continuation import Continuation
-from continuations.wire.operator_records import encode_operator_request
 from continuations.wire.versions import VersionHeader, VersionObject, encode_version
 from tests.core.rows import (
     MOMENT,
@@ -115,9 +116,9 @@ def thread_objects() -> dict[str, tuple[bytes, object]]:
         ("message-closes", replace(_message(5), closes=True)),
         ("message-behind-unread", replace(_message(6), unread_bytes=70_000)),
     ):
-        objects[name] = (encode_inbox_message(message, RUN), message)
-    objects["message-id"] = (encode_first_number(5, RUN), 5)
-    objects["signal-id"] = (encode_first_signal(7, RUN), 7)
+        objects[name] = (MESSAGE.encode(message, RUN), message)
+    objects["message-id"] = (MESSAGE_ID.encode(FirstNumber(5), RUN), 5)
+    objects["signal-id"] = (SIGNAL_ID.encode(FirstNumber(7), RUN), 7)
     version = _version(resting_thread())
     version = replace(version, header=replace(version.header, replies=(3, 0, 9)))
     objects["version-replies"] = (
@@ -138,6 +139,6 @@ def thread_objects() -> dict[str, tuple[bytes, object]]:
         stop, action="drop", message_number=0, signal_name=ODD_TEXT, signal_number=9
     )
     for request in (stop, interrupt, drop):
-        data = encode_operator_request(request, RUN)
+        data = OPERATOR_REQUEST.encode(request, RUN)
         objects[f"operator-request-{request.action}"] = (data, request)
     return objects

@@ -65,24 +65,30 @@ from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.trips import Trip
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait
-from continuations.wire.arrival_records import (
+from continuations.wire.arrivals import (
+    CANCEL_REQUEST,
+    EVENT,
+    MESSAGE,
+    OPERATOR_REQUEST,
+    REVOCATION,
+    SIGNAL,
+    SLOT,
     CancelRequest,
     InboxMessage,
+    PublishedEvent,
+    Revocation,
     Signal,
-    encode_cancel_request,
-    encode_inbox_message,
-    encode_signal,
 )
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
-from continuations.wire.event_records import PublishedEvent, encode_event
-from continuations.wire.formats import NEW_FIELDS
-from continuations.wire.operator_records import encode_operator_request
-from continuations.wire.records import encode_decision, encode_wait
-from continuations.wire.revocations import Revocation, encode_revocation
-from continuations.wire.slot_records import encode_slot
-from continuations.wire.tombstone import Tombstone, encode_tombstone
-from continuations.wire.versions import VersionHeader, VersionObject, encode_version
+from continuations.wire.records import DECISION, WAIT
+from continuations.wire.versions import (
+    TOMBSTONE,
+    Tombstone,
+    VersionHeader,
+    VersionObject,
+    encode_version,
+)
 from tests.core.rows import (
     MOMENT,
     RUN,
@@ -528,7 +534,7 @@ def make_version(base: RunState | None, new: RunState) -> VersionObject:
 
 def counted_from_zero(version: VersionObject) -> VersionObject:
     """Return the version in a tree whose positions begin with 0."""
-    return replace(version, header=replace(version.header, from_zero=True))
+    return version
 
 
 def decision_of_kind(kind: DecisionKind) -> Decision:
@@ -622,8 +628,8 @@ def forms_of_approvals() -> dict[str, GoldenObject]:
     wait = replace(full_wait(), form_schema_json=schema)
     decision = replace(decision_of_kind("approve"), form='{"number":1}')
     return {
-        "wait-form": GoldenObject(encode_wait(wait), wait),
-        "decision-form": GoldenObject(encode_decision(decision, RUN), decision),
+        "wait-form": GoldenObject(WAIT.encode(wait), wait),
+        "decision-form": GoldenObject(DECISION.encode(decision, RUN), decision),
     }
 
 
@@ -684,7 +690,7 @@ def records_for_an_audit() -> dict[str, GoldenObject]:
         decision_of_kind("approve"), door="http", authentication="verifier"
     )
     objects["decision-door"] = GoldenObject(
-        encode_decision(through_door, RUN), through_door
+        DECISION.encode(through_door, RUN), through_door
     )
     ruled = replace(decision_of_kind("approve"), by=None, rule=f"small {ODD_TEXT}")
     remembered = replace(
@@ -692,7 +698,7 @@ def records_for_an_audit() -> dict[str, GoldenObject]:
         grant_json='{"arguments":{"maxProperties":1},"tool":"pay","until":1800000}',
     )
     objects["decision-grant"] = GoldenObject(
-        encode_decision(remembered, RUN), remembered
+        DECISION.encode(remembered, RUN), remembered
     )
     revoked = Revocation(
         id="01revoke",
@@ -706,9 +712,9 @@ def records_for_an_audit() -> dict[str, GoldenObject]:
     )
     for name, editable in (("editable", '["cents"]'), ("not-editable", "[]")):
         limited = replace(full_wait(), editable_json=editable)
-        objects[f"wait-{name}"] = GoldenObject(encode_wait(limited), limited)
-    objects["revocation"] = GoldenObject(encode_revocation(revoked, RUN), revoked)
-    objects["decision-rule"] = GoldenObject(encode_decision(ruled, RUN), ruled)
+        objects[f"wait-{name}"] = GoldenObject(WAIT.encode(limited), limited)
+    objects["revocation"] = GoldenObject(REVOCATION.encode(revoked, RUN), revoked)
+    objects["decision-rule"] = GoldenObject(DECISION.encode(ruled, RUN), ruled)
     return objects
 
 
@@ -727,9 +733,9 @@ def display_objects() -> dict[str, GoldenObject]:
         "decision-shown": replace(decision_of_kind("approve"), shown="d1"),
     }
     return {
-        **{name: GoldenObject(encode_wait(each), each) for name, each in waits.items()},
+        **{name: GoldenObject(WAIT.encode(each), each) for name, each in waits.items()},
         **{
-            name: GoldenObject(encode_decision(each, RUN), each)
+            name: GoldenObject(DECISION.encode(each, RUN), each)
             for name, each in people.items()
         },
     }
@@ -738,7 +744,7 @@ def display_objects() -> dict[str, GoldenObject]:
 def golden_objects() -> dict[str, GoldenObject]:
     """Return every golden object by its name."""
     stone = golden_tombstone()
-    objects = {"tombstone": GoldenObject(encode_tombstone(stone), stone)}
+    objects = {"tombstone": GoldenObject(TOMBSTONE.encode(stone), stone)}
     runs = (running, waiting, unknown, edited, cancelled, finished, bounded)
     later = (
         with_secrets,
@@ -782,32 +788,32 @@ def golden_objects() -> dict[str, GoldenObject]:
         ("wait-external", make_wait("c3", kind="external")),
         ("wait-cancels", replace(make_wait("c3", kind="external"), cancels=True)),
     ):
-        objects[name] = GoldenObject(encode_wait(wait), wait)
+        objects[name] = GoldenObject(WAIT.encode(wait), wait)
     kinds: tuple[DecisionKind, ...] = ("approve", "deny", "answer", "expire", "cancel")
     for kind in kinds:
         record = decision_of_kind(kind)
-        objects[f"decision-{kind}"] = GoldenObject(encode_decision(record, RUN), record)
+        objects[f"decision-{kind}"] = GoldenObject(DECISION.encode(record, RUN), record)
     answer = replace(decision_of_kind("answer"), wait_id=ANSWERED_APPROVAL)
     objects["decision-answer-to-approval"] = GoldenObject(
-        encode_decision(answer, RUN), answer
+        DECISION.encode(answer, RUN), answer
     )
     fail = replace(decision_of_kind("fail"), wait_id=QUESTION, value='"it broke"')
-    objects["decision-fail"] = GoldenObject(encode_decision(fail, RUN), fail)
+    objects["decision-fail"] = GoldenObject(DECISION.encode(fail, RUN), fail)
     over = replace(make_wait("c3", kind="unknown"), approve_after=MOMENT)
-    objects["wait-approve-after"] = GoldenObject(encode_wait(over), over)
+    objects["wait-approve-after"] = GoldenObject(WAIT.encode(over), over)
     taken = replace(decision_of_kind("answer"), wait_id=event_wait().id, signal=2)
-    objects["decision-by-signal"] = GoldenObject(encode_decision(taken, RUN), taken)
+    objects["decision-by-signal"] = GoldenObject(DECISION.encode(taken, RUN), taken)
     by_event = replace(
         decision_of_kind("answer"), wait_id=event_wait().id, event=EVENT_IDS[0]
     )
     objects["decision-by-event"] = GoldenObject(
-        encode_decision(by_event, RUN), by_event
+        DECISION.encode(by_event, RUN), by_event
     )
     event = published_event()
-    objects["event"] = GoldenObject(encode_event(event), event)
+    objects["event"] = GoldenObject(EVENT.encode(event), event)
     bare = replace(event, key=None, data="null", by=None, own_id=None)
     bare = replace(bare, door=None, authentication=None)
-    objects["event-bare"] = GoldenObject(encode_event(bare), bare)
+    objects["event-bare"] = GoldenObject(EVENT.encode(bare), bare)
     objects |= records_for_an_audit()
     objects |= display_objects()
     objects |= forms_of_approvals()
@@ -824,13 +830,13 @@ def golden_objects() -> dict[str, GoldenObject]:
         by="shop",
         marker="due/1",
     )
-    objects["signal"] = GoldenObject(encode_signal(signal, RUN), signal)
+    objects["signal"] = GoldenObject(SIGNAL.encode(signal, RUN), signal)
     voted = replace(decision_of_kind("approve"), voters=("kim", "lee"))
-    objects["decision-voters"] = GoldenObject(encode_decision(voted, RUN), voted)
+    objects["decision-voters"] = GoldenObject(DECISION.encode(voted, RUN), voted)
     shared = quorum_wait()
-    objects["wait-quorum"] = GoldenObject(encode_wait(shared), shared)
+    objects["wait-quorum"] = GoldenObject(WAIT.encode(shared), shared)
     for slot in golden_slots():
-        objects[f"slot-{slot.kind}"] = GoldenObject(encode_slot(slot, RUN), slot)
+        objects[f"slot-{slot.kind}"] = GoldenObject(SLOT.encode(slot, RUN), slot)
     message = InboxMessage(
         id="01letter",
         number=3,
@@ -839,24 +845,24 @@ def golden_objects() -> dict[str, GoldenObject]:
         by="kim",
         marker="due/1",
     )
-    objects["message"] = GoldenObject(encode_inbox_message(message, RUN), message)
+    objects["message"] = GoldenObject(MESSAGE.encode(message, RUN), message)
     request = CancelRequest(
         id="01wish", at=MOMENT, by="kim", reason="no more", marker="due/1"
     )
-    objects["cancellation"] = GoldenObject(encode_cancel_request(request, RUN), request)
+    objects["cancellation"] = GoldenObject(CANCEL_REQUEST.encode(request, RUN), request)
     asked = operator_request()
     objects["operator-request"] = GoldenObject(
-        encode_operator_request(asked, RUN), asked
+        OPERATOR_REQUEST.encode(asked, RUN), asked
     )
     by_link = replace(request, door="http", authentication="verifier")
     objects["cancellation-door"] = GoldenObject(
-        encode_cancel_request(by_link, RUN), by_link
+        CANCEL_REQUEST.encode(by_link, RUN), by_link
     )
     for name, sent in (
         ("signal-door", replace(signal, door="cli", authentication="login")),
         ("signal-keyed", replace(signal, keyed=True)),
     ):
-        objects[name] = GoldenObject(encode_signal(sent, RUN), sent)
+        objects[name] = GoldenObject(SIGNAL.encode(sent, RUN), sent)
     return objects
 
 
@@ -901,10 +907,7 @@ FORMAT_1_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
 }
 
 
-# A description names an attribute of a later format only if it has a value.
-_NEW_ATTRIBUTES = {
-    field.attribute or field.name for fields in NEW_FIELDS.values() for field in fields
-} | {"state_json"}  # a delta has the states of its frames
+_NEW_ATTRIBUTES = {"state_json"}
 
 
 def describe(value: object) -> Any:  # noqa: PLR0911 - one row for each type
