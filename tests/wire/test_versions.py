@@ -154,13 +154,6 @@ def test_decode_header_does_not_read_the_body() -> None:
     )
 
 
-def test_version_bytes_show_no_message_in_plain_text() -> None:
-    secret = new_state(user_message("my secret" * 100))
-    data = encode_version(replace(FULL_HEADER, status="running"), diff(None, secret))
-
-    assert b"secret" not in data
-
-
 # Deltas on the wrong base ---------------------------------------------------------
 
 
