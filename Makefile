@@ -73,7 +73,7 @@ test: .venv/installed $(NPM_PACKAGES)
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
-# stacks, or run the pages and examples; the simulation runs 100 schedules, not 800.
+# stacks, or run the pages and examples; the simulation runs 100 schedules, not 320.
 SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \
@@ -201,12 +201,11 @@ SEEDS ?= 0:5000
 simulate: .venv/installed
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS)
 
-# `make test` runs a sample of the cases of these tests (tests/sampling.py). All cases
-# take hours.
-SAMPLED_TESTS = $(shell grep -rlE 'tests\.(hostile\.)?(sampling|crash_points)' --include='test_*.py' tests)
+# All tests with all their cases take hours; `make test` leaves out the long ones, and
+# runs a sample of large matrices (tests/sampling.py).
 torture: .venv/installed
 	$(BIN)/python -m tests.torture.run_all
-	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps' $(SAMPLED_TESTS)
+	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps'
 
 clean:
 	rm -rf .venv .demo .demo-web .runs site

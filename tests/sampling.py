@@ -13,10 +13,71 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import pytest
+
 T = TypeVar("T")
 U = TypeVar("U")
 
 RUNS_ALL_CASES = os.environ.get("TORTURE") == "1"
+
+
+# Tests of ten seconds or so, each of which has a shorter sibling that shows its promise
+# with fewer levels, processes or requests. The name is that of a test, or of one case.
+LONG_TESTS = (
+    "tests/browser/test_chat_app.py::test_customer_and_colleague_see_one_conversation",
+    "tests/browser/test_chat_app.py::test_killed_server_goes_on_and_each_text_stands_once",
+    "tests/browser/test_console_pages.py::test_blind_clicks_decide_one_wait[size0]",
+    "tests/browser/test_live_by_poll.py::test_pages_that_ask_follow_their_run_and_the_inbox",
+    "tests/browser/test_run_pages.py::test_thousand_levels_open_row_by_row_without_script",
+    "tests/cli/test_interruption.py::test_signal_gives_up_a_model_call_and_its_claim[15-143]",
+    "tests/engine/test_changed_code.py::test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled",
+    "tests/engine/test_claims.py::test_a_frozen_worker_that_nobody_replaced_goes_on",
+    "tests/engine/test_depth.py::test_run_with_a_thousand_levels_suspends_and_resumes",
+    "tests/engine/test_drift.py::test_prediction_equals_what_resume_does_in_another_process[1]",
+    "tests/engine/test_drift.py::test_prediction_equals_what_resume_does_in_another_process[2]",
+    "tests/engine/test_drift.py::test_prediction_equals_what_resume_does_in_another_process[3]",
+    "tests/engine/test_erase_in_processes.py::test_killed_eraser_is_completed_by_a_second_erase",
+    "tests/engine/test_model_waits_in_processes.py::test_limited_sub_agent_waits_alone_and_goes_on_in_another_process",
+    "tests/engine/test_random_schedules.py::test_random_schedules_keep_every_promise[1]",
+    "tests/engine/test_random_schedules.py::test_random_schedules_keep_every_promise[2]",
+    "tests/engine/test_random_schedules.py::test_random_schedules_keep_every_promise[4]",
+    "tests/engine/test_random_schedules.py::test_random_schedules_keep_every_promise[5]",
+    "tests/engine/test_suspend_conditions_in_processes.py::test_pause_while_a_condition_holds_an_agent_names_both_reasons",
+    "tests/engine/test_sweep.py::test_a_model_that_stays_down_does_not_pile_up_markers",
+    "tests/engine/test_sweep.py::test_marker_without_a_run_is_examined_less_and_less_often",
+    "tests/engine/test_thread_calls_on_files.py::test_python_calls_of_a_turn_on_files_do_not_grow_with_the_thread[ScriptedModel]",
+    "tests/engine/test_thread_cost.py::test_idle_threads_are_in_no_list_and_cost_a_sweep_nothing",
+    "tests/engine/test_threads_in_processes.py::test_each_racing_sender_gets_its_own_reply",
+    "tests/examples/test_librarian.py::test_library_is_built_with_a_stop_at_every_line[9]",
+    "tests/examples/test_three_deep.py::test_transfer_of_a_killed_process_is_not_repeated[False]",
+    "tests/hostile/test_lost_versions.py::test_waits_from_before_a_repair_are_closed",
+    "tests/interop/test_agent_continuations.py::test_application_three_deep_runs_with_other_imports",
+    "tests/on_s3/test_runs_on_s3.py::test_one_resumer_and_one_decider_of_many_processes_succeed",
+    "tests/on_s3/test_runs_on_s3.py::test_run_recovers_from_a_crash_at_every_storage_call[after]",
+    "tests/serve/aws/test_deployed_example.py::test_function_invokes_itself_until_a_long_run_has_ended",
+    "tests/serve/aws/test_deployed_example.py::test_start_and_decision_delivered_twice_run_once",
+    "tests/serve/aws/test_lambda_runs.py::test_cancel_and_scheduled_sweep_events_are_handled",
+    "tests/serve/aws/test_lambda_runs.py::test_decision_delivered_twice_is_recorded_once",
+    "tests/serve/aws/test_lambda_runs.py::test_killed_call_is_unknown_or_repeated[push]",
+    "tests/serve/aws/test_lambda_runs.py::test_killed_function_loses_no_message",
+    "tests/serve/aws/test_lambda_runs.py::test_margin_above_the_timeout_still_makes_progress",
+    "tests/serve/aws/test_lambda_runs.py::test_message_delivered_twice_resumes_once",
+    "tests/serve/aws/test_lambda_runs.py::test_reply_that_outlasts_the_function_goes_on_in_others",
+    "tests/serve/aws/test_lambda_runs.py::test_start_without_run_id_is_idempotent",
+    "tests/serve/aws/test_lambda_runs.py::test_sweep_continues_a_paused_run",
+    "tests/serve/aws/test_lambda_runs.py::test_timed_out_invocation_leaves_an_unknown_call",
+    "tests/serve/pages/test_run_rows.py::test_every_frame_and_call_has_one_row",
+    "tests/serve/pages/test_run_rows.py::test_thousand_levels_are_folded_below_three",
+    "tests/serve/test_idle_threads.py",
+    "tests/storage/test_google_and_azure.py::TestAzureEmulator::test_all_keys_iterates_over_every_page",
+    "tests/storage/test_obstore.py::TestObstoreOnS3::test_all_keys_iterates_over_every_page",
+    "tests/storage/test_s3_conformance.py::TestS3StoreOverUnreliableConnection",
+)
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Return whether only `make torture` runs a test."""
+    return item.nodeid.startswith(LONG_TESTS)
 
 
 def sample(cases: Sequence[T], step: int, start: int = 0) -> Sequence[T]:
@@ -40,5 +101,5 @@ def pairs(first: Iterable[T], second: Iterable[U]) -> list[tuple[T, U]]:
 
 
 def examples(count: int) -> int:
-    """Return how many examples hypothesis makes: a quarter, but ten at least."""
-    return count if RUNS_ALL_CASES else max(10, count // 4)
+    """Return how many examples hypothesis makes: an eighth, but ten at least."""
+    return count if RUNS_ALL_CASES else max(10, count // 8)

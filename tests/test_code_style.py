@@ -17,6 +17,7 @@ from continuations.core.call_events import CallCancelled
 from continuations.core.calls import CLOSED_STATES, STATE_NAMES, Refused
 from continuations.core.transitions import TRANSITIONS
 from continuations.core.wait_rules import WAIT_RULES
+from tests.sampling import LONG_TESTS
 from tools import check_layout
 
 ROOT = Path(__file__).parents[1]
@@ -151,6 +152,21 @@ def test_makefile_names_slow_tests_that_exist() -> None:
 
     assert named
     assert [] == [name for name in named if not (ROOT / name).exists()]
+
+
+def test_long_tests_exist() -> None:
+    """A renamed test would run in `make test` again without notice."""
+    lost: list[str] = []
+    for name in LONG_TESTS:
+        file, *words = name.partition("[")[0].split("::")
+        text = (ROOT / file).read_text()
+        lost += [
+            f"{file}: {word}"
+            for word in words[:1]
+            if not re.search(rf"(class|def) {word}\b", text)
+        ]
+
+    assert [] == lost
 
 
 # Ids of requirements from outside, for example R and a number.

@@ -35,7 +35,7 @@ from tests.simulation.schedule import (
 )
 from tests.simulation.sim_environment import SimEnvironment
 
-SEEDS = int(os.environ.get("ERASE_SEEDS", "150"))
+SEEDS = int(os.environ.get("ERASE_SEEDS", "60"))
 
 
 async def act_as_eraser(actor: Actor, *, spares_forks: bool) -> None:

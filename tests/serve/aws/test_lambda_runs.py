@@ -175,9 +175,9 @@ def test_deciding_imports_neither_openai_nor_the_application(
 def test_deciding_on_files_imports_no_client(
     cloud: LambdaTestCloud,
 ) -> None:
-    cloud = cloud.with_settings(
-        STORE=f"file:{cloud.folder / 'store'}", AGENTS="nowhere:at_all"
-    )
+    folder = cloud.folder / "store"
+    folder.mkdir()
+    cloud = cloud.with_settings(STORE=f"file:{folder}", AGENTS="nowhere:at_all")
     path = "/waits/approval-01m7z8mgzx2yn0x7x9gkpfj8nc@r-1/decision"
     report = cloud.invoke(
         url_event("POST", path, {"decision": "approve"}, **{"x-who": "kim"}),
