@@ -87,7 +87,10 @@ class Errored:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The call does not run; `code` is `denied`, `expired` or `cancelled`."""
+    """The call does not run, or got no answer.
+
+    `code` is `denied`, `expired`, `cancelled` or `not_executed` (see `call_ends`).
+    """
 
     code: str
     content: str

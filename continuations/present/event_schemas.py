@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from continuations.core.call_ends import CALL_ENDS
 from continuations.core.decisions import DECISION_KINDS
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.trips import GUARDRAIL_STAGES
@@ -38,6 +39,7 @@ _FRAME: Json = {
 _CALL: Json = {"call": TEXT_OR_NULL, "tool": TEXT, "tool_call_id": TEXT}
 _END: Json = {"output": TEXT_OR_NULL, "failure": _FAILURE}
 _DECISION_KIND: Json = {"enum": [*sorted(DECISION_KINDS), None]}
+_CALL_END: Json = {"enum": [*sorted(CALL_ENDS), None]}
 
 # The name of each type, what it says, and its own fields.
 _TYPES: tuple[tuple[str, str, Json], ...] = (
@@ -45,7 +47,11 @@ _TYPES: tuple[tuple[str, str, Json], ...] = (
     ("RunRewound", "The run goes on from an earlier version.", {"version": COUNT}),
     ("Attempt", "A worker took the claim.", {"worker": TEXT, "number": COUNT}),
     ("FrameStarted", "An agent began.", _FRAME),
-    ("FrameEnded", "An agent ended.", {**_FRAME, "output": TEXT_OR_NULL}),
+    (
+        "FrameEnded",
+        "An agent ended.",
+        {**_FRAME, "output": TEXT_OR_NULL, "end": _CALL_END},
+    ),
     ("MessageAdded", "A message was added to a transcript.", {"message": OBJECT}),
     ("StateChanged", "The state of an agent changed.", {"changes": OBJECT}),
     (
@@ -64,7 +70,11 @@ _TYPES: tuple[tuple[str, str, Json], ...] = (
         {**_CALL, "arguments": {"type": ["object", "null"]}},
     ),
     ("CallStarted", "The start of a call was recorded.", {"call": TEXT, "tool": TEXT}),
-    ("CallEnded", "A call ended.", {**_CALL, "result": TEXT_OR_NULL}),
+    (
+        "CallEnded",
+        "A call ended.",
+        {**_CALL, "result": TEXT_OR_NULL, "end": _CALL_END},
+    ),
     ("WaitOpened", "A wait was opened.", {"wait": ref("wait")}),
     (
         "WaitDecided",

@@ -10,7 +10,7 @@ out if its attribute has the value `missing`. If the newest format was released,
 format to `FORMATS`.
 
 **To store a new value of an old field** (a kind of wait, a state of a call), add a
-`NewValue` to the table: `newer=(NewValue(2, is_in),)`.
+`NewValue` to the table: `Row(kind, make, (NewValue(2, is_in),), ...)`.
 
 Then add golden files of the new shape (`tests/wire/golden/write_golden.py`).
 
@@ -63,8 +63,8 @@ class Row(Generic[T]):
         self,
         kind: str,
         make: Callable[..., T],
-        /,
         newer: tuple[NewValue, ...] = (),
+        /,
         **fields: Field,
     ) -> None:
         self.kind, self.make, self.newer, self.fields = kind, make, newer, fields
@@ -148,7 +148,7 @@ class Tagged:
     """The table of values of several classes: the field `kind` names the class."""
 
     def __init__(
-        self, kind: str, /, newer: tuple[NewValue, ...] = (), **rows: Row[Any]
+        self, kind: str, newer: tuple[NewValue, ...] = (), /, **rows: Row[Any]
     ) -> None:
         self.kind, self.newer, self._rows = kind, newer, rows
         self.fields = {
