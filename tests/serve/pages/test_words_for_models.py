@@ -111,4 +111,4 @@ def test_words_of_tool_messages_change_neither_events_nor_states(
     assert ["invalid", "returned", "error", "denied", "answered", "cancelled"] == [
         *ends
     ]
-    assert "ERROR: [withheld]" in expected["withheld"]
+    assert "ERROR: [not shown]" in expected["withheld"]
