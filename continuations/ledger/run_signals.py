@@ -67,7 +67,6 @@ async def _post_from(
             number=number,
             at=whole_milliseconds(at),
             marker=marker.key,
-            keyed=True,
         )
         try:
             await objects.create(
@@ -188,40 +187,18 @@ async def _find_among(
 ) -> Signal | None:
     """Return the signal with the id of a signal, or `None`.
 
-    A signal with an own id is not before the number that its key keeps. Without a key,
-    only a signal of an older release can have the id.
+    A signal with an own id is not before the number that its key keeps.
     """
     key = layout.signal_id_key(run_id, signal.id)
     try:
         first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
     except NotFound:
-        for existing in await _signals_without_keys(numbers, objects, run_id):
-            if existing.id == signal.id:
-                return _checked_repeat(existing, signal, run_id)
         return None
     for number in sorted(each for each in numbers if each >= first):
         existing = await read_kept_signal(objects, run_id, number)
         if existing.id == signal.id:
             return _checked_repeat(existing, signal, run_id)
     return None
-
-
-async def _signals_without_keys(
-    numbers: list[int], objects: Objects, run_id: str
-) -> list[Signal]:
-    """Return the signals that were posted before ids had keys.
-
-    They are the first ones of a run, so most runs cost one read.
-    """
-    low, high = 0, len(numbers)
-    while low < high:
-        middle = (low + high) // 2 if low else 0
-        if (await read_kept_signal(objects, run_id, numbers[middle])).keyed:
-            high = middle
-        else:
-            low = middle + 1
-    reads = (read_kept_signal(objects, run_id, number) for number in numbers[:low])
-    return list(await gather(*reads))
 
 
 def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:

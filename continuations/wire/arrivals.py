@@ -111,8 +111,7 @@ MESSAGE_ID = Record(Row("message id", FirstNumber, number=NUMBER))
 class Signal:
     """One signal to a run.
 
-    `data` is JSON text. `keyed` says that an object keeps where the signal is if its
-    sender chose the id.
+    `data` is JSON text.
     """
 
     id: str
@@ -124,7 +123,6 @@ class Signal:
     marker: str | None = None
     door: str | None = None
     authentication: str | None = None
-    keyed: bool = False
 
 
 SIGNAL = Record(
@@ -140,7 +138,6 @@ SIGNAL = Record(
         marker=TEXT,
         door=TEXT,
         authentication=TEXT,
-        keyed=FLAG,
     )
 )
 SIGNAL_ID = Record(Row("signal id", FirstNumber, number=NUMBER))

@@ -56,6 +56,10 @@ MAX_BODY_BYTES = 256 * 1024 * 1024
 # Maximum number of containers in one object and of items in one container, and maximum
 # number of items in all containers. No run has as many rows or messages.
 _MAX_ITEMS, _MAX_TOTAL_ITEMS = 1 << 20, 4 << 20
+# Maximum number of keys in one mapping; the largest ones have a key for each frame. To
+# read a mapping takes ten times as long as a list. So many keys have more bytes than
+# `_MAX_ITEMS`, so a writer notices them too.
+_MAX_KEYS = 1 << 18
 # A small object must not fill the memory of its reader (a decompression bomb). Real
 # conversations shrink by a factor below 100. A body that shrinks more is stored plain.
 _MAX_RATIO, _RATIO_ALLOWANCE_BYTES = 1000, 4 << 20
@@ -247,7 +251,7 @@ def _from_msgpack(data: bytes, name: str) -> object:
             object_pairs_hook=mapping,
             list_hook=sequence,
             max_array_len=limit,
-            max_map_len=limit,
+            max_map_len=min(_MAX_KEYS, limit),
         )
     except (
         MemoryError,

@@ -369,7 +369,7 @@ def test_agents_words_are_those_of_the_turn_that_made_the_call() -> None:
 
 
 def test_tool_that_declares_nothing_has_a_wait_without_a_display() -> None:
-    """Its stored bytes are those of earlier releases."""
+    """The display takes no bytes."""
 
     @tool(approval=True)
     def pay(cents: int) -> str:

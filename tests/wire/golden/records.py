@@ -287,7 +287,6 @@ def _arrivals() -> dict[str, GoldenObject]:
         data='{"cents":5}',
         door="cli",
         authentication="login",
-        keyed=True,
     )
     bare = Signal(id="01signal", number=1, at=MOMENT, name="receipt", data="null")
     request = OperatorRequest(
