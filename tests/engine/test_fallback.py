@@ -96,6 +96,7 @@ def test_metadata_is_shown_and_never_sent() -> None:
     assert all(message.keys() <= known for message in sent)
     assert "metadata" not in model.requests[-1].messages[1].text
     shown = json.loads(runner.look("r1").to_json())["frames"][0]["metadata"]
+    assert {"end": "invalid"} == shown.pop("2")  # the call of a tool that is missing
     assert {"1", "3"} == shown.keys()
     assert "b" == shown["1"]["model"]
     assert all("metadata" not in message for message in runner.look("r1").root.messages)

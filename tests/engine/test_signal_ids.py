@@ -34,7 +34,10 @@ def _signal_keys(store: MemoryStore) -> list[str]:
 
 
 def test_the_hundredth_signal_with_an_id_costs_what_the_second_does() -> None:
-    """Neither a new signal nor a repeat reads the earlier ones."""
+    """Neither a new signal nor a repeat reads the earlier ones.
+
+    A repeat reads the signal that it finds.
+    """
     store = CountingStore()
     runner = _runner(store)
     runner.start("go", run_id="r")
@@ -47,7 +50,7 @@ def test_the_hundredth_signal_with_an_id_costs_what_the_second_does() -> None:
     for number in (1, 50, 100):
         store.reset()
         assert number == runner.signal("r", f"n{number}", id=f"s{number}")
-        assert store.requests["read"] <= costs[2]
+        assert store.requests["read"] <= costs[2] + 1
 
 
 def test_a_crash_at_every_operation_leaves_one_signal_after_a_repeat() -> None:
