@@ -208,10 +208,10 @@ class CallEnded(BaseEvent):
         tool_call_id: Id of the call in the transcript.
         result: The text that the model reads. `None` if the frame of the call ended in
             the same version.
-        end: How the call ended: `returned`, `answered` (a person answered instead of
-            the tool), `denied`, `expired`, `cancelled`, `not_executed` (its outcome was
-            unknown, and it did not happen), `invalid` (it failed before it began) or
-            `error`. `None` if `result` is `None`.
+        end: How the call ended: `returned`, `answered`, `denied`, `expired`,
+            `cancelled`, `not_executed`, `invalid` or `error`. A person has `answered`
+            instead of the tool. A call that was `not_executed` had an unknown outcome.
+            An `invalid` call failed before it began. `None` if `result` is `None`.
     """
 
     call: str | None

@@ -39,7 +39,7 @@ E = TypeVar("E", bound="run_stream.BaseEvent")
 
 
 class _Result(NamedTuple):
-    """What the model reads about a call that ended, and how the call ended."""
+    """The text that the model reads about a call that ended, and how it ended."""
 
     text: str | None
     end: CallEnd | None

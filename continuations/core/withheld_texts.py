@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from continuations.core.version_window import VersionWindow
 
 _WITHHELD_JSON = jsontext.dump(WITHHELD)
-# What stays of the result of a call that did not return.
+# The shown rest of the result of a call that did not return.
 _WORDS_OF_ENDS: Mapping[str, str] = {
     "answered": "ANSWERED:",
     "denied": "DENIED:",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from continuations.core import jsontext
 from continuations.core.ulid import is_ulid
@@ -19,8 +19,6 @@ from continuations.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from continuations.wire.formats import Row, Tagged
 
 T = TypeVar("T")
 
@@ -88,6 +86,19 @@ def is_count(value: object) -> bool:
 
 # Fields -----------------------------------------------------------------------
 
+
+class Table(Protocol):
+    """The table of a stored mapping: a `Row` or a `Tagged` of `formats`."""
+
+    def write(self, value: Any) -> dict[str, object]:
+        """Return the stored mapping."""
+        ...
+
+    def read(self, stored: object, where: str) -> Any:
+        """Return the value of a stored mapping."""
+        ...
+
+
 # The `missing` value of a field that every mapping has.
 REQUIRED: object = object()
 
@@ -113,7 +124,7 @@ class Field(NamedTuple):
     attribute: str = ""
     constant: bool = False
     format: int = 1
-    row: Callable[[], Row[Any] | Tagged] | None = None
+    row: Callable[[], Table] | None = None
     by_key: bool = False
 
     def of(self, attribute: str) -> Field:
@@ -294,7 +305,7 @@ def one_of(choices: frozenset[str]) -> Field:
     return Field(read, missing=REQUIRED)
 
 
-def row_of(row: Callable[[], Row[Any] | Tagged]) -> Field:
+def row_of(row: Callable[[], Table]) -> Field:
     """Return the field of one value that has a table of its own."""
     return Field(
         lambda value, where, name: row().read(value, f"{where}.{name}"),
@@ -303,7 +314,7 @@ def row_of(row: Callable[[], Row[Any] | Tagged]) -> Field:
     )
 
 
-def rows_of(row: Callable[[], Row[Any]]) -> Field:
+def rows_of(row: Callable[[], Table]) -> Field:
     """Return the field of a list of values that have a table of their own."""
     return Field(
         lambda value, where, name: read_items(value, where, name, row().read),
@@ -313,7 +324,7 @@ def rows_of(row: Callable[[], Row[Any]]) -> Field:
     )
 
 
-def rows_by_key_of(row: Callable[[], Row[Any]]) -> Field:
+def rows_by_key_of(row: Callable[[], Table]) -> Field:
     """Return the field of a mapping from keys to values that have a table."""
 
     def read(value: object, where: str, name: str) -> dict[str, Any]:

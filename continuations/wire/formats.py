@@ -206,7 +206,7 @@ def _format_of(row: Row[Any] | Tagged, stored: object) -> int:
         field = row.fields[name]
         needed = max(needed, field.format)
         if field.row is not None:
-            inner = field.row()
+            inner = cast("Row[Any] | Tagged", field.row())
             for each in _mappings_in(mapping[name], by_key=field.by_key):
                 needed = max(needed, _format_of(inner, each))
     return needed

@@ -103,7 +103,7 @@ def test_metadata_is_shown_and_never_sent() -> None:
 
 
 def test_metadata_is_stored_beside_the_messages() -> None:
-    """A run without a fallback has none."""
+    """A run without a fallback has no metadata."""
     store = MemoryStore()
     for run_id, model in (
         ("with", Fallback([ScriptedModel(["a"], "a"), ScriptedModel(["b"], "b")])),

@@ -77,7 +77,7 @@ def fields_in(row: Any, stored: object) -> Iterator[tuple[str, str]]:
             continue
         inner = [value]
         if isinstance(value, list):
-            inner = cast("list[Any]", value)
+            inner = value
         elif field.by_key:
             inner = [*value.values()]
         for each in inner:

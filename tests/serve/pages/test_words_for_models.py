@@ -57,7 +57,11 @@ def run_with_every_end() -> tuple[MemoryStore, ManualClock]:
     agent = Agent("clerk", tools=tools, model=ScriptedModel(script))
     runner = Runner(agent, store=store, clock=clock)
     runner.start("go", run_id="j1")
-    decisions = [Deny(by="lee"), Answer("done", by="kim"), Approve(by="kim")]
+    decisions: list[Deny | Answer | Approve] = [
+        Deny(by="lee"),
+        Answer("done", by="kim"),
+        Approve(by="kim"),
+    ]
     asking = [runner.wait(each.id) for each in runner.waiting()]
     waits = sorted(asking, key=lambda wait: str(wait.arguments))
     for wait, decision in zip(waits, decisions, strict=True):
