@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from continuations.core import jsontext
 from continuations.core.ulid import is_ulid
 from continuations.errors import FormatError
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,8 @@ class Table(Protocol):
 REQUIRED: object = object()
 
 
-class Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Field:
     """A field of a stored mapping. The methods return a field that differs.
 
     Attributes:
@@ -129,23 +131,23 @@ class Field(NamedTuple):
 
     def of(self, attribute: str) -> Field:
         """Return the field of an attribute with another name."""
-        return self._replace(attribute=attribute)
+        return replace(self, attribute=attribute)
 
     def required(self) -> Field:
         """Return the field that every mapping has."""
-        return self._replace(missing=REQUIRED)
+        return replace(self, missing=REQUIRED)
 
     def if_missing(self, value: object) -> Field:
         """Return the field that is left out if the attribute has this value."""
-        return self._replace(missing=value)
+        return replace(self, missing=value)
 
     def in_full_copies(self) -> Field:
         """Return the field of an attribute that never changes."""
-        return self._replace(constant=True)
+        return replace(self, constant=True)
 
     def since(self, number: int) -> Field:
         """Return the field that the format with this number introduced."""
-        return self._replace(format=number)
+        return replace(self, format=number)
 
 
 def _read_text(value: object, where: str, name: str) -> str:

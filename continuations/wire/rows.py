@@ -43,6 +43,7 @@ from continuations.core.run import (
 )
 from continuations.core.trips import GUARDRAIL_STAGES, Trip
 from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
+from continuations.value_class import replace
 from continuations.wire.fields import (
     AT,
     COUNT,
@@ -497,13 +498,13 @@ DELTA = Row(
     "delta",
     dict[str, Any],
     # The functions below write and read it: it depends on the base.
-    run=Field(lambda value, *_: value, missing=REQUIRED, row=lambda: RUN),
+    run=Field(lambda value, _where, _name: value, missing=REQUIRED, row=lambda: RUN),
     manifest=TEXT,
     frames=rows_of(lambda: FRAME),
     calls=rows_of(lambda: CALL),
     waits=rows_of(lambda: WAIT_ROW),
     logs=rows_by_key_of(lambda: LOG),
-    gone=TEXTS._replace(write=sorted, attribute="removed_ids"),
+    gone=replace(TEXTS, write=sorted, attribute="removed_ids"),
     # The texts of JSON objects, by the ids of frames.
     states=Field(
         _read_states,

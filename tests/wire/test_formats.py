@@ -45,7 +45,7 @@ from tests.core.rows import RUN as RUN_ID
 from tests.core.rows import make_decision, nested_agents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 NAME = "runs/r1/v/9999999998"
 DIGEST_BYTES = 16
@@ -70,14 +70,15 @@ COLOUR = TEXT.since(2)
 
 def add_field(patch: pytest.MonkeyPatch, row: Any, field: Field = COLOUR) -> None:
     """Add the field `colour` to a table."""
-    fields = {**row.fields, "colour": field}
+    table: Any = row
+    fields = {**table.fields, "colour": field}
     if isinstance(row, Row):
         made: Any = row.make
         later: Row[Any] = Row(row.kind, made, row.newer, **fields)
         for name, value in vars(later).items():
-            patch.setattr(row, name, value)
+            patch.setattr(table, name, value)
     else:
-        patch.setattr(row, "fields", fields)
+        patch.setattr(table, "fields", fields)
 
 
 @pytest.fixture(name="patch")
@@ -85,6 +86,11 @@ def format_2(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Let the release know format 2, in which nothing is new yet."""
     know_formats(monkeypatch, 2)
     return monkeypatch
+
+
+def is_red(stored: Mapping[str, object]) -> bool:
+    """Return whether a stored mapping is one of those that the tests mark."""
+    return stored.get("colour") == "red"
 
 
 # Rows in every place of an object ---------------------------------------------
@@ -130,7 +136,7 @@ def test_new_value_is_found_in_every_kind_of_row(
     kind: str, patch: pytest.MonkeyPatch
 ) -> None:
     row, object_kind, body = _PLACES[kind]
-    red = NewValue(2, lambda stored: stored.get("colour") == "red")
+    red = NewValue(2, is_red)
     patch.setattr(row, "newer", (red,))
 
     assert 2 == lowest_format({"kind": object_kind}, body)
@@ -262,7 +268,7 @@ def test_new_value_in_the_body_of_an_older_format_is_rejected(
     patch: pytest.MonkeyPatch,
 ) -> None:
     data = encode_object({"kind": "decision"}, _MARKED)
-    patch.setattr(DECISION.row, "newer", (NewValue(2, lambda _: True),))
+    patch.setattr(DECISION.row, "newer", (NewValue(2, is_red),))
 
     with pytest.raises(FormatError, match="format 1 and fields of format 2"):
         decode_object(data, NAME)

@@ -75,11 +75,10 @@ def fields_in(row: Any, stored: object) -> Iterator[tuple[str, str]]:
         field = row.fields.get(name)
         if field is None or field.row is None:
             continue
-        inner = [value]
         if isinstance(value, list):
-            inner = value
-        elif field.by_key:
-            inner = [*value.values()]
+            inner = cast("list[Any]", value)  # type: ignore[redundant-cast]
+        else:
+            inner = [*value.values()] if field.by_key else [value]
         for each in inner:
             yield from fields_in(field.row(), each)
 

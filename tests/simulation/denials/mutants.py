@@ -33,17 +33,17 @@ def denials_are_not_bounded() -> Patches:
     condition=models_repeat_denied_calls,
 )
 def count_of_denials_is_not_stored() -> Patches:
-    original = Row.write
+    original: Any = Row[Any].write
 
     def write(
         self: Row[Any], value: Any, *, full_copy: bool = True
     ) -> dict[str, object]:
-        fields = original(self, value, full_copy=full_copy)
+        fields: dict[str, object] = original(self, value, full_copy=full_copy)
         if self is FRAME:
             fields.pop("denials", None)
         return fields
 
-    yield patch(Row.write, write)
+    yield patch(original, write)
 
 
 MUTANTS = mutants_in(globals())

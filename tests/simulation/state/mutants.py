@@ -64,17 +64,17 @@ def changes_are_applied_in_another_order() -> Patches:
     family=STATES,
 )
 def changes_of_a_call_are_not_stored() -> Patches:
-    original = Row.write
+    original: Any = Row[Any].write
 
     def write(
         self: Row[Any], value: Any, *, full_copy: bool = True
     ) -> dict[str, object]:
-        fields = original(self, value, full_copy=full_copy)
+        fields: dict[str, object] = original(self, value, full_copy=full_copy)
         if self is CALL and "patch" in fields:
             fields["patch"] = "{}"
         return fields
 
-    yield patch(Row.write, write)
+    yield patch(original, write)
 
 
 @mutant(
