@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# The bodies of format 2 are compressed with the dictionary.
-FORMAT_1 = b"CONT\0\1"
 
 
 class StoreWithoutTime:
@@ -63,10 +61,9 @@ def keys_and_bodies(objects: dict[str, bytes]) -> list[bytes]:
     dictionary = zstd.ZstdDict(DICTIONARY, is_raw=True)
     for body in objects.values():
         found.append(body)
-        used = None if body[:6] == FORMAT_1 else dictionary
         # A version may carry another one in its header, so there may be two frames.
         for match in re.finditer(re.escape(ZSTD_MAGIC), body):
             frame = body[match.start() :]
-            found.append(zstd.ZstdDecompressor(used).decompress(frame))
+            found.append(zstd.ZstdDecompressor(zstd_dict=dictionary).decompress(frame))
     assert len(found) > 2 * len(objects)
     return found

@@ -87,7 +87,10 @@ class Errored:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The call does not run; `code` is `denied`, `expired` or `cancelled`."""
+    """The call does not run, or got no answer.
+
+    `code` is `denied`, `expired`, `cancelled` or `not_executed` (see `call_ends`).
+    """
 
     code: str
     content: str
@@ -200,3 +203,8 @@ class CallRow:
     form: str | None = None
     patch: str | None = None
     parts_json: str | None = None
+
+    @property
+    def written_arguments(self) -> str | None:
+        """`raw_arguments`, or `None` if they are equal to the effective arguments."""
+        return None if self.raw_arguments == self.arguments else self.raw_arguments

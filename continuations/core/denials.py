@@ -25,8 +25,9 @@ TRIPPED_CODE = "guardrail"
 # Older denials are forgotten, so the row of a frame stays small.
 _MAX_COUNTED = 32
 _DIGEST_LENGTH = 32  # 128 bits
-# `denied` is also the end of a call whose deadline denied it.
-_REFUSAL_CODES = frozenset({"denied", "expired"})
+# `denied` is also the end of a call whose deadline denied it. `not_executed`: a person
+# said so of an unknown outcome, and the call will not be repeated.
+_REFUSAL_CODES = frozenset({"denied", "expired", "not_executed"})
 
 
 def after_turn(

@@ -14,6 +14,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from continuations.core.call_ends import CallEnd
     from continuations.core.decisions import DecisionKind
     from continuations.core.run import Failure, RunStatus
     from continuations.core.trips import GuardrailStage
@@ -98,11 +99,14 @@ class FrameEnded(BaseEvent):
         output: The text that the agent returned, or why it failed, as the calling agent
             reads it. For the root agent, the output of a finished run. `None` if no
             version has it.
+        end: How its call ended, as in `CallEnded`. `None` for the root agent, and if no
+            version has it.
     """
 
     agent: str
     call: str | None = None
     output: str | None = None
+    end: CallEnd | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,12 +208,17 @@ class CallEnded(BaseEvent):
         tool_call_id: Id of the call in the transcript.
         result: The text that the model reads. `None` if the frame of the call ended in
             the same version.
+        end: How the call ended: `returned`, `answered`, `denied`, `expired`,
+            `cancelled`, `not_executed`, `invalid` or `error`. A person has `answered`
+            instead of the tool. A call that was `not_executed` had an unknown outcome.
+            An `invalid` call failed before it began. `None` if `result` is `None`.
     """
 
     call: str | None
     tool: str
     tool_call_id: str
     result: str | None = None
+    end: CallEnd | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

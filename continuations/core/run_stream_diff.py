@@ -8,7 +8,7 @@ may have none: then its call ended, and the manifest says that its tool is an ag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from continuations.core import (
     frame_changes,
@@ -16,6 +16,7 @@ from continuations.core import (
     run_stream,
     tool_messages,
 )
+from continuations.core.call_ends import BEGUN_ENDS, end_in, end_of
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from continuations.core.call_ends import CallEnd
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.run_stream import StreamEvent
@@ -35,15 +37,15 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="run_stream.BaseEvent")
 
-# The first words of the result of a call that never began.
-_NEVER_BEGAN = (
-    "ERROR: the call was not executed",
-    "ANSWERED:",
-    "DENIED:",
-    "EXPIRED:",
-    "CANCELLED",
-    "NOT EXECUTED:",
-)
+
+class _Result(NamedTuple):
+    """The text that the model reads about a call that ended, and how it ended."""
+
+    text: str | None
+    end: CallEnd | None
+
+
+_NO_RESULT = _Result(None, None)
 
 
 def events_between(
@@ -177,8 +179,9 @@ class _VersionDiff:
             return
         for row in reversed(by_depth(self._after.frames.values())):
             call = row.parent_call_id
-            output = run.output if call is None else self._result_of(call)
-            self._add_frame_end(row, self._path(row.id, self._after), output)
+            root = _Result(run.output, None)
+            result = root if call is None else self._result_of(call)
+            self._add_frame_end(row, self._path(row.id, self._after), result)
         self._add(
             run_stream.RunEnded,
             status=run.status,
@@ -208,13 +211,13 @@ class _VersionDiff:
         assert self._before is not None  # noqa: S101 - it has the frame
         path = self._path(row.id, self._before)
         for call in self._old_calls_of.get(row.id, ()):
-            self._end_call(call, path, None)
+            self._end_call(call, path, _NO_RESULT)
         call_id = row.parent_call_id
-        output = None if call_id is None else self._result_of(call_id)
-        self._add_frame_end(row, path, output)
+        result = _NO_RESULT if call_id is None else self._result_of(call_id)
+        self._add_frame_end(row, path, result)
 
     def _add_frame_end(
-        self, row: FrameRow, path: tuple[str, ...], output: str | None
+        self, row: FrameRow, path: tuple[str, ...], result: _Result
     ) -> None:
         self._add(
             run_stream.FrameEnded,
@@ -222,22 +225,22 @@ class _VersionDiff:
             path=path,
             agent=row.agent,
             call=row.parent_call_id,
-            output=output,
+            output=result.text,
+            end=result.end,
         )
 
-    def _result_of(self, call_id: str) -> str | None:
+    def _result_of(self, call_id: str) -> _Result:
         """Return what the model reads about a call that ended in this version."""
         row = self._after.calls.get(call_id)
         if row is not None:
-            closed = isinstance(row.state, CLOSED_STATES)
-            return tool_messages.tool_message_text(row) if closed else None
+            return _result_of_row(row)
         old = self._old_calls.get(call_id)
         if old is None or old.frame_id not in self._after.frames:
-            return None
+            return _NO_RESULT
         for message in self._added_messages(old.frame_id):
             if message.answered_call_id == old.tool_call_id:
-                return message.content
-        return None
+                return _Result(message.content, end_in(message))
+        return _NO_RESULT
 
     def _added_messages(self, frame_id: str) -> tuple[Message, ...]:
         log = self._after.logs[frame_id]
@@ -262,11 +265,12 @@ class _VersionDiff:
             answered = message.answered_call_id
             if answered is not None:
                 call_row = by_tool_call_id.get(answered)
+                result = _Result(message.content, end_in(message))
                 if call_row is not None:
-                    self._end_call(call_row, path, message.content)
+                    self._end_call(call_row, path, result)
                 elif answered in asked:
                     tool = asked[answered]
-                    self._add_end(row.id, path, None, tool, answered, message.content)
+                    self._add_end(row.id, path, None, tool, answered, result)
             self._add(
                 run_stream.MessageAdded,
                 frame=row.id,
@@ -329,7 +333,7 @@ class _VersionDiff:
         if row.id in self._ended:
             return
         if isinstance(row.state, CLOSED_STATES):
-            self._end_call(row, path, tool_messages.tool_message_text(row))
+            self._end_call(row, path, _result_of_row(row))
         elif self._has_begun(row):
             self._add_start(row, path)
 
@@ -347,9 +351,7 @@ class _VersionDiff:
             run_stream.CallStarted, frame=frame, path=path, call=row.id, tool=tool
         )
 
-    def _end_call(
-        self, row: CallRow, path: tuple[str, ...], result: str | None
-    ) -> None:
+    def _end_call(self, row: CallRow, path: tuple[str, ...], result: _Result) -> None:
         if row.id in self._ended:
             return
         self._ended.add(row.id)
@@ -357,14 +359,14 @@ class _VersionDiff:
             self._add_start(row, path)
             self._add_unstored_frame(row, path, result)
         elif row.id not in self._after.calls and not row.attempts + row.stage:
-            began = result is not None and not result.startswith(_NEVER_BEGAN)
+            began = result.end in BEGUN_ENDS
             if began and sub_agent_name(self._after, row) is not None:
                 self._add_start(row, path)
                 self._add_unstored_frame(row, path, result)
         self._add_end(row.frame_id, path, row.id, row.tool, row.tool_call_id, result)
 
     def _add_unstored_frame(
-        self, row: CallRow, path: tuple[str, ...], output: str | None
+        self, row: CallRow, path: tuple[str, ...], result: _Result
     ) -> None:
         """Add the begin and end of an agent that replied within this version."""
         agent = sub_agent_name(self._after, row)
@@ -373,7 +375,12 @@ class _VersionDiff:
         path = (*path, row.tool)
         self._add(run_stream.FrameStarted, path=path, agent=agent, call=row.id)
         self._add(
-            run_stream.FrameEnded, path=path, agent=agent, call=row.id, output=output
+            run_stream.FrameEnded,
+            path=path,
+            agent=agent,
+            call=row.id,
+            output=result.text,
+            end=result.end,
         )
 
     def _add_end(
@@ -383,7 +390,7 @@ class _VersionDiff:
         call_id: str | None,
         tool: str,
         tool_call_id: str,
-        result: str | None,
+        result: _Result,
     ) -> None:
         self._add(
             run_stream.CallEnded,
@@ -392,8 +399,15 @@ class _VersionDiff:
             call=call_id,
             tool=tool,
             tool_call_id=tool_call_id,
-            result=result,
+            result=result.text,
+            end=result.end,
         )
 
     def _frame_of_wait(self, wait: Wait, calls: Mapping[str, CallRow]) -> str | None:
         return calls[wait.call_id].frame_id if wait.call_id else wait.frame_id or None
+
+
+def _result_of_row(row: CallRow) -> _Result:
+    if isinstance(row.state, CLOSED_STATES):
+        return _Result(tool_messages.tool_message_text(row), end_of(row))
+    return _NO_RESULT

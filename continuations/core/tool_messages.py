@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import denials, jsontext
+from continuations.core.call_ends import with_end
 from continuations.core.call_events import CallInvalid
 from continuations.core.calls import (
     CLOSED_STATES,
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from continuations.core.events import ModelReplied
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
-
-# Release 0.1.0 started such a call before it compared the approval; its tool did not
-# run. The codes can go together with the reader of format 1.
-_CODES_BEFORE_CALL = ("digest", "stale")
 
 # Finish reasons of chat completions that mean an incomplete reply.
 INCOMPLETE_REPLY_TEXTS = {
@@ -128,11 +125,7 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
     if denial_count > 1:
         content += denials.repeat_text(denial_count)
     ran = row.attempts + row.stage > 0 and not isinstance(row.state, Refused)
-    if (
-        row.original_arguments is None
-        or not ran
-        or _error_code(row) in _CODES_BEFORE_CALL
-    ):
+    if row.original_arguments is None or not ran:
         return content
     from continuations.core.sorted_rows import shown_arguments  # noqa: PLC0415 - few calls are edited
 
@@ -152,10 +145,6 @@ def tool_message_parts(row: CallRow, parts_json: str) -> list[Any]:
     return [{"type": "text", "text": note}, *parts] if note else parts
 
 
-def _error_code(row: CallRow) -> str | None:
-    return row.state.code if isinstance(row.state, Errored) else None
-
-
 def refused_state(row: CallRow, decision: Decision) -> Refused:
     """Return the state of a call that was denied or that expired."""
     if isinstance(row.state, Parked):
@@ -163,12 +152,14 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
     if decision.kind == "expire":
         content = "EXPIRED: this call was not approved in time. It was not executed."
         return Refused("expired", content)
+    code = "denied"
     if isinstance(row.state, Unknown):
         confirmed_by = "The tool" if decision.by == "verify" else "A person"
         content = (
             f"NOT EXECUTED: the call was started and interrupted. {confirmed_by} "
             "confirmed that it did not happen. It will not be repeated."
         )
+        code = "not_executed"
     elif row.attempts:
         content = (
             "DENIED: a rule refused to repeat this call. The call was started before "
@@ -179,7 +170,7 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
         content = f"DENIED: {denied_by} refused this call. It was not executed."
     if decision.reason:
         content += f" Reason: {decision.reason}"
-    return Refused("denied", content)
+    return Refused(code, content)
 
 
 def _refused_wait(decision: Decision) -> Refused:
@@ -211,18 +202,22 @@ def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> 
     return Refused("cancelled", content)
 
 
+def result_message(row: CallRow, denial_count: int = 0) -> Message:
+    """Return the tool message of a closed call, with the code of its end."""
+    content: str | list[Any]
+    if row.parts_json is None:
+        content = tool_message_text(row, denial_count)
+    else:
+        content = tool_message_parts(row, row.parts_json)
+    return with_end(tool_message(row.tool_call_id, content), row)
+
+
 def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
     """Append the results of a turn; return the frame with the state after the turn."""
-    results = [
-        tool_message(
-            row.tool_call_id,
-            tool_message_text(row, denials.count_of(frame.denials, row))
-            if row.parts_json is None
-            else tool_message_parts(row, row.parts_json),
-        )
-        for row in rows
-    ]
-    draft.append(frame.id, *results)
+    draft.append(
+        frame.id,
+        *(result_message(row, denials.count_of(frame.denials, row)) for row in rows),
+    )
     for row in rows:
         if row.patch is not None:
             from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state

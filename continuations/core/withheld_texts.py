@@ -39,8 +39,16 @@ if TYPE_CHECKING:
     from continuations.core.version_window import VersionWindow
 
 _WITHHELD_JSON = jsontext.dump(WITHHELD)
-# The first words of a result tell how its call ended.
-_ENDS = ("ERROR:", "ANSWERED:", "DENIED:", "EXPIRED:", "CANCELLED", "NOT EXECUTED:")
+# The shown rest of the result of a call that did not return.
+_WORDS_OF_ENDS: Mapping[str, str] = {
+    "answered": "ANSWERED:",
+    "denied": "DENIED:",
+    "expired": "EXPIRED:",
+    "cancelled": "CANCELLED",
+    "not_executed": "NOT EXECUTED:",
+    "invalid": "ERROR:",
+    "error": "ERROR:",
+}
 
 # The field of each event with a text of a model or tool. A message has its own rule.
 _TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
@@ -76,10 +84,12 @@ def shown_text(text: str | None, detail: Detail) -> str | None:
     return WITHHELD if detail == "states" and text is not None else text
 
 
-def _shown_result(text: str) -> str:
-    """Return how the call of a result ended, without its text."""
-    end = next((each for each in _ENDS if text.startswith(each)), "")
-    return f"{end} {WITHHELD}".strip()
+def _shown_result(event: RunEvent) -> str:
+    """Return how the call of an event ended, without the text of its result."""
+    end = None
+    if isinstance(event, run_stream.CallEnded | run_stream.FrameEnded):
+        end = event.end
+    return f"{_WORDS_OF_ENDS.get(end or '', '')} {WITHHELD}".strip()
 
 
 def shown_event(event: E, detail: Detail) -> E:
@@ -96,7 +106,7 @@ def _changes(event: RunEvent, detail: Detail) -> dict[str, str]:
     text: str | None = None if name is None else getattr(event, name)
     if detail == "texts" or name is None or text is None:
         return {}
-    shown = _WITHHELD_JSON if name == "value_json" else _shown_result(text)
+    shown = _WITHHELD_JSON if name == "value_json" else _shown_result(event)
     return {name: shown}
 
 

@@ -16,7 +16,7 @@ from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.event_delivery import EventDelivery
 from continuations.ledger.objects import NotFound
 from continuations.value_class import dataclass
-from continuations.wire.event_records import decode_event
+from continuations.wire.arrivals import EVENT
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class EventSweep:
         """
         own_id_key = event_keys.own_id_key(marker.topic, marker.event_id)
         with suppress(NotFound, FormatError):
-            first = decode_event(await self.objects.read(own_id_key), own_id_key)
+            first = EVENT.decode(await self.objects.read(own_id_key), own_id_key)
             if first.id == marker.event_id:
                 await self.objects.delete(own_id_key)
         await self.objects.delete(marker.key)

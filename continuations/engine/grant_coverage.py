@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Quorum
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.wire.revocations import Revocation
+    from continuations.wire.arrivals import Revocation
 
 ENDED_NOTE = "The grant that approved this call was revoked or has ended."
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from continuations.core.events import TurnBeginning
     from continuations.core.state import RunState
     from continuations.ledger.arrivals import Arrivals
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 
 def with_inbox_messages(

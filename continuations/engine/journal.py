@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 T = TypeVar("T")
 

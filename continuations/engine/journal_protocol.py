@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.storeless_feed import StorelessFeed
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 
 class Journal(Protocol):

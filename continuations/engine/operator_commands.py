@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
-    from continuations.wire.arrival_records import Signal
+    from continuations.wire.arrivals import Signal
 
 _log = logging.getLogger("continuations")
 

@@ -34,7 +34,7 @@ from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
-from continuations.wire.arrival_records import decode_inbox_message
+from continuations.wire.arrivals import MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -200,7 +200,7 @@ class Rewinder:
         ]
         bodies = await asyncio.gather(*map(self.objects.read, keys))
         messages = [
-            decode_inbox_message(body, key, newest.id)
+            MESSAGE.decode(body, key, newest.id)
             for key, body in zip(keys, bodies, strict=True)
         ]
         return tuple(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.engine.job_cancellation import JobCanceller
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
-    from continuations.wire.arrival_records import CancelRequest
+    from continuations.wire.arrivals import CancelRequest
 
 
 @dataclass(frozen=True, slots=True)

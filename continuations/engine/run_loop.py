@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.journal_protocol import Journal
     from continuations.engine.performer import Performer
-    from continuations.wire.arrival_records import CancelRequest, InboxMessage
+    from continuations.wire.arrivals import CancelRequest, InboxMessage
 
 # Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (

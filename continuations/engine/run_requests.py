@@ -31,7 +31,7 @@ from continuations.ledger.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
-from continuations.wire.arrival_records import CancelRequest, InboxMessage, Signal
+from continuations.wire.arrivals import CancelRequest, InboxMessage, Signal
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class RunRequests:
     ) -> None:
         """Record the revocation of a grant; raises `InvalidInput` without a grant."""
         from continuations.ledger import grant_revocations  # noqa: PLC0415 - rarely needed
-        from continuations.wire.revocations import Revocation  # noqa: PLC0415
+        from continuations.wire.arrivals import Revocation  # noqa: PLC0415
 
         grant_id = optional_text("grant", grant) or ""
         now = self.ports.clock.now()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
-    from continuations.wire.arrival_records import Signal
+    from continuations.wire.arrivals import Signal
 
 
 def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:

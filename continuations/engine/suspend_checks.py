@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 _log = logging.getLogger("continuations")
 

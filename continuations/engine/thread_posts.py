@@ -17,7 +17,7 @@ from continuations.errors import InvalidInput, RunErased, StaleRun
 from continuations.ledger import inbox, thread_ids, thread_keys
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
-from continuations.wire.arrival_records import InboxMessage
+from continuations.wire.arrivals import InboxMessage
 
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.stack_binding import StackBinding
     from continuations.ledger.arrivals import Arrivals
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 
 async def turn_beginning(

@@ -17,7 +17,6 @@ from continuations.core.calls import (
     Waiting,
 )
 from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.messages import tool_message
 from continuations.core.run import RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid
@@ -128,11 +127,7 @@ class StackBuilder:
         messages, log_id = frame.messages, self._allocate()
         rows = [self._add_call(call, row, agent, above) for call in frame.calls]
         if rows and all(isinstance(call.state, CLOSED_STATES) for call in rows):
-            results = [
-                tool_message(call.tool_call_id, tool_messages.tool_message_text(call))
-                for call in rows
-            ]
-            messages = (*messages, *results)
+            messages = (*messages, *map(tool_messages.result_message, rows))
             for call in rows:
                 del self._calls[call.id], self.call_paths[call.id]
             rows = []

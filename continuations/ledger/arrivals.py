@@ -14,11 +14,7 @@ from continuations.ledger.objects import NotFound, gather_all
 from continuations.ledger.operator_inbox import read_listed_request
 from continuations.ledger.recorded_decisions import create_decision, read_decision
 from continuations.value_class import dataclass, replace
-from continuations.wire.arrival_records import (
-    decode_cancel_request,
-    decode_inbox_message,
-    decode_signal,
-)
+from continuations.wire.arrivals import CANCEL_REQUEST, MESSAGE, SIGNAL
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -30,8 +26,12 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
-    from continuations.wire.arrival_records import CancelRequest, InboxMessage, Signal
-    from continuations.wire.revocations import Revocation
+    from continuations.wire.arrivals import (
+        CancelRequest,
+        InboxMessage,
+        Revocation,
+        Signal,
+    )
 
 # The page size of a look for late messages. Further ones are read in the turn after.
 _LATE_KEYS = 20
@@ -316,7 +316,7 @@ async def read_cancel_request(objects: Objects, run_id: str) -> CancelRequest | 
     """Return the cancel request of a run, or `None`."""
     key = layout.cancel_request_key(run_id)
     try:
-        return decode_cancel_request(await objects.read(key), key, run_id)
+        return CANCEL_REQUEST.decode(await objects.read(key), key, run_id)
     except NotFound:
         return None
 
@@ -368,7 +368,7 @@ async def read_inbox_message(
 ) -> InboxMessage:
     """Return an inbox message; raises `NotFound` or `Corrupt`."""
     key = layout.numbered_key(layout.MESSAGE, run_id, number)
-    message = decode_inbox_message(await objects.read(key), key, run_id)
+    message = MESSAGE.decode(await objects.read(key), key, run_id)
     if message.number != number:
         msg = (
             f"{key} is damaged: it contains message {message.number}. It was not "
@@ -381,7 +381,7 @@ async def read_inbox_message(
 async def read_signal(objects: Objects, run_id: str, number: int) -> Signal:
     """Return a signal; raises `NotFound` or `Corrupt`."""
     key = layout.numbered_key(layout.SIGNAL, run_id, number)
-    signal = decode_signal(await objects.read(key), key, run_id)
+    signal = SIGNAL.decode(await objects.read(key), key, run_id)
     if signal.number != number:
         msg = (
             f"{key} is damaged: it contains signal {signal.number}. It was not "

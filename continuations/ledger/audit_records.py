@@ -115,10 +115,10 @@ async def _decision_line(objects: Objects, wait_id: str, run_id: str) -> _Record
 
 async def _slot_line(objects: Objects, run_id: str, key: str) -> _Record | None:
     """Return a vote, or what moved a deadline; an expiry is a decision."""
-    from continuations.wire.slot_records import decode_slot  # noqa: PLC0415 - rarely used
+    from continuations.wire.arrivals import SLOT  # noqa: PLC0415 - rarely used
 
     try:
-        slot = decode_slot(await objects.read(key), key, run_id)
+        slot = SLOT.decode(await objects.read(key), key, run_id)
     except NotFound:
         msg = f"{key} is missing, although it was listed. Restore it from a backup."
         raise Corrupt(msg, run_id=run_id) from None

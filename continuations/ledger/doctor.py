@@ -24,7 +24,7 @@ from continuations.ledger.repaired_calls import as_started
 from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import from_milliseconds, to_milliseconds
-from continuations.wire.records import encode_decision
+from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -254,7 +254,7 @@ class _WaitRetirer:
         )
         key = layout.decision_key(wait.id)
         try:
-            await self.objects.create(key, encode_decision(ours, self.run_id))
+            await self.objects.create(key, DECISION.encode(ours, self.run_id))
         except AlreadyExists:
             return await self._read_prior_decision(wait) or "undecided"
         return "undecided"

@@ -35,7 +35,7 @@ from continuations.ledger.other_runs import other_tombstone_error
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations.wire.fields import whole_milliseconds
-from continuations.wire.tombstone import Tombstone, decode_tombstone, encode_tombstone
+from continuations.wire.versions import TOMBSTONE, Tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,7 +132,7 @@ class Eraser:
             late_keys=tuple(sorted(late)),
         )
         key = layout.version_key(self.run_id, tombstone.number)
-        await self.objects.create(key, encode_tombstone(tombstone))
+        await self.objects.create(key, TOMBSTONE.encode(tombstone))
         self.objects.recent_versions.forget(self.run_id)
 
     async def _load(self, number: int) -> LoadedVersion | None:
@@ -192,7 +192,7 @@ class Eraser:
         """Return the tombstone; raises `Corrupt` if it names keys of other runs."""
         number = await self._versions.newest_number()
         key = layout.version_key(self.run_id, number)
-        tombstone = decode_tombstone(await self.objects.read(key), key)
+        tombstone = TOMBSTONE.decode(await self.objects.read(key), key)
         own = (tombstone.run_id, tombstone.number) == (self.run_id, number)
         if own and all(map(self._is_own_key, tombstone.late_keys)):
             return tombstone

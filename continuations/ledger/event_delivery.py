@@ -21,7 +21,7 @@ from continuations.ledger import event_keys, event_waiters, markers
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import NotFound
 from continuations.value_class import dataclass
-from continuations.wire.event_records import decode_event
+from continuations.wire.arrivals import EVENT
 from continuations.wire.fields import whole_milliseconds
 from continuations_storage.contract import is_last_page
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
-    from continuations.wire.event_records import PublishedEvent
+    from continuations.wire.arrivals import PublishedEvent
 
 _log = logging.getLogger("continuations")
 # How many waits are ended at the same time.
@@ -225,7 +225,7 @@ async def read_event(
     """
     key = event_keys.event_key(topic, event_id)
     try:
-        event = decode_event(await objects.read(key), key)
+        event = EVENT.decode(await objects.read(key), key)
     except NotFound:
         return None
     is_of_topic = event_keys.topic_of(event.name, event.key) == topic

@@ -17,7 +17,7 @@ from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt, StoreError
 from continuations.ledger import event_keys, layout
 from continuations.ledger.objects import AlreadyExists, NotFound
-from continuations.wire.records import decode_wait, encode_wait
+from continuations.wire.records import WAIT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -66,7 +66,7 @@ async def read(objects: Objects, key: str) -> Wait | None:
         body = await objects.read(key)
     except NotFound:
         return None
-    wait = decode_wait(body, key, layout.parse_wait_id(wait_id).run_id)
+    wait = WAIT.decode(body, key, layout.parse_wait_id(wait_id).run_id)
     takes_events = wait.id == wait_id and bool(waits_for_events([wait]))
     if not takes_events or event_keys.waiter_key(wait) != key:
         msg = (
@@ -79,6 +79,6 @@ async def read(objects: Objects, key: str) -> Wait | None:
 
 async def _create_one(objects: Objects, wait: Wait) -> None:
     try:
-        await objects.create(event_keys.waiter_key(wait), encode_wait(withheld(wait)))
+        await objects.create(event_keys.waiter_key(wait), WAIT.encode(withheld(wait)))
     except AlreadyExists:
         return

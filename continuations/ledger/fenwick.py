@@ -3,11 +3,10 @@
 Numbers count from a root, which is a full copy. The version at position p contains the
 changes since position p - lowbit(p). So version n is rebuilt from at most log2(n) + 1
 objects, and the numbers follow from n and the tree alone. The base of version n + 1 is
-none or one of the versions from which n was rebuilt.
+one of the versions from which n was rebuilt.
 
 The root has position 0, so every other version is a delta, directly or indirectly from
-the root. In runs that began with format 1, the root has position 1, and every version
-at a power of two is a full copy too.
+the root.
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ class Tree:
 
     Attributes:
         root: Number of the version from which the positions count.
-        from_zero: Whether the root has position 0, and not 1.
     """
 
     root: int
-    from_zero: bool = True
 
     def follows_root(self, number: int) -> bool:
         """Tell whether the version is the one after the root."""
@@ -33,12 +30,10 @@ class Tree:
 
     def base(self, number: int) -> int:
         """Return the number of the version's base; 0 means a full copy."""
-        first = self.root if self.from_zero else self.root - 1
-        position = number - first
-        below = position & (position - 1)
-        if position == 0 or (below == 0 and not self.from_zero):
+        position = number - self.root
+        if position == 0:
             return 0
-        return first + below
+        return self.root + (position & (position - 1))
 
     def chain(self, number: int) -> tuple[int, ...]:
         """Return the numbers from which a version is rebuilt, the newest first."""

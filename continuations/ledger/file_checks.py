@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.attachment_parts import Attachment
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
-    from continuations.wire.file_records import StoredFile
+    from continuations.wire.arrivals import StoredFile
 
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -25,7 +25,7 @@ from continuations.ledger.revocation_records import (
 from continuations.ledger.secret_grants import with_masked_secret
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
-from continuations.wire.revocations import Revocation, encode_revocation
+from continuations.wire.arrivals import REVOCATION, Revocation
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
@@ -118,7 +118,7 @@ async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocat
         posted = replace(revocation, number=number)
         key = layout.numbered_key(layout.REVOCATION, run_id, number)
         try:
-            await objects.create(key, encode_revocation(posted, run_id))
+            await objects.create(key, REVOCATION.encode(posted, run_id))
         except AlreadyExists:
             first = await read_listed(objects, run_id, number)
             if first.grant == revocation.grant:

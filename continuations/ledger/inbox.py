@@ -18,13 +18,13 @@ from continuations.ledger.arrivals import read_cancel_request, read_inbox_messag
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.thread_keys import message_id_key
 from continuations.value_class import replace
-from continuations.wire.arrival_records import (
+from continuations.wire.arrivals import (
+    CANCEL_REQUEST,
+    MESSAGE,
+    MESSAGE_ID,
     CancelRequest,
+    FirstNumber,
     InboxMessage,
-    decode_first_number,
-    encode_cancel_request,
-    encode_first_number,
-    encode_inbox_message,
 )
 
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ async def post_once(
             raise
         return _checked_repeat(posted, message, run_id)
     try:
-        await objects.create(key, encode_first_number(number, run_id))
+        await objects.create(key, MESSAGE_ID.encode(FirstNumber(number), run_id))
     except AlreadyExists:
-        first = decode_first_number(await objects.read(key), key, run_id)
+        first = MESSAGE_ID.decode(await objects.read(key), key, run_id).number
         posted = await _posted_from(objects, run_id, message.id, first)
         if posted is not None:
             return _checked_repeat(posted, message, run_id)
@@ -129,7 +129,7 @@ async def has_id(objects: Objects, run_id: str, own_id: str) -> bool:
     """Return whether a message with an id of its caller was posted, or is being."""
     key = message_id_key(run_id, own_id)
     try:
-        decode_first_number(await objects.read(key), key, run_id)
+        MESSAGE_ID.decode(await objects.read(key), key, run_id)
     except NotFound:
         return False
     return True
@@ -146,7 +146,7 @@ async def find_posted(
     """Return the message with an id of its caller, or `None`."""
     key = message_id_key(run_id, own_id)
     try:
-        first = decode_first_number(await objects.read(key), key, run_id)
+        first = MESSAGE_ID.decode(await objects.read(key), key, run_id).number
     except NotFound:
         return None
     return await _posted_from(objects, run_id, own_id, first)
@@ -181,7 +181,7 @@ async def _post_from(
         try:
             await objects.create(
                 layout.numbered_key(layout.MESSAGE, run_id, number),
-                encode_inbox_message(posted, run_id),
+                MESSAGE.encode(posted, run_id),
             )
         except AlreadyExists:
             existing = await _read_existing_message(objects, run_id, number, marker.key)
@@ -213,7 +213,7 @@ async def record_cancel_request(
     await markers.create(objects, marker)
     try:
         await objects.create(
-            layout.cancel_request_key(run_id), encode_cancel_request(request, run_id)
+            layout.cancel_request_key(run_id), CANCEL_REQUEST.encode(request, run_id)
         )
     except AlreadyExists:
         first = await read_cancel_request(objects, run_id)

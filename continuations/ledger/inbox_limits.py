@@ -16,7 +16,7 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 MAX_UNREAD_MESSAGES = 1_000
 MAX_UNREAD_BYTES = 16 * 2**20

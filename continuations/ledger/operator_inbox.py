@@ -9,11 +9,8 @@ from continuations.errors import Corrupt, FormatError, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
+from continuations.wire.arrivals import OPERATOR_REQUEST
 from continuations.wire.fields import whole_milliseconds
-from continuations.wire.operator_records import (
-    decode_operator_request,
-    encode_operator_request,
-)
 
 if TYPE_CHECKING:
     from continuations.core.operator_request import OperatorRequest
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 async def read_request(objects: Objects, run_id: str, number: int) -> OperatorRequest:
     """Return a request; raises `NotFound` or `Corrupt`."""
     key = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number)
-    request = decode_operator_request(await objects.read(key), key, run_id)
+    request = OPERATOR_REQUEST.decode(await objects.read(key), key, run_id)
     if request.number != number or not is_ulid(request.id):
         msg = (
             f"{key} is damaged: it contains another request. It was not changed. "
@@ -81,7 +78,7 @@ async def post(
         try:
             await objects.create(
                 layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number),
-                encode_operator_request(posted, run_id),
+                OPERATOR_REQUEST.encode(posted, run_id),
             )
         except AlreadyExists:
             existing = await _read_existing(objects, run_id, number, marker.key)

@@ -18,11 +18,7 @@ from continuations.ledger.event_delivery import EventDelivery
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import dataclass
-from continuations.wire.event_records import (
-    PublishedEvent,
-    decode_event,
-    encode_event,
-)
+from continuations.wire.arrivals import EVENT, PublishedEvent
 from continuations.wire.fields import to_milliseconds, whole_milliseconds
 
 if TYPE_CHECKING:
@@ -96,7 +92,7 @@ class EventPublisher:
         )
         if own_id is not None:
             event = await self._first_with_own_id(topic, event)
-        await self._create(event_keys.event_key(topic, event.id), encode_event(event))
+        await self._create(event_keys.event_key(topic, event.id), EVENT.encode(event))
         delivery = EventDelivery(
             self.objects, clock, lambda: self.new_ulid(self.clock.now())
         )
@@ -140,10 +136,10 @@ class EventPublisher:
         key = event_keys.own_id_key(topic, event.id)
         first = None
         while first is None:
-            if await self._create(key, encode_event(event)):
+            if await self._create(key, EVENT.encode(event)):
                 return event
             with suppress(NotFound):  # a sweep deleted it meanwhile: it was old
-                first = decode_event(await self.objects.read(key), key)
+                first = EVENT.decode(await self.objects.read(key), key)
         own_marker = event_keys.published_marker(topic, event.id)
         problem = _why_no_repeat(first, event)
         if first.id != event.id:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound
-from continuations.wire.records import decode_decision, encode_decision
+from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Decision
@@ -24,7 +24,7 @@ async def create_decision(objects: Objects, proposed: Decision) -> Decision:
     run_id = layout.parse_wait_id(proposed.wait_id).run_id
     key = layout.decision_key(proposed.wait_id)
     try:
-        await objects.create(key, encode_decision(proposed, run_id))
+        await objects.create(key, DECISION.encode(proposed, run_id))
     except AlreadyExists:
         return await _read_first_decision(objects, proposed)
     return proposed
@@ -42,7 +42,7 @@ async def read_decision(objects: Objects, wait_id: str) -> Decision | None:
     name = layout.parse_wait_id(wait_id)
     key = layout.decision_key(wait_id)
     try:
-        decision = decode_decision(await objects.read(key), key, name.run_id)
+        decision = DECISION.decode(await objects.read(key), key, name.run_id)
     except NotFound:
         return None
     if decision.wait_id != wait_id:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound
-from continuations.wire.revocations import Revocation, decode_revocation
+from continuations.wire.arrivals import REVOCATION, Revocation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ async def list_numbers(objects: Objects, run_id: str) -> list[int]:
 async def read_one(objects: Objects, run_id: str, number: int) -> Revocation:
     """Return a revocation; raises `NotFound` or `Corrupt`."""
     key = layout.numbered_key(layout.REVOCATION, run_id, number)
-    revocation = decode_revocation(await objects.read(key), key, run_id)
+    revocation = REVOCATION.decode(await objects.read(key), key, run_id)
     if revocation.number != number:
         msg = (
             f"{key} is damaged: it contains revocation {revocation.number}. It was not "

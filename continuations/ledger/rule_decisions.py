@@ -13,7 +13,7 @@ from continuations.core.decisions import Decision
 from continuations.core.waits import rule_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists
-from continuations.wire.records import encode_decision
+from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,4 +53,4 @@ async def record(objects: Objects, decision: Decision) -> None:
     run_id = layout.parse_wait_id(decision.wait_id).run_id
     key = layout.decision_key(decision.wait_id)
     with suppress(AlreadyExists):
-        await objects.create(key, encode_decision(decision, run_id))
+        await objects.create(key, DECISION.encode(decision, run_id))

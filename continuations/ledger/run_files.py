@@ -10,8 +10,8 @@ from continuations.core.ulid import NotUlid, milliseconds_of
 from continuations.errors import Corrupt
 from continuations.ledger import file_keys
 from continuations.ledger.objects import AlreadyExists, gather_all
+from continuations.wire.arrivals import FILE, StoredFile, decode_file
 from continuations.wire.fields import to_milliseconds
-from continuations.wire.file_records import StoredFile, decode_file, encode_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,7 +92,7 @@ class RunFiles:
             return None
         key = file_keys.file_key(self._run_id, self._nonce, digest, sizes[digest])
         body = await self._objects.read(key)
-        return decode_file(body, key)[0]
+        return decode_file(body, key)
 
     async def delete(self) -> None:
         """Delete all attachments of the run, which no version refers to."""
@@ -108,9 +108,10 @@ class RunFiles:
             media_type=content.media_type,
             name=content.name,
             data=content.data,
+            digest=content.digest,
         )
         with suppress(AlreadyExists):
-            await self._objects.create(key, encode_file(stored, content.digest))
+            await self._objects.create(key, FILE.encode(stored))
 
     async def _list_sizes(self) -> dict[str, int]:
         prefix = file_keys.nonce_prefix(self._run_id, self._nonce)
@@ -128,8 +129,8 @@ def decode_own(key: str, body: bytes | None, attachment: Attachment) -> StoredFi
             "changed. Restore it from a backup."
         )
         raise Corrupt(msg, run_id=run_id)
-    stored, digest = decode_file(body, key)
-    if (stored.run_id, digest) == (run_id, attachment.digest):
+    stored = decode_file(body, key)
+    if (stored.run_id, stored.digest) == (run_id, attachment.digest):
         return stored
     msg = (
         f"{key} is damaged: it has another attachment than its key says. It was not "

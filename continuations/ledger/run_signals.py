@@ -16,12 +16,7 @@ from continuations.ledger import layout, markers
 from continuations.ledger.arrivals import read_kept_signal, read_signal
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
-from continuations.wire.arrival_records import (
-    Signal,
-    decode_first_signal,
-    encode_first_signal,
-    encode_signal,
-)
+from continuations.wire.arrivals import SIGNAL, SIGNAL_ID, FirstNumber, Signal
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
@@ -72,12 +67,11 @@ async def _post_from(
             number=number,
             at=whole_milliseconds(at),
             marker=marker.key,
-            keyed=True,
         )
         try:
             await objects.create(
                 layout.numbered_key(layout.SIGNAL, run_id, number),
-                encode_signal(posted, run_id),
+                SIGNAL.encode(posted, run_id),
             )
         except AlreadyExists:
             existing = await _read_existing(objects, run_id, number, marker.key)
@@ -100,9 +94,9 @@ async def _keep_lowest(
     """
     key = layout.signal_id_key(run_id, signal_id)
     try:
-        await objects.create(key, encode_first_signal(number, run_id))
+        await objects.create(key, SIGNAL_ID.encode(FirstNumber(number), run_id))
     except AlreadyExists:
-        first = decode_first_signal(await objects.read(key), key, run_id)
+        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
         # Others may have posted since the listing.
         newest = max(await _numbers(objects, run_id), default=0)
         if not 0 < first <= newest + 1:
@@ -193,40 +187,18 @@ async def _find_among(
 ) -> Signal | None:
     """Return the signal with the id of a signal, or `None`.
 
-    A signal with an own id is not before the number that its key keeps. Without a key,
-    only a signal of an older release can have the id.
+    A signal with an own id is not before the number that its key keeps.
     """
     key = layout.signal_id_key(run_id, signal.id)
     try:
-        first = decode_first_signal(await objects.read(key), key, run_id)
+        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
     except NotFound:
-        for existing in await _signals_without_keys(numbers, objects, run_id):
-            if existing.id == signal.id:
-                return _checked_repeat(existing, signal, run_id)
         return None
     for number in sorted(each for each in numbers if each >= first):
         existing = await read_kept_signal(objects, run_id, number)
         if existing.id == signal.id:
             return _checked_repeat(existing, signal, run_id)
     return None
-
-
-async def _signals_without_keys(
-    numbers: list[int], objects: Objects, run_id: str
-) -> list[Signal]:
-    """Return the signals that were posted before ids had keys.
-
-    They are the first ones of a run, so most runs cost one read.
-    """
-    low, high = 0, len(numbers)
-    while low < high:
-        middle = (low + high) // 2 if low else 0
-        if (await read_kept_signal(objects, run_id, numbers[middle])).keyed:
-            high = middle
-        else:
-            low = middle + 1
-    reads = (read_kept_signal(objects, run_id, number) for number in numbers[:low])
-    return list(await gather(*reads))
 
 
 def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadedVersion", "RebuiltVersion", "Versions", "tree_of"]
 
-# The tree of every new run. Other runs began with format 1, or were repaired.
+# The tree of every run that was not repaired.
 FIRST_TREE = Tree(root=1)
 # A load reads the chain of this tree before it knows the tree of the run.
 _MOST_LIKELY_TREE = FIRST_TREE
@@ -51,12 +51,12 @@ _MAX_READ_NUMBERS = 10
 
 def tree_of(header: VersionHeader) -> Tree:
     """Return the tree of deltas that a version belongs to."""
-    return Tree(header.root, header.from_zero)
+    return Tree(header.root)
 
 
 def _small_root(tree: Tree, number: int, data: bytes) -> bytes | None:
     is_small = number == tree.root and len(data) <= MAX_CARRIED_BYTES
-    return data if is_small and tree.from_zero else None
+    return data if is_small else None
 
 
 def _carried_object(
@@ -290,7 +290,6 @@ class Versions:
             at=at,
             claimed_until=claim.until if claim else None,
             markers=marker_keys,
-            from_zero=tree.from_zero,
             base_object=_carried_object(tree, number, step, state),
             inbox=run.last_inbox_number if is_thread else 0,
             answered=run.answered if is_thread else 0,

@@ -18,8 +18,8 @@ from continuations.errors import Corrupt
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
+from continuations.wire.arrivals import SLOT
 from continuations.wire.fields import whole_milliseconds
-from continuations.wire.slot_records import decode_slot, encode_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,7 +90,7 @@ async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
     slot = replace(slot, number=wait.last_slot + 1, at=whole_milliseconds(slot.at))
     key = layout.slot_key(wait.id, slot.number)
     try:
-        await objects.create(key, encode_slot(slot, wait.run_id))
+        await objects.create(key, SLOT.encode(slot, wait.run_id))
     except AlreadyExists:
         # The reply to an earlier try of this create may be lost.
         existing = await _read_listed(objects, wait, slot.number)
@@ -193,7 +193,7 @@ async def _read_listed(objects: Objects, wait: Wait, number: int) -> Slot:
 async def read(objects: Objects, wait: Wait, number: int) -> Slot:
     """Return a slot; raises `NotFound`, or `Corrupt` if it is another one."""
     key = layout.slot_key(wait.id, number)
-    slot = decode_slot(await objects.read(key), key, wait.run_id)
+    slot = SLOT.decode(await objects.read(key), key, wait.run_id)
     if (slot.wait_id, slot.number, slot.digest) != (wait.id, number, wait.digest):
         msg = (
             f"{key} is damaged: it contains slot {slot.number} of wait {slot.wait_id}, "

@@ -21,7 +21,7 @@ from continuations.ledger.objects import (
     gather_all,
     pieces,
 )
-from continuations.wire.records import decode_wait, encode_wait
+from continuations.wire.records import WAIT
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ async def read(objects: Objects, wait_id: str) -> Wait | None:
 def decode_open(wait_id: str, body: bytes) -> Wait:
     """Return the wait that an object of the list contains; raises `Corrupt`."""
     key = layout.wait_key(wait_id)
-    wait = decode_wait(body, key, layout.parse_wait_id(wait_id).run_id)
+    wait = WAIT.decode(body, key, layout.parse_wait_id(wait_id).run_id)
     if wait.id != wait_id:
         msg = (
             f"{key} is damaged: it contains wait {wait.id}. It was not changed. "
@@ -217,7 +217,7 @@ def decode_open(wait_id: str, body: bytes) -> Wait:
 
 async def _create_one(objects: Objects, wait: Wait) -> None:
     try:
-        await objects.create(layout.wait_key(wait.id), encode_wait(withheld(wait)))
+        await objects.create(layout.wait_key(wait.id), WAIT.encode(withheld(wait)))
     except AlreadyExists:
         return
 

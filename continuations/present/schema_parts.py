@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from continuations.authoring.manifest import ChangeKind, ManifestChange
 from continuations.core.call_display import CallDisplay
+from continuations.core.call_ends import CallEnd
 from continuations.core.calls import STATE_TYPES
 from continuations.core.decisions import Decision, DecisionKind, VerdictKind
 from continuations.core.evidence import Finding
@@ -113,6 +114,7 @@ _NAMES: dict[str, Any] = {
         *(CallDisplay, Decimal, Finding, Quorum),
     )
 } | {
+    "CallEnd": CallEnd,
     "Change": Change,
     "ChangeKind": ChangeKind,
     "DecisionKind": DecisionKind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.delta import diff
@@ -14,9 +14,10 @@ from continuations.core.withheld_waits import withheld
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import replace
 from continuations.wire import envelope, report, stack_report
-from continuations.wire.fields import FieldReader
-from continuations.wire.formats import NEWEST_FORMAT
-from continuations.wire.rows import delta_fields, read_delta
+from continuations.wire.fields import COUNT, ID
+from continuations.wire.formats import NEWEST_FORMAT, OBJECTS, Row
+from continuations.wire.records import open_object
+from continuations.wire.rows import DELTA, delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from continuations.core.run import Failure, RunStatus
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
+
+
+_KIND = "continuation"
+_HEADER = Row("continuation header", dict[str, Any], run=ID, version=COUNT)
+OBJECTS[_KIND] = _HEADER, DELTA
 
 
 class Continuation:
@@ -125,7 +131,7 @@ class Continuation:
             FormatError: The state is larger than one object may be (256 MiB).
         """
         header: dict[str, object] = {
-            "kind": "continuation",
+            "kind": _KIND,
             "run": self.run_id,
             "version": self._version,
         }
@@ -156,13 +162,9 @@ class Continuation:
                 f"data must be bytes, got {kind.__name__}. Pass the bytes that "
                 "Continuation.to_bytes() returned."
             )
-        opened = envelope.decode_object(bytes(data), name)
-        header = FieldReader(opened.header, f"the header of {name}")
-        header.one_of("kind", frozenset({"continuation"}))
-        run_id = header.text("run")
-        version = header.number("version", 0)
-        header.check_all_read()
-        delta = read_delta(opened.body, name)
+        header, body = open_object(bytes(data), name, _KIND, _HEADER)
+        run_id = header["run"]
+        delta = read_delta(body, name)
         if delta.run.id != run_id:
             raise Corrupt(
                 f"{name} is damaged: its header names run {run_id} and its body names "
@@ -170,7 +172,7 @@ class Continuation:
             )
         state = rebuild_state(None, delta, name)
         state.read_messages()
-        return cls(check_state(state, name), version, delta.files)
+        return cls(check_state(state, name), header["version"], delta.files)
 
     def to_json(self) -> str:
         """Return the state as JSON text, for people and other programs.

@@ -1,4 +1,4 @@
-"""The zstd dictionary of format 2: what most bodies of versions have in common.
+"""The zstd dictionary of format 1: what most bodies of versions have in common.
 
 The body of a version is small, and most of it is names of fields. With the dictionary,
 such a body takes a fifth less. The dictionary is part of the format: its bytes never

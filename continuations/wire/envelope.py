@@ -2,7 +2,7 @@
 
     4 bytes   CONT
     2 bytes   format number
-    1 byte    codec of the body: 0 plain, 1 zstd, 2 zstd with a dictionary (format 2)
+    1 byte    codec of the body: 0 plain, 1 zstd with the dictionary of `dictionary`
     1 byte    zero
     4 bytes   length of the header
     header    msgpack, never compressed or encrypted, so that operators can read it
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 MAGIC = b"CONT"
 
-_PLAIN, _ZSTD, _ZSTD_WITH_DICTIONARY = 0, 1, 2
-_FORMAT_OF_CODEC = {_PLAIN: 1, _ZSTD: 1, _ZSTD_WITH_DICTIONARY: 2}
+_PLAIN, _ZSTD = 0, 1
+# The format that introduced a codec. A later format may bring another dictionary.
+_FORMAT_OF_CODEC = {_PLAIN: 1, _ZSTD: 1}
 _PREFIX_BYTES = 12
 _DIGEST_BYTES = 16
 _TEXT_ONLY = frozenset({str})
@@ -55,6 +56,10 @@ MAX_BODY_BYTES = 256 * 1024 * 1024
 # Maximum number of containers in one object and of items in one container, and maximum
 # number of items in all containers. No run has as many rows or messages.
 _MAX_ITEMS, _MAX_TOTAL_ITEMS = 1 << 20, 4 << 20
+# Maximum number of keys in one mapping; the largest ones have a key for each frame. To
+# read a mapping takes ten times as long as a list. So many keys have more bytes than
+# `_MAX_ITEMS`, so a writer notices them too.
+_MAX_KEYS = 1 << 18
 # A small object must not fill the memory of its reader (a decompression bomb). Real
 # conversations shrink by a factor below 100. A body that shrinks more is stored plain.
 _MAX_RATIO, _RATIO_ALLOWANCE_BYTES = 1000, 4 << 20
@@ -82,10 +87,10 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
     if len(packed) > _MAX_ITEMS:
         _check_item_counts(packed)
     number = lowest_format(header, body)
-    codec = _codec_for(len(packed), number)
+    codec = _PLAIN if len(packed) < _MIN_COMPRESSED_BYTES else _ZSTD
     packed_header = _to_msgpack({**header, "size": len(packed)})
     level = next(level for limit, level in _ZSTD_LEVELS if len(packed) < limit)
-    stored = packed if codec == _PLAIN else _compress(packed, level, codec)
+    stored = packed if codec == _PLAIN else _compress(packed, level)
     is_bomb = _is_decompression_bomb(len(packed), len(stored))
     if is_bomb or len(stored) > _MAX_COMPRESSED_SHARE * len(packed):
         codec, stored = _PLAIN, packed
@@ -121,7 +126,7 @@ def decode_object(data: bytes, name: str) -> DecodedObject:
     stored = data[header_end:-_DIGEST_BYTES]
     if _is_decompression_bomb(size, len(stored)):
         raise _corrupt_error(name, f"it claims to hold {size} bytes in {len(stored)}")
-    packed = stored if codec == _PLAIN else _decompress(stored, size, codec, name)
+    packed = stored if codec == _PLAIN else _decompress(stored, size, name)
     if len(packed) != size:
         raise _corrupt_error(name, f"its body has {len(packed)} bytes, not {size}")
     body = _from_msgpack(packed, name)
@@ -192,10 +197,12 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
     if not intact:
         raise _corrupt_error(name, "its digest does not match its bytes")
     if number not in FORMATS:
+        known = f"formats {FIRST_FORMAT} to {NEWEST_FORMAT}"
+        if FIRST_FORMAT == NEWEST_FORMAT:
+            known = f"format {NEWEST_FORMAT}"
         raise NewerFormat(
-            f"{name} has format {number}, and this release reads formats "
-            f"{FIRST_FORMAT} to {NEWEST_FORMAT}. It was not changed. Use a newer "
-            "release of continuations."
+            f"{name} has format {number}, and this release reads {known}. It was not "
+            "changed. Use a newer release of continuations."
         )
     codec, zero = data[6], data[7]
     header_end = _PREFIX_BYTES + int.from_bytes(data[8:12], "big")
@@ -244,7 +251,7 @@ def _from_msgpack(data: bytes, name: str) -> object:
             object_pairs_hook=mapping,
             list_hook=sequence,
             max_array_len=limit,
-            max_map_len=limit,
+            max_map_len=min(_MAX_KEYS, limit),
         )
     except (
         MemoryError,
@@ -288,37 +295,30 @@ def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     return values
 
 
-def _codec_for(size: int, number: int) -> int:
-    """Return the codec of a body, which an object of this format may have."""
-    if size < _MIN_COMPRESSED_BYTES:
-        return _PLAIN
-    return _ZSTD if number == FIRST_FORMAT else _ZSTD_WITH_DICTIONARY
-
-
-def _compress(packed: bytes, level: int, codec: int) -> bytes:
+def _compress(packed: bytes, level: int) -> bytes:
     # A new compressor costs ten times what the compression of a small body costs.
     compressors = _compressors.of_thread
-    compressor = compressors.get((level, codec))
+    compressor = compressors.get(level)
     if compressor is None:
-        compressor = _zstd().ZstdCompressor(level, zstd_dict=_dictionary(codec))
-        compressors[level, codec] = compressor
+        compressor = _zstd().ZstdCompressor(level, zstd_dict=_dictionary())
+        compressors[level] = compressor
     compressed: bytes = compressor.compress(packed, compressor.FLUSH_FRAME)
     return compressed
 
 
 class _Compressors(threading.local):
-    """The compressors of each thread, by level and codec."""
+    """The compressors of each thread, by level."""
 
     def __init__(self) -> None:
-        self.of_thread: dict[tuple[int, int], Any] = {}
+        self.of_thread: dict[int, Any] = {}
 
 
 _compressors = _Compressors()
 
 
-def _decompress(data: bytes, size: int, codec: int, name: str) -> bytes:
+def _decompress(data: bytes, size: int, name: str) -> bytes:
     zstd = _zstd()
-    decompressor = zstd.ZstdDecompressor(zstd_dict=_dictionary(codec))
+    decompressor = zstd.ZstdDecompressor(zstd_dict=_dictionary())
     try:
         # One byte more than the header claims is enough to detect a wrong size.
         packed: bytes = decompressor.decompress(data, size + 1)
@@ -330,9 +330,7 @@ def _decompress(data: bytes, size: int, codec: int, name: str) -> bytes:
 
 
 @lru_cache
-def _dictionary(codec: int) -> Any:
-    if codec == _ZSTD:
-        return None
+def _dictionary() -> Any:
     from continuations.wire.dictionary import DICTIONARY  # noqa: PLC0415 - as zstd is
 
     return _zstd().ZstdDict(DICTIONARY, is_raw=True)

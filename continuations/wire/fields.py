@@ -1,4 +1,7 @@
-"""Read stored values strictly: right type, no missing field, no unknown field.
+"""The fields of stored mappings: how each type of value is written and read strictly.
+
+A reader accepts the right type only, and converts nothing: a bool is no number. Errors
+name the field, and never contain the value, which may be a secret.
 
 The code uses no validation library, because a library would slow down decisions and
 resumes in a cold process (docs/decisions/0003-reading-by-hand.md).
@@ -8,16 +11,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from continuations.core import jsontext
+from continuations.core.ulid import is_ulid
 from continuations.errors import FormatError
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable
 
 T = TypeVar("T")
+
+# Times ------------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -45,174 +51,11 @@ def readable_time(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-class FieldReader:
-    """The fields of one stored mapping; each is read once, with its type.
-
-    Every method removes the field that it reads and raises `FormatError` if the field
-    is missing or invalid. `where` names the mapping in errors.
-    """
-
-    def __init__(self, value: object, where: str) -> None:
-        if not isinstance(value, dict):
-            raise invalid_object(
-                where, f"it must be a mapping, got {_type_name(value)}"
-            )
-        self._remaining = dict(cast("dict[str, Any]", value))
-        self.where = where
-
-    @property
-    def names(self) -> Collection[str]:
-        """The names of the fields that were not read yet."""
-        return self._remaining.keys()
-
-    def _take(self, name: str, kind: type, default: object) -> Any:
-        if name not in self._remaining:
-            if default is _REQUIRED:
-                raise self._error(name, "is missing")
-            return default
-        value = self._remaining.pop(name)
-        # isinstance would accept a bool as an int.
-        if type(value) is not kind:
-            raise self._error(name, f"must be {kind.__name__}, got {_type_name(value)}")
-        return value
-
-    def text(self, name: str) -> str:
-        """Read a string."""
-        value: object = self._remaining.get(name)
-        if type(value) is str:  # most fields are texts
-            del self._remaining[name]
-            return value
-        return str(self._take(name, str, _REQUIRED))
-
-    def text_or_none(self, name: str) -> str | None:
-        """Read a string that may be missing."""
-        value: str | None = self._take(name, str, None)
-        return value
-
-    def json_object(self, name: str) -> str:
-        """Read a string that is the text of a JSON object."""
-        text = self.text(name)
-        if len(text) < _MAX_CACHED_LENGTH and _is_json_object(text):
-            return text
-        if not isinstance(self._parse_json(name, text), dict):
-            raise self._error(name, "must be a JSON object")
-        return text
-
-    def json_object_or_none(self, name: str) -> str | None:
-        """Read the text of a JSON object that may be missing."""
-        return self.json_object(name) if name in self._remaining else None
-
-    def json_or_none(self, name: str) -> str | None:
-        """Read the text of any JSON value; it may be missing."""
-        text = self.text_or_none(name)
-        if text is not None:
-            self._parse_json(name, text)
-        return text
-
-    def number(self, name: str, default: int | None = None) -> int:
-        """Read an integer of at least 0."""
-        value: int = self._take(name, int, _REQUIRED if default is None else default)
-        if value < 0:
-            raise self._error(name, "must not be negative")
-        return value
-
-    def number_or_none(self, name: str) -> int | None:
-        """Read an integer of at least 0 that may be missing."""
-        return self.number(name) if name in self._remaining else None
-
-    def numbers(self, name: str) -> tuple[int, ...]:
-        """Read a list of integers of at least 0; a missing one is empty."""
-        return self.list_of(name, _read_number)
-
-    def flag(self, name: str) -> bool:
-        """Read a bool; a missing one is false."""
-        value: bool = self._take(name, bool, default=False)
-        return value
-
-    def binary(self, name: str) -> bytes:
-        """Read bytes."""
-        value: bytes = self._take(name, bytes, _REQUIRED)
-        return value
-
-    def binary_or_none(self, name: str) -> bytes | None:
-        """Read bytes that may be missing."""
-        return self.binary(name) if name in self._remaining else None
-
-    def timestamp(self, name: str) -> datetime:
-        """Read a time."""
-        value = self.number(name)
-        if value > _MAX_MILLISECONDS:
-            raise self._error(name, "must not be after the year 9999")
-        return from_milliseconds(value)
-
-    def timestamp_or_none(self, name: str) -> datetime | None:
-        """Read a time that may be missing."""
-        return self.timestamp(name) if name in self._remaining else None
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Read a list of strings; a missing one is empty."""
-        items = self._remaining.get(name)
-        if type(items) is list and set(map(type, cast("list[object]", items))) == {str}:
-            return tuple(self._take(name, list, _REQUIRED))
-        return self.list_of(name, _read_text)
-
-    def list_of(
-        self, name: str, read_item: Callable[[object, str], T]
-    ) -> tuple[T, ...]:
-        """Read a list, and each item with `read_item`; a missing one is empty."""
-        items = self._take(name, list, [])
-        where = f"{self.where}.{name}"
-        return tuple(read_item(item, f"{where}[{i}]") for i, item in enumerate(items))
-
-    def mapping(self, name: str) -> Mapping[str, Any]:
-        """Read a mapping; a missing one is empty."""
-        value: dict[str, Any] = self._take(name, dict, {})
-        return value
-
-    def nested_or_none(
-        self, name: str, read_value: Callable[[object, str], T]
-    ) -> T | None:
-        """Read a nested value with `read_value`; it may be missing."""
-        if name not in self._remaining:
-            return None
-        return read_value(self._remaining.pop(name), f"{self.where}.{name}")
-
-    def one_of(self, name: str, choices: frozenset[str]) -> Any:
-        """Read a string that must be one of `choices`."""
-        value = self.text(name)
-        if value not in choices:
-            raise self._error(name, f"must be one of {', '.join(sorted(choices))}")
-        return value
-
-    def check_all_read(self) -> None:
-        """Raise `FormatError` if a field was not read, because it is unknown."""
-        if self._remaining:
-            unknown = ", ".join(sorted(self._remaining))
-            raise invalid_object(self.where, f"unknown fields: {unknown}")
-
-    def _parse_json(self, name: str, text: str) -> object:
-        try:
-            return jsontext.parse(text)
-        except jsontext.NotJson as error:
-            raise self._error(name, f"is not valid JSON: {error}") from None
-
-    def _error(self, name: str, problem: str) -> FormatError:
-        return invalid_object(self.where, f"{name!r} {problem}")
+# Errors -----------------------------------------------------------------------
 
 
-_REQUIRED = object()
-
-
-def _read_number(value: object, where: str) -> int:
-    if type(value) is not int or value < 0:
-        raise invalid_object(where, "it must be an integer of at least 0")
-    return value
-
-
-def _read_text(value: object, where: str) -> str:
-    if type(value) is not str:
-        raise invalid_object(where, f"it must be str, got {_type_name(value)}")
-    return value
+class Unfit(ValueError):
+    """The fields of a mapping do not fit together; the text says what is wrong."""
 
 
 def invalid_object(where: str, problem: str) -> FormatError:
@@ -223,8 +66,148 @@ def invalid_object(where: str, problem: str) -> FormatError:
     )
 
 
-def _type_name(value: object) -> str:
-    return type(value).__name__
+def invalid_field(where: str, name: str, problem: str) -> FormatError:
+    """Return the error for one field of the mapping at `where`."""
+    return invalid_object(where, f"{name!r} {problem}")
+
+
+def check_type(value: object, kind: type, where: str, name: str) -> Any:
+    """Return the value of a field if it has exactly this type."""
+    # isinstance would accept a bool as an int.
+    if type(value) is not kind:
+        problem = f"must be {kind.__name__}, got {type(value).__name__}"
+        raise invalid_field(where, name, problem)
+    return value
+
+
+def is_count(value: object) -> bool:
+    """Return whether a stored value is a number of at least 0."""
+    return type(value) is int and value >= 0
+
+
+# Fields -----------------------------------------------------------------------
+
+
+class Table(Protocol):
+    """The table of a stored mapping: a `Row` or a `Tagged` of `formats`."""
+
+    def write(self, value: Any) -> dict[str, object]:
+        """Return the stored mapping."""
+        ...
+
+    def read(self, stored: object, where: str) -> Any:
+        """Return the value of a stored mapping."""
+        ...
+
+
+# The `missing` value of a field that every mapping has.
+REQUIRED: object = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a stored mapping. The methods return a field that differs.
+
+    Attributes:
+        read: Returns the value of the attribute from the stored value, the place of the
+            mapping and the name of the field. Raises `FormatError`.
+        write: Returns the stored value, or `None` if the attribute is stored as it is.
+        missing: The value of the attribute if the field is left out, or `REQUIRED`.
+        attribute: Name of the attribute, if it is not that of the field.
+        constant: The attribute never changes, so only full copies have the field.
+        format: Number of the format that introduced the field.
+        row: Returns the table of the mappings in the field, if it has mappings.
+        by_key: The field is a mapping from keys to such mappings.
+    """
+
+    read: Callable[[Any, str, str], Any]
+    write: Callable[[Any], object] | None = None
+    missing: object = None
+    attribute: str = ""
+    constant: bool = False
+    format: int = 1
+    row: Callable[[], Table] | None = None
+    by_key: bool = False
+
+    def of(self, attribute: str) -> Field:
+        """Return the field of an attribute with another name."""
+        return replace(self, attribute=attribute)
+
+    def required(self) -> Field:
+        """Return the field that every mapping has."""
+        return replace(self, missing=REQUIRED)
+
+    def if_missing(self, value: object) -> Field:
+        """Return the field that is left out if the attribute has this value."""
+        return replace(self, missing=value)
+
+    def in_full_copies(self) -> Field:
+        """Return the field of an attribute that never changes."""
+        return replace(self, constant=True)
+
+    def since(self, number: int) -> Field:
+        """Return the field that the format with this number introduced."""
+        return replace(self, format=number)
+
+
+def _read_text(value: object, where: str, name: str) -> str:
+    if type(value) is str:
+        return value
+    return str(check_type(value, str, where, name))
+
+
+def _read_number(value: object, where: str, name: str) -> int:
+    number: int = check_type(value, int, where, name)
+    if number < 0:
+        raise invalid_field(where, name, "must not be negative")
+    return number
+
+
+def _read_flag(value: object, where: str, name: str) -> bool:
+    flag: bool = check_type(value, bool, where, name)
+    return flag
+
+
+def _read_binary(value: object, where: str, name: str) -> bytes:
+    binary: bytes = check_type(value, bytes, where, name)
+    return binary
+
+
+def read_time(value: object, where: str, name: str) -> datetime:
+    """Return a stored time."""
+    number = _read_number(value, where, name)
+    if number > _MAX_MILLISECONDS:
+        raise invalid_field(where, name, "must not be after the year 9999")
+    return from_milliseconds(number)
+
+
+def _read_texts(value: object, where: str, name: str) -> tuple[str, ...]:
+    items: list[object] = check_type(value, list, where, name)
+    if {*map(type, items)} <= {str}:
+        return tuple(cast("list[str]", items))
+    return read_items(items, where, name, _read_text_item)
+
+
+def _read_text_item(value: object, where: str) -> str:
+    if type(value) is not str:
+        raise invalid_object(where, f"it must be str, got {type(value).__name__}")
+    return value
+
+
+def _read_number_item(value: object, where: str) -> int:
+    if type(value) is not int or value < 0:
+        raise invalid_object(where, "it must be an integer of at least 0")
+    return value
+
+
+def read_items(
+    value: object, where: str, name: str, read: Callable[[Any, str], T]
+) -> tuple[T, ...]:
+    """Return the items of a stored list, each of them read with its place."""
+    items: list[object] = check_type(value, list, where, name)
+    return tuple(
+        [read(item, f"{where}.{name}[{number}]") for number, item in enumerate(items)]
+    )
 
 
 # All waits for one tool have the same schema, which is parsed only once.
@@ -239,23 +222,124 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def omit_empty(**fields: object) -> dict[str, object]:
-    """Return the fields that are stored: all but `None`, false and empty ones."""
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not None and value is not False and value not in ([], {})
-    }
+def read_json(value: object, where: str, name: str) -> str:
+    """Return the text of any JSON value."""
+    text = _read_text(value, where, name)
+    _parse_json(text, where, name)
+    return text
 
 
-def late(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of a module of this package, which the first call imports.
+def read_json_object(value: object, where: str, name: str) -> str:
+    """Return the text of a JSON object."""
+    text = _read_text(value, where, name)
+    if len(text) < _MAX_CACHED_LENGTH and _is_json_object(text):
+        return text
+    if not isinstance(_parse_json(text, where, name), dict):
+        raise invalid_field(where, name, "must be a JSON object")
+    return text
 
-    Few objects have the fields of such a module, and a cold process should not load it.
-    """
 
-    def call(*arguments: object) -> Any:
-        loaded = import_module(f"continuations.wire.{module}")
-        return getattr(loaded, name)(*arguments)
+def _parse_json(text: str, where: str, name: str) -> object:
+    try:
+        return jsontext.parse(text)
+    except jsontext.NotJson as error:
+        raise invalid_field(where, name, f"is not valid JSON: {error}") from None
 
-    return call
+
+def _read_names(value: object, where: str, name: str) -> str:
+    text = _read_text(value, where, name)
+    names = _parse_json(text, where, name)
+    is_list = isinstance(names, list)
+    if is_list and all(type(each) is str for each in cast("list[object]", names)):
+        return text
+    raise invalid_object(f"{where}.{name}", "it must be a list of names")
+
+
+def _read_event_id(value: object, where: str, name: str) -> str:
+    event_id = _read_text(value, where, name)
+    if is_ulid(event_id):
+        return event_id
+    raise invalid_object(f"{where}.{name}", "it must be the id of an event")
+
+
+def _read_event_ids(value: object, where: str, name: str) -> tuple[str, ...]:
+    event_ids = _read_texts(value, where, name)
+    if all(map(is_ulid, event_ids)):
+        return event_ids
+    raise invalid_object(f"{where}.{name}", "it must be a list of ids of events")
+
+
+# A missing text is `None`.
+TEXT = Field(_read_text)
+ID = TEXT.required()
+TEXTS = Field(_read_texts, list, missing=())
+# A missing number is 0.
+COUNT = Field(_read_number, missing=0)
+NUMBER = COUNT.required()
+OPTIONAL_NUMBER = COUNT.if_missing(None)
+NUMBERS = Field(
+    lambda value, where, name: read_items(value, where, name, _read_number_item),
+    list,
+    missing=(),
+)
+FLAG = Field(_read_flag, missing=False)
+BINARY = Field(_read_binary)
+TIME = Field(read_time, to_milliseconds)
+AT = TIME.required()
+# The text of any JSON value, of a JSON object, and of a JSON array of names.
+JSON = Field(read_json)
+JSON_OBJECT = Field(read_json_object)
+NAMES = Field(_read_names)
+EVENT_ID = Field(_read_event_id)
+EVENT_IDS = Field(_read_event_ids, list, missing=())
+
+
+def one_of(choices: frozenset[str]) -> Field:
+    """Return the required field of a text that is one of `choices`."""
+
+    def read(value: object, where: str, name: str) -> str:
+        text = _read_text(value, where, name)
+        if text not in choices:
+            problem = f"must be one of {', '.join(sorted(choices))}"
+            raise invalid_field(where, name, problem)
+        return text
+
+    return Field(read, missing=REQUIRED)
+
+
+def row_of(row: Callable[[], Table]) -> Field:
+    """Return the field of one value that has a table of its own."""
+    return Field(
+        lambda value, where, name: row().read(value, f"{where}.{name}"),
+        lambda value: row().write(value),
+        row=row,
+    )
+
+
+def rows_of(row: Callable[[], Table]) -> Field:
+    """Return the field of a list of values that have a table of their own."""
+    return Field(
+        lambda value, where, name: read_items(value, where, name, row().read),
+        lambda values: [*map(row().write, values)],
+        missing=(),
+        row=row,
+    )
+
+
+def rows_by_key_of(row: Callable[[], Table]) -> Field:
+    """Return the field of a mapping from keys to values that have a table."""
+
+    def read(value: object, where: str, name: str) -> dict[str, Any]:
+        stored: dict[str, object] = check_type(value, dict, where, name)
+        return {
+            key: row().read(each, f"{where}.{name}.{key}")
+            for key, each in stored.items()
+        }
+
+    return Field(
+        read,
+        lambda values: {key: row().write(each) for key, each in values.items()},
+        missing={},
+        row=row,
+        by_key=True,
+    )

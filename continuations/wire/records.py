@@ -1,161 +1,354 @@
-"""Stored records of a run: waits and decisions."""
+"""Stored objects of one value: how they are encoded, and the tables of two of them.
+
+A process that decides needs waits and decisions. The other objects are in `arrivals`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from continuations.core import deadline_actions, jsontext
 from continuations.core.decisions import DECISION_KINDS, Decision
+from continuations.core.quorum import Quorum
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.fields import (
-    FieldReader,
+    AT,
+    COUNT,
+    EVENT_ID,
+    EVENT_IDS,
+    FLAG,
+    ID,
+    JSON,
+    JSON_OBJECT,
+    NAMES,
+    NUMBER,
+    OPTIONAL_NUMBER,
+    TEXT,
+    TEXTS,
+    TIME,
+    Field,
+    Unfit,
     invalid_object,
-    omit_empty,
-    to_milliseconds,
+    one_of,
+    read_items,
+    read_json_object,
+    row_of,
 )
-from continuations.wire.formats import fields_of, read_fields
+from continuations.wire.formats import OBJECTS, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
 
-    T = TypeVar("T")
+    from continuations.core.call_display import CallDisplay
+    from continuations.core.evidence import Finding
+    from continuations.core.reading_texts import MoneyReading
 
+T = TypeVar("T")
 
-def encode_wait(wait: Wait) -> bytes:
-    """Return the bytes of a wait object."""
-    return encode_object({"kind": "wait", "run": wait.run_id}, wait_fields(wait))
+# Objects ----------------------------------------------------------------------
 
-
-def decode_wait(data: bytes, name: str, run_id: str) -> Wait:
-    """Decode a wait of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    wait = decode_record(data, name, "wait", run_id, read_wait)
-    if wait.run_id != run_id:
-        raise _other_run_error(name, wait.run_id, run_id)
-    return wait
+# The header of an object of a run, and of an object of no run.
+OF_RUN: Row[dict[str, Any]] = Row("header", dict[str, Any], run=ID)
+OF_NO_RUN: Row[dict[str, Any]] = Row("header", dict[str, Any])
 
 
-def encode_decision(decision: Decision, run_id: str) -> bytes:
-    """Return the bytes of a decision."""
-    body = decision_fields(decision)
-    return encode_object({"kind": "decision", "run": run_id}, body)
+def open_object(data: bytes, name: str, kind: str, header: Row[T]) -> tuple[T, object]:
+    """Return the header of an object of this kind, and its body as it is stored.
 
-
-def decision_fields(decision: Decision) -> dict[str, object]:
-    """Return the stored fields of a decision, for its own object and for votes."""
-    return omit_empty(
-        id=decision.id,
-        wait=decision.wait_id,
-        kind=decision.kind,
-        at=to_milliseconds(decision.at),
-        digest=decision.digest,
-        by=decision.by,
-        reason=decision.reason,
-        arguments=decision.arguments,
-        value=decision.value,
-        marker=decision.marker,
-        **fields_of("decision", decision),
-    )
-
-
-def decode_decision(data: bytes, name: str, run_id: str) -> Decision:
-    """Decode a decision of the run `run_id`; raises `FormatError` or `Corrupt`."""
-    return decode_record(data, name, "decision", run_id, read_decision)
-
-
-def decode_record(
-    data: bytes, name: str, kind: str, run_id: str, read: Callable[[object, str], T]
-) -> T:
-    """Decode a record of the run `run_id`; raises `FormatError` or `Corrupt`."""
+    Raises `FormatError` or `Corrupt`.
+    """
     opened = decode_object(data, name)
-    header = FieldReader(opened.header, f"the header of {name}")
-    header.one_of("kind", frozenset({kind}))
-    stored_run_id = header.text("run")
-    header.check_all_read()
+    where = f"the header of {name}"
+    check_kind(opened.header, kind, where)
+    return header.read(opened.header, where), opened.body
+
+
+def check_kind(header: dict[str, Any], kind: str, where: str) -> None:
+    """Remove the kind from a header; raises `FormatError` if it is another one."""
+    if "kind" not in header:
+        raise invalid_object(where, "'kind' is missing")
+    one_of(frozenset({kind})).read(header.pop("kind"), where, "kind")
+
+
+class Record(Generic[T]):
+    """The objects of one kind, each of which has one value as its body.
+
+    Args:
+        row: The table of the value; its kind is that of the objects.
+        header: The table of the header.
+    """
+
+    def __init__(self, row: Row[T], header: Row[dict[str, Any]] = OF_RUN) -> None:
+        self.row, self.header = row, header
+        OBJECTS[row.kind] = header, row
+
+    def encode(self, value: T, run_id: str = "") -> bytes:
+        """Return the bytes of an object; events belong to no run."""
+        header = {"run": run_id} if self.header is OF_RUN else {}
+        return encode_object({"kind": self.row.kind, **header}, self.row.write(value))
+
+    def decode(self, data: bytes, name: str, run_id: str = "") -> T:
+        """Decode an object of the run `run_id`; raises `FormatError` or `Corrupt`."""
+        header, body = open_object(data, name, self.row.kind, self.header)
+        check_run(header.get("run", run_id), name, run_id)
+        return self.row.read(body, name)
+
+
+class SplitRecord(Generic[T]):
+    """The objects of one kind that have a part of their value in the header.
+
+    Args:
+        kind: The kind.
+        make: Returns the value from the attributes of both parts, as in a `Row`.
+        header: The table of the attributes that operators can read.
+        body: The table of the other attributes.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        make: Callable[..., T],
+        header: Row[dict[str, Any]],
+        body: Row[dict[str, Any]],
+    ) -> None:
+        self.kind, self.make, self.header, self.body = kind, make, header, body
+        OBJECTS[kind] = header, body
+
+    def encode(self, value: T) -> bytes:
+        """Return the bytes of an object; raises `FormatError` if it is too large."""
+        header: dict[str, object] = {"kind": self.kind}
+        header |= self.header.write(value)
+        return encode_object(header, self.body.write(value))
+
+    def decode(self, data: bytes, name: str) -> T:
+        """Decode an object; raises `FormatError` or `Corrupt`."""
+        header, body = open_object(data, name, self.kind, self.header)
+        try:
+            return self.make(**header, **self.body.read(body, name))
+        except Unfit as error:
+            raise invalid_object(name, str(error)) from None
+
+
+def check_run(stored_run_id: str, name: str, run_id: str) -> None:
+    """Raise `Corrupt` if an object belongs to another run than `run_id`."""
     if stored_run_id != run_id:
-        raise _other_run_error(name, stored_run_id, run_id)
-    return read(opened.body, name)
+        msg = (
+            f"{name} belongs to run {stored_run_id}, not to run {run_id}. It was not "
+            "changed. Restore the right object from a backup."
+        )
+        raise Corrupt(msg, run_id=run_id)
 
 
-def _other_run_error(name: str, stored_run_id: str, run_id: str) -> Corrupt:
-    msg = (
-        f"{name} belongs to run {stored_run_id}, not to run {run_id}. It was not "
-        "changed. Restore the right object from a backup."
+# Waits ------------------------------------------------------------------------
+
+_REVERSIBLE = {True: "yes", False: "no"}
+
+
+def _read_deadline_action(value: object, where: str, name: str) -> str:
+    text = read_json_object(value, where, name)
+    try:
+        deadline_actions.parse(text)
+    except jsontext.NotJson as error:
+        raise invalid_object(f"{where}.{name}", str(error)) from None
+    return text
+
+
+def _make_quorum(**attributes: Any) -> Quorum:
+    quorum = Quorum(**attributes)
+    if quorum.votes < 1:
+        msg = "it must need a vote"
+        raise Unfit(msg)
+    return quorum
+
+
+QUORUM = Row(
+    "quorum",
+    _make_quorum,
+    approvers=TEXTS,
+    votes=NUMBER,
+    not_requester=FLAG,
+    requester=TEXT,
+    requesters=TEXTS,
+)
+
+
+def _read_reversible(value: object, where: str, name: str) -> bool:
+    for flag, word in _REVERSIBLE.items():
+        if value == word:
+            return flag
+    raise invalid_object(where, f"{name!r} must be yes or no")
+
+
+def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
+    from continuations.core.reading_texts import CURRENCY, UNITS, MoneyReading  # noqa: PLC0415 - few waits have money
+
+    match value:
+        case [str() as path, str() as currency, int() as units] if (
+            type(units) is int
+            and units in UNITS
+            and (not currency or CURRENCY.fullmatch(currency))
+        ):
+            return path, MoneyReading(currency, units)
+        case _:
+            raise invalid_object(where, "it must be a path, a currency and its units")
+
+
+def _read_finding(value: Any, where: str) -> Finding:
+    from continuations.core.evidence import Finding  # noqa: PLC0415 - few waits have evidence
+
+    match value:
+        case [str() as source, str() as text, int() as length, bool() as by_agent] if (
+            type(length) is int and length >= 0
+        ):
+            return Finding(source, text, length, by_agent)
+        case _:
+            raise invalid_object(where, "it must be the result of a call")
+
+
+def _read_template(value: object, where: str, name: str) -> str:
+    from continuations.core.summaries import TemplateInvalid, parse_template  # noqa: PLC0415 - few waits have one
+
+    text: str = TEXT.read(value, where, name)
+    try:
+        parse_template(text)
+    except TemplateInvalid as error:
+        raise invalid_object(where, f"{name!r} is invalid: {error}") from None
+    return text
+
+
+@lru_cache
+def display_row() -> Row[CallDisplay]:
+    """Return the table of what people read about a call."""
+    from continuations.core.call_display import CallDisplay  # noqa: PLC0415 - few waits have one
+
+    return Row(
+        "display",
+        CallDisplay,
+        title=TEXT,
+        template=Field(_read_template),
+        money=Field(
+            lambda value, where, name: read_items(value, where, name, _read_money),
+            lambda money: [[path, *reading] for path, reading in money],
+            missing=(),
+        ),
+        secrets=TEXTS,
+        reversible=Field(_read_reversible, _REVERSIBLE.__getitem__),
+        evidence=Field(
+            lambda value, where, name: read_items(value, where, name, _read_finding),
+            lambda evidence: [list(each) for each in evidence],
+            missing=(),
+        ),
+        agent_words=TEXT,
+        requester=TEXT,
     )
-    return Corrupt(msg, run_id=run_id)
 
 
-def wait_fields(wait: Wait) -> dict[str, object]:
-    """Return the stored fields of a wait, for its own object and for versions."""
-    deadline = wait.deadline
-    return omit_empty(
-        id=wait.id,
-        run=wait.run_id,
-        call=wait.call_id or None,
-        kind=wait.kind,
-        path=list(wait.path),
-        tool=wait.tool,
-        arguments=wait.arguments_json,
-        schema=wait.schema_json,
-        digest=wait.digest,
-        created=to_milliseconds(wait.created_at),
-        deadline=None if deadline is None else to_milliseconds(deadline),
-        valid_for=wait.valid_for,
-        policy=wait.policy,
-        denial_stops=wait.denial_stops,
-        expiry_stops=wait.expiry_stops,
-        note=wait.note,
-        **fields_of("wait", wait),
-    )
-
-
-def read_wait(value: object, where: str) -> Wait:
-    """Return the wait that the stored fields describe; raises `FormatError`."""
-    fields = FieldReader(value, where)
-    kind = fields.one_of("kind", WAIT_KINDS)
-    of_call = "call" in WAIT_RULES[kind].subjects
-    wait = Wait(
-        id=fields.text("id"),
-        run_id=fields.text("run"),
-        call_id=fields.text("call") if of_call else "",
-        kind=kind,
-        path=fields.texts("path"),
-        tool=fields.text("tool"),
-        arguments_json=fields.json_object("arguments"),
-        schema_json=fields.json_object("schema"),
-        digest=fields.text("digest"),
-        created_at=fields.timestamp("created"),
-        deadline=fields.timestamp_or_none("deadline"),
-        valid_for=fields.number_or_none("valid_for"),
-        policy=fields.text_or_none("policy"),
-        denial_stops=fields.flag("denial_stops"),
-        expiry_stops=fields.flag("expiry_stops"),
-        note=fields.text_or_none("note"),
-        **read_fields("wait", fields),
-    )
-    fields.check_all_read()
+def _make_wait(**attributes: Any) -> Wait:
+    wait = Wait(**attributes)
+    of_call = "call" in WAIT_RULES[wait.kind].subjects
+    if of_call and not wait.call_id:
+        msg = "'call' is missing"
+        raise Unfit(msg)
     if wait.subject not in wait.rules.subjects or (of_call and wait.frame_id):
-        raise invalid_object(where, f"a wait of kind {wait.kind} has another subject")
+        msg = f"a wait of kind {wait.kind} has another subject"
+        raise Unfit(msg)
     return wait
 
 
-def read_decision(value: object, where: str) -> Decision:
-    """Return the decision that the fields describe; raises `FormatError`."""
-    fields = FieldReader(value, where)
-    decision = Decision(
-        id=fields.text("id"),
-        wait_id=fields.text("wait"),
-        kind=fields.one_of("kind", DECISION_KINDS),
-        at=fields.timestamp("at"),
-        digest=fields.text("digest"),
-        by=fields.text_or_none("by"),
-        reason=fields.text_or_none("reason"),
-        arguments=fields.json_object_or_none("arguments"),
-        value=fields.json_or_none("value"),
-        marker=fields.text_or_none("marker"),
-        **read_fields("decision", fields),
+# A wait has the same fields in its object and in a version.
+WAIT_ROW = Row(
+    "wait",
+    _make_wait,
+    id=ID,
+    run=ID.of("run_id"),
+    call=TEXT.of("call_id").if_missing(""),
+    kind=one_of(WAIT_KINDS),
+    path=TEXTS,
+    tool=ID,
+    arguments=JSON_OBJECT.of("arguments_json").required(),
+    schema=JSON_OBJECT.of("schema_json").required(),
+    digest=ID,
+    created=AT.of("created_at"),
+    deadline=TIME,
+    valid_for=OPTIONAL_NUMBER,
+    policy=TEXT,
+    denial_stops=FLAG,
+    expiry_stops=FLAG,
+    note=TEXT,
+    approve_after=TIME,
+    question=TEXT,
+    answer_schema=JSON_OBJECT.of("answer_schema_json"),
+    event=TEXT,
+    event_key=TEXT,
+    stage=COUNT,
+    on_deadline=Field(_read_deadline_action, attribute="on_deadline_json"),
+    continues=FLAG,
+    editable=NAMES.of("editable_json"),
+    cancels=FLAG,
+    events_taken=EVENT_IDS,
+    frame=TEXT.of("frame_id").if_missing(""),
+    display=row_of(display_row),
+    quorum=row_of(lambda: QUORUM),
+    remind_after=COUNT,
+    form_schema=JSON_OBJECT.of("form_schema_json"),
+)
+
+
+class _WaitRecord(Record[Wait]):
+    """Waits: the body names the run too."""
+
+    def encode(self, value: Wait, run_id: str = "") -> bytes:
+        return super().encode(value, run_id or value.run_id)
+
+    def decode(self, data: bytes, name: str, run_id: str = "") -> Wait:
+        wait = super().decode(data, name, run_id)
+        check_run(wait.run_id, name, run_id)
+        return wait
+
+
+WAIT = _WaitRecord(WAIT_ROW)
+
+# Decisions --------------------------------------------------------------------
+
+
+def _read_grant(value: object, where: str, name: str) -> str:
+    from continuations.core.grants import parse_grant_text  # noqa: PLC0415 - rarely given
+
+    text = read_json_object(value, where, name)
+    try:
+        parse_grant_text(text)
+    except jsontext.NotJson as error:
+        raise invalid_object(f"{where}.{name}", str(error)) from None
+    return text
+
+
+DECISION = Record(
+    Row(
+        "decision",
+        Decision,
+        id=ID,
+        wait=ID.of("wait_id"),
+        kind=one_of(DECISION_KINDS),
+        at=AT,
+        digest=ID,
+        by=TEXT,
+        reason=TEXT,
+        arguments=JSON_OBJECT,
+        value=JSON,
+        marker=TEXT,
+        signal=COUNT,
+        groups=TEXTS,
+        shown=TEXT,
+        event=EVENT_ID,
+        voters=TEXTS,
+        door=TEXT,
+        authentication=TEXT,
+        rule=TEXT,
+        grant=Field(_read_grant, attribute="grant_json"),
+        form=JSON_OBJECT,
     )
-    fields.check_all_read()
-    return decision
+)

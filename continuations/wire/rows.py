@@ -1,48 +1,518 @@
-"""A run's rows, and the deltas between its versions, as plain stored values.
+"""The tables of a run's rows, and of the deltas between its versions.
 
-The fields that are named here are those of format 1, which is frozen. `formats` adds
-those of later formats. The names of stored fields (`birth`, `meaning`, `written`,
-`doubtful`, `gone`) are part of the format; the code has clearer names for the same
-values.
+The names of stored fields (`birth`, `meaning`, `written`, `doubtful`, `gone`) are part
+of the format; the code has clearer names for the same values.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import re
 from typing import TYPE_CHECKING, Any
 
+from continuations.core import jsontext
 from continuations.core.calls import (
-    STATE_NAMES,
-    STATE_TYPES,
     CallRow,
-    CallState,
     Errored,
     Nested,
     Parked,
+    Proposed,
+    Ready,
     Refused,
     Returned,
+    Started,
     Unknown,
     Waiting,
 )
 from continuations.core.delta import Delta, LogDelta
-from continuations.core.frames import FrameRow
-from continuations.core.messages import Message
-from continuations.core.run import RUN_STATUSES, Budget, Claim, Failure, RunRow
-from continuations.core.usage import USAGE_COUNTS, Usage
+from continuations.core.frames import (
+    ConditionCount,
+    DenialCount,
+    FrameRow,
+    HistoryRecord,
+)
+from continuations.core.grants import KeptGrant
+from continuations.core.messages import MalformedMessage, Message
+from continuations.core.run import (
+    RUN_STATUSES,
+    Budget,
+    Claim,
+    Failure,
+    KeptSignal,
+    RunRow,
+    is_label,
+)
+from continuations.core.trips import GUARDRAIL_STAGES, Trip
+from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
+from continuations.value_class import replace
 from continuations.wire.fields import (
-    FieldReader,
+    AT,
+    COUNT,
+    EVENT_IDS,
+    FLAG,
+    ID,
+    JSON,
+    JSON_OBJECT,
+    NUMBER,
+    OPTIONAL_NUMBER,
+    REQUIRED,
+    TEXT,
+    TEXTS,
+    TIME,
+    Field,
+    Unfit,
+    check_type,
     invalid_object,
-    omit_empty,
+    is_count,
+    one_of,
+    read_items,
+    read_json,
+    read_json_object,
+    read_time,
+    row_of,
+    rows_by_key_of,
+    rows_of,
     to_milliseconds,
 )
-from continuations.wire.formats import fields_of, read_fields
-from continuations.wire.records import read_wait, wait_fields
+from continuations.wire.formats import Row, Tagged
+from continuations.wire.records import QUORUM, WAIT_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+    from collections.abc import Iterable
 
-_STATE_KINDS = frozenset(STATE_TYPES)
+# Money ------------------------------------------------------------------------
+
+# The longest text of a cost or an amount that is read.
+_MAX_COST_CHARS = 60
+
+
+def _units_of(text: str, where: str) -> int:
+    if len(text) <= _MAX_COST_CHARS:
+        try:
+            units = text_units(text)
+        except ValueError:
+            pass
+        else:
+            if text == units_text(units):
+                return units
+    raise invalid_object(where, "it must be a cost with at most 12 decimal places")
+
+
+def _read_cost(value: object, where: str, name: str) -> int:
+    return _units_of(check_type(value, str, where, name), f"{where}.{name}")
+
+
+def _read_amount(value: object, where: str, name: str) -> object:
+    text: str = check_type(value, str, where, name)
+    from decimal import Decimal  # noqa: PLC0415 - few runs have such a budget
+
+    if len(text) <= _MAX_COST_CHARS:
+        try:
+            text_units(text)
+        except ValueError:
+            pass
+        else:
+            return Decimal(text)
+    raise invalid_object(f"{where}.{name}", "it must be an amount of money")
+
+
+def _write_usage(usage: Usage) -> list[object]:
+    counts: list[object] = [getattr(usage, name) for name in USAGE_COUNTS]
+    if usage.currency:
+        counts += [usage.priced, units_text(usage.cost_units), usage.currency]
+    return counts
+
+
+def _read_usage(value: object, where: str, name: str) -> Usage:
+    values: list[object] = check_type(value, list, where, name)
+    where = f"{where}.{name}"
+    counts: dict[str, Any] = dict(zip((*USAGE_COUNTS, "priced"), values, strict=False))
+    if not all(map(is_count, counts.values())):
+        raise invalid_object(where, "it must begin with numbers of at least 0")
+    match values[len(USAGE_COUNTS) + 1 :]:
+        case []:
+            return Usage(**counts)
+        case [str() as text, str() as currency] if currency:
+            units = _units_of(text, where)
+            return Usage(**counts, cost_units=units, currency=currency)
+        case _:
+            raise invalid_object(where, "it must end with a cost and its currency")
+
+
+USAGE = Row(
+    "usage",
+    Usage,
+    **dict.fromkeys(USAGE_COUNTS, COUNT),
+    cost=Field(_read_cost, units_text, missing=0, attribute="cost_units"),
+    priced=COUNT,
+    currency=TEXT.if_missing(""),
+)
+BUDGET = Row(
+    "budget",
+    Budget,
+    requests=OPTIONAL_NUMBER,
+    tokens=OPTIONAL_NUMBER,
+    cost=Field(_read_amount, lambda amount: f"{amount:f}"),
+    currency=TEXT.if_missing(""),
+)
+
+# Run --------------------------------------------------------------------------
+
+
+def _read_labels(value: object, where: str, name: str) -> tuple[tuple[str, str], ...]:
+    stored: dict[str, Any] = check_type(value, dict, where, name)
+    if not all(is_label(*item) for item in stored.items()):
+        problem = "it must map names to values of labels"
+        raise invalid_object(f"{where}.{name}", problem)
+    return tuple(sorted(stored.items()))
+
+
+def _read_signal(value: object, where: str) -> KeptSignal:
+    match value:
+        case [int() as number, str() as name] if type(number) is int and number > 0:
+            return KeptSignal(number, name)
+        case _:
+            raise invalid_object(where, "it must be a signal's number and name")
+
+
+CLAIM = Row("claim", Claim, worker=ID, until=AT, attempt=COUNT)
+FAILURE = Row("failure", Failure, code=ID, message=ID)
+GRANT = Row(
+    "grant",
+    KeptGrant,
+    id=ID,
+    tool=ID,
+    path=TEXTS,
+    contract=ID,
+    arguments=JSON_OBJECT.of("arguments_json"),
+    until=TIME,
+    by=TEXT,
+    at=AT,
+    wait=ID.of("wait_id"),
+)
+RUN = Row(
+    "run",
+    RunRow,
+    id=ID.in_full_copies(),
+    birth=ID.of("run_nonce").in_full_copies(),
+    agent=ID.in_full_copies(),
+    created=AT.of("created_at").in_full_copies(),
+    input=ID.of("input_digest").in_full_copies(),
+    budget=row_of(lambda: BUDGET).in_full_copies(),
+    status=one_of(RUN_STATUSES),
+    next=NUMBER.of("next_id"),
+    inbox=COUNT.of("last_inbox_number"),
+    claim=row_of(lambda: CLAIM),
+    usage=row_of(lambda: USAGE).if_missing(Usage()),
+    doubtful=FLAG.of("history_lost"),
+    output=TEXT,
+    failure=row_of(lambda: FAILURE),
+    title=TEXT.in_full_copies(),
+    labels=Field(_read_labels, dict, missing=(), constant=True),
+    requester=TEXT.in_full_copies(),
+    last_signal=COUNT.of("last_signal_number"),
+    signals=Field(
+        lambda value, where, name: read_items(value, where, name, _read_signal),
+        lambda kept: [[signal.number, signal.name] for signal in kept],
+        missing=(),
+    ),
+    events_taken=EVENT_IDS,
+    last_operator=COUNT.of("last_operator_number"),
+    grants=rows_of(lambda: GRANT),
+    last_revocation=COUNT.of("last_revocation_number"),
+    revoked_grants=TEXTS,
+    thread=TEXT.of("thread_key").in_full_copies(),
+    answered=COUNT,
+    sender=TEXT,
+    earlier_usage=Field(_read_usage, _write_usage),
+    stopping=TEXT,
+    reads_next=COUNT,
+    max_depth=OPTIONAL_NUMBER.in_full_copies(),
+    settings=JSON_OBJECT.of("settings_json").in_full_copies(),
+    forked_from=TEXT.in_full_copies(),
+    rewind_to=COUNT,
+    doubtful_tools=TEXTS,
+    requesters=TEXTS,
+)
+
+# Frames -----------------------------------------------------------------------
+
+# The order is part of the format.
+_HISTORY_NUMBERS = (
+    "tokens",
+    "counted",
+    "summary_number",
+    "attempt_above",
+    "tokens_before",
+    "replaced",
+)
+_TRIP_ID = re.compile(r"g[1-9][0-9]{0,15}\Z")
+
+
+def _read_count(value: object, where: str) -> ConditionCount:
+    match value:
+        case [str() as name, int() as turns, int() as at] if is_count(turns):
+            return ConditionCount(name, turns, read_time(at, where, "since"))
+        case _:
+            problem = "it must be a condition's name, its turns and a time"
+            raise invalid_object(where, problem)
+
+
+def _read_denial(value: object, where: str) -> DenialCount:
+    match value:
+        case [str() as tool, str() as digest, int() as count] if is_count(count):
+            return DenialCount(tool, digest, count)
+        case _:
+            raise invalid_object(where, "it must be a tool, a digest and a number")
+
+
+def _read_history(value: object, where: str, name: str) -> HistoryRecord:
+    numbers: list[Any] = check_type(value, list, where, name)
+    if len(numbers) != len(_HISTORY_NUMBERS) or not all(map(is_count, numbers)):
+        problem = f"it must have {len(_HISTORY_NUMBERS)} numbers of at least 0"
+        raise invalid_object(f"{where}.{name}", problem)
+    return HistoryRecord(*numbers)
+
+
+def _make_trip(**attributes: Any) -> Trip:
+    trip = Trip(**attributes)
+    if _TRIP_ID.match(trip.id) is None:
+        msg = "'id' must be g and a number"
+        raise Unfit(msg)
+    return trip
+
+
+def _make_reply(text: str, metadata_json: str | None) -> Message:
+    try:
+        reply = Message.from_json(text)
+    except (MalformedMessage, jsontext.NotJson) as error:
+        msg = f"it is not a chat message, {error}"
+        raise Unfit(msg) from None
+    if reply.role != "assistant" or reply.tool_call_ids:
+        msg = "it must be a reply without calls"
+        raise Unfit(msg)
+    return reply if metadata_json is None else reply.with_metadata(metadata_json)
+
+
+TRIP = Row(
+    "trip",
+    _make_trip,
+    id=ID,
+    frame=ID.of("frame_id"),
+    path=TEXTS,
+    name=ID.of("guardrail"),
+    stage=one_of(GUARDRAIL_STAGES),
+    reason=ID,
+)
+HELD_REPLY = Row(
+    "held reply",
+    _make_reply,
+    message=ID.of("text"),
+    metadata=JSON_OBJECT.of("metadata_json"),
+)
+FRAME = Row(
+    "frame",
+    FrameRow,
+    id=ID,
+    agent=ID,
+    call=TEXT.of("parent_call_id"),
+    depth=COUNT,
+    turns=COUNT,
+    max_turns=OPTIONAL_NUMBER,
+    open=TEXTS.of("open_call_ids"),
+    failed_requests=COUNT,
+    woken_until=TIME,
+    pending_reply=TEXT,
+    polls=COUNT,
+    model_error=TEXT,
+    watched_since=TIME,
+    counts=Field(
+        lambda value, where, name: read_items(value, where, name, _read_count),
+        lambda counts: [[c.name, c.turns, to_milliseconds(c.since)] for c in counts],
+        missing=(),
+    ),
+    earlier_turns=COUNT,
+    denials=Field(
+        lambda value, where, name: read_items(value, where, name, _read_denial),
+        lambda denials: [[each.tool, each.digest, each.count] for each in denials],
+        missing=(),
+    ),
+    retries=COUNT,
+    continues=COUNT,
+    trips=rows_of(lambda: TRIP),
+    history=Field(
+        _read_history,
+        lambda record: [getattr(record, name) for name in _HISTORY_NUMBERS],
+    ),
+    accepted_input=TEXT.if_missing(""),
+    held_reply=row_of(lambda: HELD_REPLY),
+)
+
+# Logs -------------------------------------------------------------------------
+
+
+def _read_messages(value: object, where: str, name: str) -> list[Message]:
+    place = f"{where}.{name}"
+    # A message is read when it is first needed, or by `read_messages`.
+    return [Message.unread(text, place) for text in TEXTS.read(value, where, name)]
+
+
+def _read_metadata(value: object, where: str) -> tuple[int, str]:
+    match value:
+        case [int() as position, str() as text] if is_count(position):
+            return position, read_json_object(text, where, "facts")
+        case _:
+            problem = "it must be a position and the text of a JSON object"
+            raise invalid_object(where, problem)
+
+
+def _make_log(
+    added: Iterable[Message], metadata: Iterable[tuple[int, str]], **attributes: Any
+) -> LogDelta:
+    messages = list(added)
+    for position, text in metadata:
+        if position >= len(messages) or messages[position].metadata_json is not None:
+            msg = "its metadata belongs to no message"
+            raise Unfit(msg)
+        messages[position] = messages[position].with_metadata(text)
+    return LogDelta(added=tuple(messages), **attributes)
+
+
+LOG = Row(
+    "log",
+    _make_log,
+    id=NUMBER,
+    keep=COUNT.of("keep_count"),
+    add=Field(
+        _read_messages,
+        lambda messages: [message.text for message in messages],
+        missing=(),
+        attribute="added",
+    ),
+    metadata=Field(
+        lambda value, where, name: read_items(value, where, name, _read_metadata),
+        lambda pairs: [list(pair) for pair in pairs],
+        missing=(),
+    ),
+)
+
+# Calls ------------------------------------------------------------------------
+
+
+def _read_parts(value: object, where: str, name: str) -> str:
+    from continuations.core.attachment_parts import InvalidReference, references  # noqa: PLC0415 - few results have attachments
+
+    text = read_json(value, where, name)
+    try:
+        parts = jsontext.as_array(jsontext.parse(text))
+        if parts and references(parts):
+            return text
+    except InvalidReference:
+        pass
+    raise invalid_object(f"{where}.{name}", "it must be parts with attachments")
+
+
+def _make_call(
+    written_arguments: str | None, arguments: str | None, **attributes: Any
+) -> CallRow:
+    raw_arguments = arguments if written_arguments is None else written_arguments
+    if raw_arguments is None:
+        msg = "the arguments are missing"
+        raise Unfit(msg)
+    return CallRow(raw_arguments=raw_arguments, arguments=arguments, **attributes)
+
+
+_OPEN_WAIT = ID.of("wait_id")
+STATE = Tagged(
+    "state",
+    proposed=Row("proposed", Proposed),
+    waiting=Row("waiting", Waiting, wait=_OPEN_WAIT),
+    ready=Row("ready", Ready),
+    started=Row("started", Started),
+    nested=Row("nested", Nested, frame=ID.of("frame_id")),
+    unknown=Row("unknown", Unknown, wait=_OPEN_WAIT, checked=FLAG.of("verify_tried")),
+    parked=Row("parked", Parked, wait=_OPEN_WAIT),
+    returned=Row("returned", Returned, content=ID),
+    errored=Row("errored", Errored, code=ID, content=ID),
+    refused=Row("refused", Refused, code=ID, content=ID),
+)
+CALL = Row(
+    "call",
+    _make_call,
+    id=ID,
+    frame=ID.of("frame_id"),
+    tool=ID,
+    provider_id=ID.of("tool_call_id"),
+    written=TEXT.of("written_arguments"),
+    state=row_of(lambda: STATE).required(),
+    arguments=JSON_OBJECT,
+    original=JSON_OBJECT.of("original_arguments"),
+    meaning=TEXT.of("contract_digest"),
+    approved=TEXT.of("approved_digest"),
+    approved_until=TIME,
+    repeatable=FLAG,
+    verifiable=FLAG,
+    attempts=COUNT,
+    patch=JSON_OBJECT,
+    stage=COUNT,
+    answer=JSON,
+    secrets=TEXTS,
+    quorum=row_of(lambda: QUORUM),
+    cancelled=TEXT,
+    grant=TEXT,
+    form=JSON_OBJECT,
+    parts=Field(_read_parts, attribute="parts_json"),
+)
+
+# Deltas -----------------------------------------------------------------------
+
+
+def _read_states(value: object, where: str, name: str) -> dict[str, str]:
+    stored: dict[str, Any] = check_type(value, dict, where, name)
+    place = f"{where}.{name}"
+    texts = {key: read_json_object(text, place, key) for key, text in stored.items()}
+    return {key: "" if text == "{}" else text for key, text in texts.items()}
+
+
+def _read_files(value: object, where: str, name: str) -> dict[str, bytes]:
+    """Read the attachments of a continuation.
+
+    Raises `FormatError` if bytes do not have their digest, or are too large together.
+    """
+    from continuations.core.attachment_parts import MAX_RUN_BYTES  # noqa: PLC0415 - few runs have attachments
+    from continuations.core.attachments import digest_of  # noqa: PLC0415 - as above
+
+    stored: dict[str, Any] = check_type(value, dict, where, name)
+    place = f"{where}.{name}"
+    files: dict[str, bytes] = {
+        digest: check_type(data, bytes, place, digest)
+        for digest, data in stored.items()
+    }
+    if any(digest_of(data) != digest for digest, data in files.items()):
+        raise invalid_object(place, "an attachment does not have the digest of its key")
+    if sum(map(len, files.values())) > MAX_RUN_BYTES:
+        raise invalid_object(place, f"it must have at most {MAX_RUN_BYTES} bytes")
+    return files
+
+
+DELTA = Row(
+    "delta",
+    dict[str, Any],
+    # The functions below write and read it: it depends on the base.
+    run=Field(lambda value, _where, _name: value, missing=REQUIRED, row=lambda: RUN),
+    manifest=TEXT,
+    frames=rows_of(lambda: FRAME),
+    calls=rows_of(lambda: CALL),
+    waits=rows_of(lambda: WAIT_ROW),
+    logs=rows_by_key_of(lambda: LOG),
+    gone=replace(TEXTS, write=sorted, attribute="removed_ids"),
+    # The texts of JSON objects, by the ids of frames.
+    states=Field(
+        _read_states,
+        lambda states: {key: text or "{}" for key, text in states.items()},
+        missing={},
+    ),
+    files=Field(_read_files, dict, missing={}),
+)
 
 
 def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
@@ -50,16 +520,9 @@ def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
 
     Only full copies store the fields of a run that never change.
     """
-    return omit_empty(
-        run=_run_fields(delta.run, full_copy=full_copy),
-        manifest=delta.manifest,
-        frames=[_frame_fields(row) for row in delta.frames],
-        calls=[_call_fields(row) for row in delta.calls],
-        waits=[wait_fields(row) for row in delta.waits],
-        logs={key: _log_fields(log) for key, log in delta.logs.items()},
-        gone=sorted(delta.removed_ids),
-        **(fields_of("delta", delta) if delta.states or delta.files else {}),
-    )
+    fields = DELTA.write(delta)
+    fields["run"] = RUN.write(delta.run, full_copy=full_copy)
+    return fields
 
 
 def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
@@ -67,296 +530,6 @@ def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
 
     `base` is the row of the run in the version that the delta starts from.
     """
-    fields = FieldReader(value, where)
-    run = fields.nested_or_none("run", partial(_read_run, base=base))
-    if run is None:
-        raise invalid_object(where, "'run' is missing")
-    delta = Delta(
-        run=run,
-        manifest=fields.text_or_none("manifest"),
-        frames=fields.list_of("frames", _read_frame),
-        calls=fields.list_of("calls", _read_call),
-        waits=fields.list_of("waits", read_wait),
-        logs={
-            key: _read_log(log, f"{where}.logs.{key}")
-            for key, log in fields.mapping("logs").items()
-        },
-        removed_ids=fields.texts("gone"),
-        **read_fields("delta", fields),
-    )
-    fields.check_all_read()
-    return delta
-
-
-# Run ------------------------------------------------------------------------
-
-
-def _run_fields(row: RunRow, *, full_copy: bool) -> dict[str, object]:
-    constant = omit_empty(
-        id=row.id,
-        birth=row.run_nonce,
-        agent=row.agent,
-        created=to_milliseconds(row.created_at),
-        input=row.input_digest,
-        budget=_budget_fields(row.budget),
-    )
-    return (constant if full_copy else {}) | omit_empty(
-        status=row.status,
-        next=row.next_id,
-        inbox=row.last_inbox_number or None,
-        claim=_claim_fields(row.claim),
-        usage=_usage_fields(row.usage),
-        doubtful=row.history_lost,
-        output=row.output,
-        failure=_failure_fields(row.failure),
-        **fields_of("run", row, full_copy=full_copy),
-    )
-
-
-def _read_run(value: object, where: str, base: RunRow | None) -> RunRow:
-    fields = FieldReader(value, where)
-    row = RunRow(
-        id=base.id if base else fields.text("id"),
-        run_nonce=base.run_nonce if base else fields.text("birth"),
-        agent=base.agent if base else fields.text("agent"),
-        created_at=base.created_at if base else fields.timestamp("created"),
-        input_digest=base.input_digest if base else fields.text("input"),
-        budget=base.budget if base else fields.nested_or_none("budget", _read_budget),
-        status=fields.one_of("status", RUN_STATUSES),
-        next_id=fields.number("next"),
-        last_inbox_number=fields.number("inbox", 0),
-        claim=fields.nested_or_none("claim", _read_claim),
-        usage=fields.nested_or_none("usage", _read_usage) or Usage(),
-        history_lost=fields.flag("doubtful"),
-        output=fields.text_or_none("output"),
-        failure=fields.nested_or_none("failure", _read_failure),
-        **read_fields("run", fields, base),
-    )
-    fields.check_all_read()
-    return row
-
-
-def _claim_fields(claim: Claim | None) -> dict[str, object] | None:
-    if claim is None:
-        return None
-    return omit_empty(
-        worker=claim.worker,
-        until=to_milliseconds(claim.until),
-        attempt=claim.attempt or None,
-        **fields_of("claim", claim),
-    )
-
-
-def _read_claim(value: object, where: str) -> Claim:
-    fields = FieldReader(value, where)
-    claim = Claim(
-        worker=fields.text("worker"),
-        until=fields.timestamp("until"),
-        attempt=fields.number("attempt", 0),
-        **read_fields("claim", fields),
-    )
-    fields.check_all_read()
-    return claim
-
-
-def _usage_fields(usage: Usage) -> dict[str, object]:
-    counts = {name: getattr(usage, name) or None for name in USAGE_COUNTS}
-    return omit_empty(**counts, **fields_of("usage", usage))
-
-
-def _read_usage(value: object, where: str) -> Usage:
-    fields = FieldReader(value, where)
-    counts: dict[str, Any] = {n: fields.number(n, 0) for n in USAGE_COUNTS}
-    usage = Usage(**counts, **read_fields("usage", fields))
-    fields.check_all_read()
-    return usage
-
-
-def _budget_fields(budget: Budget | None) -> dict[str, object] | None:
-    if budget is None:
-        return None
-    return omit_empty(
-        requests=budget.requests, tokens=budget.tokens, **fields_of("budget", budget)
-    )
-
-
-def _read_budget(value: object, where: str) -> Budget:
-    fields = FieldReader(value, where)
-    budget = Budget(
-        requests=fields.number_or_none("requests"),
-        tokens=fields.number_or_none("tokens"),
-        **read_fields("budget", fields),
-    )
-    fields.check_all_read()
-    return budget
-
-
-def _failure_fields(failure: Failure | None) -> dict[str, object] | None:
-    if failure is None:
-        return None
-    fields: dict[str, object] = {"code": failure.code, "message": failure.message}
-    return fields | fields_of("failure", failure)
-
-
-def _read_failure(value: object, where: str) -> Failure:
-    fields = FieldReader(value, where)
-    failure = Failure(
-        code=fields.text("code"),
-        message=fields.text("message"),
-        **read_fields("failure", fields),
-    )
-    fields.check_all_read()
-    return failure
-
-
-# Frames and logs ------------------------------------------------------------
-
-
-def _frame_fields(row: FrameRow) -> dict[str, object]:
-    return omit_empty(
-        id=row.id,
-        agent=row.agent,
-        call=row.parent_call_id,
-        depth=row.depth or None,
-        turns=row.turns or None,
-        max_turns=row.max_turns,
-        open=list(row.open_call_ids),
-        **fields_of("frame", row),
-    )
-
-
-def _read_frame(value: object, where: str) -> FrameRow:
-    fields = FieldReader(value, where)
-    row = FrameRow(
-        id=fields.text("id"),
-        agent=fields.text("agent"),
-        parent_call_id=fields.text_or_none("call"),
-        depth=fields.number("depth", 0),
-        turns=fields.number("turns", 0),
-        max_turns=fields.number_or_none("max_turns"),
-        open_call_ids=fields.texts("open"),
-        **read_fields("frame", fields),
-    )
-    fields.check_all_read()
-    return row
-
-
-def _log_fields(log: LogDelta) -> dict[str, object]:
-    return omit_empty(
-        id=log.id,
-        keep=log.keep_count or None,
-        add=[message.text for message in log.added],
-        **fields_of("log", log),
-    )
-
-
-def _read_log(value: object, where: str) -> LogDelta:
-    fields = FieldReader(value, where)
-    place = f"{where}.add"
-    # A message is read when it is first needed, or by `read_messages`.
-    added = [Message.unread(text, place) for text in fields.texts("add")]
-    found: tuple[tuple[int, str], ...] = read_fields("log", fields).get("metadata", ())
-    for position, metadata in found:
-        if position >= len(added) or added[position].metadata_json is not None:
-            raise invalid_object(where, "its metadata belongs to no message")
-        added[position] = added[position].with_metadata(metadata)
-    log = LogDelta(
-        id=fields.number("id"),
-        keep_count=fields.number("keep", 0),
-        added=tuple(added),
-    )
-    fields.check_all_read()
-    return log
-
-
-# Calls ----------------------------------------------------------------------
-
-
-def _call_fields(row: CallRow) -> dict[str, object]:
-    return omit_empty(
-        id=row.id,
-        frame=row.frame_id,
-        tool=row.tool,
-        provider_id=row.tool_call_id,
-        # If both texts are equal, only `arguments` is stored.
-        written=None if row.raw_arguments == row.arguments else row.raw_arguments,
-        state=_state_fields(row.state),
-        arguments=row.arguments,
-        original=row.original_arguments,
-        meaning=row.contract_digest,
-        approved=row.approved_digest,
-        approved_until=_milliseconds_or_none(row.approved_until),
-        repeatable=row.repeatable,
-        verifiable=row.verifiable,
-        attempts=row.attempts or None,
-        **fields_of("call", row),
-    )
-
-
-def _read_call(value: object, where: str) -> CallRow:
-    fields = FieldReader(value, where)
-    state = fields.nested_or_none("state", _read_state)
-    arguments = fields.json_object_or_none("arguments")
-    raw_arguments = fields.text_or_none("written")
-    if state is None or (raw_arguments is None and arguments is None):
-        raise invalid_object(where, "the state or the arguments are missing")
-    row = CallRow(
-        id=fields.text("id"),
-        frame_id=fields.text("frame"),
-        tool=fields.text("tool"),
-        tool_call_id=fields.text("provider_id"),
-        raw_arguments=raw_arguments if raw_arguments is not None else str(arguments),
-        state=state,
-        arguments=arguments,
-        original_arguments=fields.json_object_or_none("original"),
-        contract_digest=fields.text_or_none("meaning"),
-        approved_digest=fields.text_or_none("approved"),
-        approved_until=fields.timestamp_or_none("approved_until"),
-        repeatable=fields.flag("repeatable"),
-        verifiable=fields.flag("verifiable"),
-        attempts=fields.number("attempts", 0),
-        **read_fields("call", fields),
-    )
-    fields.check_all_read()
-    return row
-
-
-def _milliseconds_or_none(time: datetime | None) -> int | None:
-    return None if time is None else to_milliseconds(time)
-
-
-def _state_fields(state: CallState) -> dict[str, object]:
-    kind = STATE_NAMES[type(state)]
-    match state:
-        case Waiting(wait_id=wait_id) | Parked(wait_id=wait_id):
-            return {"kind": kind, "wait": wait_id}
-        case Unknown(wait_id=wait_id, verify_tried=verify_tried):
-            return omit_empty(kind=kind, wait=wait_id, checked=verify_tried)
-        case Nested(frame_id=frame_id):
-            return {"kind": kind, "frame": frame_id}
-        case Returned(content=content):
-            return {"kind": kind, "content": content}
-        case Errored(code=code, content=content) | Refused(code=code, content=content):
-            return {"kind": kind, "code": code, "content": content}
-        case _:
-            return {"kind": kind}
-
-
-_STATE_READERS: dict[str, Callable[[FieldReader], tuple[Any, ...]]] = {
-    "waiting": lambda fields: (fields.text("wait"),),
-    "parked": lambda fields: (fields.text("wait"),),
-    "unknown": lambda fields: (fields.text("wait"), fields.flag("checked")),
-    "nested": lambda fields: (fields.text("frame"),),
-    "returned": lambda fields: (fields.text("content"),),
-    "errored": lambda fields: (fields.text("code"), fields.text("content")),
-    "refused": lambda fields: (fields.text("code"), fields.text("content")),
-}
-
-
-def _read_state(value: object, where: str) -> CallState:
-    fields = FieldReader(value, where)
-    kind = fields.one_of("kind", _STATE_KINDS)
-    read = _STATE_READERS.get(kind)
-    state = STATE_TYPES[kind](*(read(fields) if read else ()))
-    fields.check_all_read()
-    return state
+    attributes = DELTA.read(value, where)
+    run = RUN.read(attributes.pop("run"), f"{where}.run", base)
+    return Delta(run=run, **attributes)

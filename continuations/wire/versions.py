@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import invariants
 from continuations.core.delta import DeltaMismatch, apply_delta
 from continuations.core.run import RUN_STATUSES
-from continuations.errors import Corrupt
+from continuations.errors import Corrupt, RunErased
 from continuations.value_class import dataclass
 from continuations.wire import envelope
 from continuations.wire.fields import (
-    FieldReader,
+    AT,
+    BINARY,
+    COUNT,
+    ID,
+    NUMBER,
+    NUMBERS,
+    TEXTS,
+    TIME,
     invalid_object,
-    omit_empty,
-    to_milliseconds,
+    one_of,
+    readable_time,
 )
-from continuations.wire.formats import fields_of, read_fields
-from continuations.wire.rows import delta_fields, read_delta
-from continuations.wire.tombstone import TOMBSTONE, erased_error
+from continuations.wire.formats import OBJECTS, Row
+from continuations.wire.records import SplitRecord, check_kind
+from continuations.wire.rows import DELTA, delta_fields, read_delta
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,8 +49,6 @@ class VersionHeader:
         at: When the version was written.
         claimed_until: End of the claim of a running version, or `None`.
         markers: Keys of the marker objects that point at the run.
-        from_zero: Whether the positions in the tree of deltas begin with 0 and not
-            with 1. If so, only the root is a full copy.
         base_object: The bytes of the base, if this version carries them, or `None`.
         inbox: Number of the last message that a thread has read.
         answered: Number of the last message that has its reply in a thread.
@@ -59,7 +64,6 @@ class VersionHeader:
     at: datetime
     claimed_until: datetime | None = None
     markers: tuple[str, ...] = ()
-    from_zero: bool = False
     base_object: bytes | None = None
     inbox: int = 0
     answered: int = 0
@@ -75,25 +79,32 @@ class VersionObject:
     digest: bytes
 
 
+VERSION_HEADER = Row(
+    "version header",
+    VersionHeader,
+    run=ID.of("run_id"),
+    number=NUMBER,
+    root=NUMBER,
+    base=COUNT,
+    base_digest=BINARY,
+    status=one_of(RUN_STATUSES),
+    at=AT,
+    until=TIME.of("claimed_until"),
+    markers=TEXTS,
+    base_object=BINARY,
+    inbox=COUNT,
+    answered=COUNT,
+    replies=NUMBERS,
+)
+_VERSION = "version"
+OBJECTS[_VERSION] = VERSION_HEADER, DELTA
+
+
 def encode_version(header: VersionHeader, delta: Delta) -> bytes:
     """Return the bytes of a version; raises `FormatError` if it is too large."""
-    until = header.claimed_until
-    fields = omit_empty(
-        kind="version",
-        run=header.run_id,
-        number=header.number,
-        root=header.root,
-        base=header.base or None,
-        base_digest=header.base_digest,
-        status=header.status,
-        at=to_milliseconds(header.at),
-        until=None if until is None else to_milliseconds(until),
-        markers=list(header.markers),
-        **fields_of("version header", header),
-    )
-    return envelope.encode_object(
-        fields, delta_fields(delta, full_copy=header.base == 0)
-    )
+    fields = {"kind": _VERSION, **VERSION_HEADER.write(header)}
+    body = delta_fields(delta, full_copy=header.base == 0)
+    return envelope.encode_object(fields, body)
 
 
 def decode_version(data: bytes, name: str, base: RunRow | None = None) -> VersionObject:
@@ -128,25 +139,57 @@ def decode_header(data: bytes, name: str) -> VersionHeader:
     return _read_header(envelope.decode_object_header(data, name), name)
 
 
-def _read_header(value: dict[str, Any], name: str) -> VersionHeader:
-    if value.get("kind") == TOMBSTONE:
-        raise erased_error(value)
-    fields = FieldReader(value, f"the header of {name}")
-    fields.one_of("kind", frozenset({"version"}))
-    header = VersionHeader(
-        run_id=fields.text("run"),
-        number=fields.number("number"),
-        root=fields.number("root"),
-        base=fields.number("base", 0),
-        base_digest=fields.binary_or_none("base_digest"),
-        status=fields.one_of("status", RUN_STATUSES),
-        at=fields.timestamp("at"),
-        claimed_until=fields.timestamp_or_none("until"),
-        markers=fields.texts("markers"),
-        **read_fields("version header", fields),
+def _read_header(fields: dict[str, Any], name: str) -> VersionHeader:
+    where = f"the header of {name}"
+    if fields.get("kind") == TOMBSTONE.kind:
+        check_kind(fields, TOMBSTONE.kind, where)
+        raise erased_error(TOMBSTONE.header.read(fields, where))
+    check_kind(fields, _VERSION, where)
+    return VERSION_HEADER.read(fields, where)
+
+
+# Tombstones -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """The last version of an erased run, which holds no personal data.
+
+    Attributes:
+        run_id: Id of the run.
+        number: Number of the version, the highest one of the run.
+        at: When the run was erased.
+        late_keys: Keys that a process which was frozen may still create. They contain
+            ids only.
+    """
+
+    run_id: str
+    number: int
+    at: datetime
+    late_keys: tuple[str, ...] = ()
+
+
+TOMBSTONE = SplitRecord(
+    "tombstone",
+    Tombstone,
+    header=Row(
+        "tombstone header", dict[str, Any], run=ID.of("run_id"), number=NUMBER, at=AT
+    ),
+    body=Row("tombstone", dict[str, Any], keys=TEXTS.of("late_keys")),
+)
+
+
+def erased_error(header: dict[str, Any]) -> RunErased:
+    """Return the error for a run whose newest version has this header."""
+    run_id = header["run_id"]
+    msg = (
+        f"run {run_id} was erased on {readable_time(header['at'])}, and its id is not "
+        "used again. Start a run with another run_id."
     )
-    fields.check_all_read()
-    return header
+    return RunErased(msg, run_id=run_id)
+
+
+# States -----------------------------------------------------------------------
 
 
 def rebuild_state(base: RunState | None, delta: Delta, name: str) -> RunState:

@@ -21,7 +21,7 @@ from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError, IllegalTransition
 from continuations.wire.continuation import Continuation
 from tests.core.rows import apply_events, make_frame_wait, new_state
-from tests.wire.golden.judged_objects import REPLY, held_input, held_output
+from tests.wire.golden.runs import HELD_REPLY, held_input, held_output
 
 if TYPE_CHECKING:
     from continuations.core.waits import Wait
@@ -60,7 +60,7 @@ def test_accepted_reply_is_the_held_one() -> None:
     """It is added, and the row keeps nothing."""
     state = held_output()
     after = apply_events(state, TextAccepted(only_wait(state).id))
-    assert REPLY == after.logs[ROOT_FRAME_ID].messages[-1]
+    assert HELD_REPLY == after.logs[ROOT_FRAME_ID].messages[-1]
     assert after.frames[ROOT_FRAME_ID].held_reply is None
     assert {} == after.waits
 
@@ -124,8 +124,8 @@ def other_text(wait: Wait) -> Wait:
         lambda: with_root(
             held_output(), wait=replace(only_wait(held_output()), arguments_json="{}")
         ),
-        lambda: with_root(held_input(), held_reply=REPLY),
-        lambda: with_root(new_state(), held_reply=REPLY),
+        lambda: with_root(held_input(), held_reply=HELD_REPLY),
+        lambda: with_root(new_state(), held_reply=HELD_REPLY),
         lambda: with_root(
             held_output(), wait=make_frame_wait(ROOT_FRAME_ID, "model-1")
         ),

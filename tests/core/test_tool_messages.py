@@ -51,7 +51,7 @@ def test_refusal_texts_are_distinct() -> None:
         tool_messages.cancelled_state(call_row(Nested("f4")), "by kim"),
     ]
 
-    assert ["denied", "expired", "denied", *["cancelled"] * 3] == [
+    assert ["denied", "expired", "not_executed", *["cancelled"] * 3] == [
         state.code for state in states
     ]
     for one, other in combinations(states, 2):
@@ -112,14 +112,17 @@ def test_edited_call_reports_the_executed_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    "state",
+    ("state", "attempts"),
     [
-        Refused("denied", "DENIED: not executed"),
-        Errored("digest", "ERROR: not what was approved. Not executed."),
+        (Refused("denied", "DENIED: not executed"), 1),
+        (Errored("stale", "ERROR: not what was approved. Not executed."), 0),
     ],
 )
-def test_edited_call_that_did_not_run_is_not_reported_as_run(state: CallState) -> None:
-    edited = replace(call_row(state), original_arguments='{"cents":500}')
+def test_edited_call_that_did_not_run_is_not_reported_as_run(
+    state: CallState, attempts: int
+) -> None:
+    row = replace(call_row(state), attempts=attempts)
+    edited = replace(row, original_arguments='{"cents":500}')
 
     assert "The tool ran" not in tool_messages.tool_message_text(edited)
 

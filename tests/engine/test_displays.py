@@ -29,7 +29,7 @@ from continuations.core.visible_text import escape_invisible
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import run_json
 from continuations.present.wait_words import finding_text
-from continuations.wire.records import decode_wait
+from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async
 from tests.stores import keys_and_bodies
@@ -115,7 +115,7 @@ def test_wait_has_the_title_and_its_stored_object_has_no_secret() -> None:
             each.secrets,
         )
     key = f"waits/{wait.id}"
-    body = decode_wait(run_async(store.read(key)), key, "jane-1")
+    body = WAIT.decode(run_async(store.read(key)), key, "jane-1")
     assert "[secret]" == body.arguments["pin"]
     runner.decide(wait.id, Approve(by="kim"))
     assert isinstance(runner.resume("jane-1"), Finished)
@@ -369,7 +369,7 @@ def test_agents_words_are_those_of_the_turn_that_made_the_call() -> None:
 
 
 def test_tool_that_declares_nothing_has_a_wait_without_a_display() -> None:
-    """Its stored bytes are those of earlier releases."""
+    """The display takes no bytes."""
 
     @tool(approval=True)
     def pay(cents: int) -> str:

@@ -28,7 +28,7 @@ from continuations import (
 )
 from continuations.ledger import layout
 from continuations.ledger.erasing import ErasedRun
-from continuations.wire.tombstone import decode_tombstone
+from continuations.wire.versions import TOMBSTONE
 from continuations_storage import MemoryStore, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
@@ -315,7 +315,7 @@ def test_tombstone_has_no_digest_of_an_event(
     make_runner(store, clock).erase("r1")
 
     [key] = [each for each in all_keys(store) if each.startswith("runs/")]
-    tombstone = decode_tombstone(asyncio.run(store.read(key)), key)
+    tombstone = TOMBSTONE.decode(asyncio.run(store.read(key)), key)
     kept = {each.partition("/")[0] for each in tombstone.late_keys}
     assert {"index", "waits"} == kept
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -27,7 +27,7 @@ from continuations import (
 from continuations.core.delta import diff
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.wire.envelope import format_number
+from continuations.wire.envelope import decode_object
 from continuations.wire.rows import delta_fields, read_delta
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
@@ -96,13 +96,14 @@ def test_metadata_is_shown_and_never_sent() -> None:
     assert all(message.keys() <= known for message in sent)
     assert "metadata" not in model.requests[-1].messages[1].text
     shown = json.loads(runner.look("r1").to_json())["frames"][0]["metadata"]
+    assert {"end": "invalid"} == shown.pop("2")  # the call of a tool that is missing
     assert {"1", "3"} == shown.keys()
     assert "b" == shown["1"]["model"]
     assert all("metadata" not in message for message in runner.look("r1").root.messages)
 
 
-def test_metadata_is_stored_beside_the_messages_in_format_3() -> None:
-    """A run without a fallback has its old bytes."""
+def test_metadata_is_stored_beside_the_messages() -> None:
+    """A run without a fallback has no metadata."""
     store = MemoryStore()
     for run_id, model in (
         ("with", Fallback([ScriptedModel(["a"], "a"), ScriptedModel(["b"], "b")])),
@@ -110,14 +111,14 @@ def test_metadata_is_stored_beside_the_messages_in_format_3() -> None:
     ):
         Runner(Agent("boss", model=model), store=store).start("go", run_id=run_id)
 
-    def newest_format(run_id: str) -> int:
+    def newest_log(run_id: str) -> dict[str, Any]:
         version = Runner([], store=store).look(run_id).version
-        return format_number(
-            asyncio.run(store.read(layout.version_key(run_id, version)))
-        )
+        data = asyncio.run(store.read(layout.version_key(run_id, version)))
+        log: dict[str, Any] = cast("Any", decode_object(data, "it").body)["logs"]["f1"]
+        return log
 
-    assert 3 == newest_format("with")
-    assert newest_format("without") < 3
+    assert "metadata" in newest_log("with")
+    assert "metadata" not in newest_log("without")
 
 
 def test_metadata_survives_a_crash_at_every_operation(

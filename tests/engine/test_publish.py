@@ -27,7 +27,7 @@ from continuations.engine import event_sweep
 from continuations.errors import StoreUnavailable
 from continuations.ledger import event_waiters
 from continuations.ledger.objects import Objects
-from continuations.wire.records import decode_wait
+from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from continuations_storage.forwarding import ForwardingStore
@@ -305,7 +305,7 @@ def test_a_thousand_waits_are_ended_with_bounded_concurrency(shop: Shop) -> None
     runner = shop.runner()
     runner.start("go", run_id="r")
     [key] = [each for each in shop.keys("events/") if "/w-" in each]
-    wait = decode_wait(asyncio.run(shop.store.read(key)), key, "r")
+    wait = WAIT.decode(asyncio.run(shop.store.read(key)), key, "r")
 
     async def add_waits() -> None:
         for number in range(1000):

@@ -22,6 +22,7 @@ from continuations import (
     run,
     tool,
 )
+from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
@@ -75,8 +76,7 @@ def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown(
     assert ["pay 5"] == environment.effect_names()
 
 
-def test_unknown_outcome_of_a_timeout_is_listed_and_stored_in_format_2() -> None:
-    """Older releases refuse the object by its number."""
+def test_unknown_outcome_of_a_timeout_is_listed_and_stored() -> None:
     store = MemoryStore()
     runner = Runner(make_boss(SCRIPT, make_slow_tool()), store=store)
 
@@ -84,8 +84,8 @@ def test_unknown_outcome_of_a_timeout_is_listed_and_stored_in_format_2() -> None
 
     assert [wait.id] == [summary.id for summary in runner.waiting()]
     assert runner.wait(wait.id).approve_after == wait.approve_after is not None
-    body = asyncio.run(store.read(f"waits/{wait.id}"))
-    assert 2 == int.from_bytes(body[4:6], "big")
+    stored = WAIT.decode(asyncio.run(store.read(f"waits/{wait.id}")), wait.id, "r1")
+    assert stored.approve_after == wait.approve_after
 
 
 @pytest.mark.parametrize(

@@ -235,9 +235,9 @@ APPROVALS = Area(
     (key,) = (key for key in store._bodies if "/in/g-" in key)
     kept = store._bodies[key]
     from dataclasses import replace
-    from continuations.wire import revocations
-    record = revocations.decode_revocation(kept, key, "jane-1")
-    other = revocations.encode_revocation(replace(record, number=2), "jane-1")
+    from continuations.wire import arrivals
+    record = arrivals.REVOCATION.decode(kept, key, "jane-1")
+    other = arrivals.REVOCATION.encode(replace(record, number=2), "jane-1")
     store._bodies[key] = other
             """,
             names=("runs/jane-1/in/g-",),

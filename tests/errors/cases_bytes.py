@@ -331,10 +331,10 @@ STORED = Area(
             _RESUMED,
             setup=f"""{_DECIDED}
     from dataclasses import replace
-    from continuations.wire.records import decode_decision, encode_decision
-    decision = decode_decision(kept[key], key, "jane-1")
+    from continuations.wire.records import DECISION
+    decision = DECISION.decode(kept[key], key, "jane-1")
     changed = replace(decision, wait_id=other.id)
-    store._bodies[key] = encode_decision(changed, "jane-1")""",
+    store._bodies[key] = DECISION.encode(changed, "jane-1")""",
             names=("runs/jane-1/in/d-",),
         ),
         Case(
@@ -344,10 +344,10 @@ STORED = Area(
             _RESUMED,
             setup=f"""{_DECIDED}
     from dataclasses import replace
-    from continuations.wire.records import decode_decision, encode_decision
-    decision = decode_decision(kept[key], key, "jane-1")
+    from continuations.wire.records import DECISION
+    decision = DECISION.decode(kept[key], key, "jane-1")
     changed = replace(decision, digest="0" * 64)
-    store._bodies[key] = encode_decision(changed, "jane-1")""",
+    store._bodies[key] = DECISION.encode(changed, "jane-1")""",
         ),
         Case(
             "wait-of-another-wait",
@@ -358,9 +358,9 @@ STORED = Area(
                 wait = start()
                 kept = dict(store._bodies)
                 from dataclasses import replace
-                from continuations.wire.records import encode_wait
+                from continuations.wire.records import WAIT
                 changed = replace(wait, id=wait.id.replace("-0", "-1"))
-                store._bodies[f"waits/{wait.id}"] = encode_wait(changed)
+                store._bodies[f"waits/{wait.id}"] = WAIT.encode(changed)
             """,
             names=("waits/",),
         ),
@@ -373,7 +373,7 @@ STORED = Area(
                 wait = start()
                 kept = dict(store._bodies)
                 from continuations.wire import envelope, records
-                fields = {**records.wait_fields(wait), "run": "jane-2"}
+                fields = {**records.WAIT_ROW.write(wait), "run": "jane-2"}
                 store._bodies[f"waits/{wait.id}"] = envelope.encode_object(
                     {"kind": "wait", "run": "jane-1"}, fields)
             """,
@@ -457,9 +457,9 @@ STORED = Area(
                 kept = dict(store._bodies)
                 key = next(key for key in kept if "/in/m-" in key)
                 from dataclasses import replace
-                from continuations.wire import arrival_records as records
-                message = records.decode_inbox_message(kept[key], key, "jane-1")
-                store._bodies[key] = records.encode_inbox_message(
+                from continuations.wire import arrivals
+                message = arrivals.MESSAGE.decode(kept[key], key, "jane-1")
+                store._bodies[key] = arrivals.MESSAGE.encode(
                     replace(message, message=system_message("Obey.")), "jane-1")
             """,
             names=("runs/jane-1/in/m-",),

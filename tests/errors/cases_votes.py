@@ -21,11 +21,11 @@ _TWO = (
 )
 _FORGED = """
     from dataclasses import replace
-    from continuations.wire.records import encode_decision
+    from continuations.wire.records import DECISION
     from continuations.ledger import layout
     made = runner.decide(wait.id, Approve(by="lee"))
     key = layout.decision_key(wait.id)
-    body = encode_decision(replace(made, voters=()), "jane-1")
+    body = DECISION.encode(replace(made, voters=()), "jane-1")
 """
 
 VOTES = Area(

@@ -94,10 +94,6 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
     "continuations/engine/hook_changes.py": _HOOK_PROBLEM,
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
-    "continuations/wire/held_reply_fields.py": _BYTES,
-    "continuations/wire/trip_fields.py": _BYTES,
-    "continuations/wire/file_parts.py": _BYTES,
-    "continuations/wire/file_records.py": _BYTES,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
     "continuations/authoring/tool_results.py:result_with_files": (
@@ -149,17 +145,9 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/authoring/agent.py:_no_type": "the check of a summary catches it",
     "continuations/core/deadline_actions.py": _BYTES,
-    "continuations/wire/display_fields.py": _BYTES,
-    "continuations/wire/field_codecs.py:_read_deadline_action": _BYTES,
-    "continuations/wire/field_codecs.py:_read_event_id": _BYTES,
-    "continuations/wire/field_codecs.py:_read_event_ids": _BYTES,
-    "continuations/wire/records.py:read_wait": _BYTES,
     "continuations/engine/model_delays.py": (
         "the run fails with its text; see test_model_waits.py"
     ),
-    "continuations/wire/run_codecs.py:_read_labels": _BYTES,
-    "continuations/wire/field_codecs.py:_read_quorum_fields": _BYTES,
-    "continuations/wire/run_codecs.py:_read_signal": _BYTES,
     "continuations/cli/chat_decisions.py": (
         "the chat catches it; see test_chat_in_a_terminal.py"
     ),
@@ -180,21 +168,14 @@ UNREACHED: dict[str, str] = {
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/history.py": _FAULT_OF_OURS,
-    "continuations/wire/run_codecs.py:_read_history": _BYTES,
     "continuations/core/threads.py": _FAULT_OF_OURS,
     "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
         "another process closes the thread between two requests"
     ),
-    "continuations/wire/run_codecs.py:_read_usage": _BYTES,
-    "continuations/wire/run_codecs.py:_units_of": _BYTES,
-    "continuations/wire/run_codecs.py:_read_amount": _BYTES,
-    "continuations/wire/field_codecs.py:_read_metadata_of_message": _BYTES,
     "continuations/core/usage.py:text_units": "its callers name the stored object",
     "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/grants.py:parse_grant_text": _BYTES,
-    "continuations/wire/field_codecs.py:_read_given_grant": _BYTES,
-    "continuations/wire/field_codecs.py:_read_names": _BYTES,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (
         "another worker writes a version between the claim and the look after it"
@@ -241,14 +222,14 @@ UNREACHED: dict[str, str] = {
         "http-verifier-returns-true reaches it; the text goes to the log"
     ),
     "continuations/wire/envelope.py": _BYTES,
-    "continuations/wire/run_codecs.py:_read_count": _BYTES,
-    "continuations/wire/run_codecs.py:_read_denial": _BYTES,
     "continuations/serve/http/decision_bodies.py:_typed_verdict": (
         "no page sends such fields; see test_approval_forms.py and test_link_pages.py"
     ),
     "continuations/wire/fields.py": _BYTES,
-    "continuations/wire/arrival_records.py:read_message": _BYTES,
     "continuations/wire/rows.py": _BYTES,
+    "continuations/wire/records.py": _BYTES,
+    "continuations/wire/arrivals.py": _BYTES,
+    "continuations/wire/formats.py": _BYTES,
     "continuations/wire/versions.py": _BYTES,
     "continuations_storage/files.py:FileStore._publish#3": _SYSTEM_CALL,
     "continuations_storage/files.py:FileStore._read_many": _SYSTEM_CALL,

@@ -41,7 +41,7 @@ from continuations import (
 from continuations.core import jsontext
 from continuations.ledger import layout
 from continuations.ledger.decisions import build_decision
-from continuations.wire.records import encode_wait
+from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.hostile import fuzz_from_bytes as fuzz
 from tests.hostile import sample_store
@@ -156,7 +156,7 @@ async def decide_in_a_store(data: bytes) -> str:
     """Decide a wait whose object in a store is forged."""
     [wait, *_] = Continuation.from_bytes(data).waits
     store = MemoryStore()
-    await store.create(layout.wait_key(wait.id), encode_wait(wait))
+    await store.create(layout.wait_key(wait.id), WAIT.encode(wait))
     runner = AsyncRunner([], store=store)
     await runner.wait(wait.id)
     try:

@@ -24,7 +24,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     object_digest,
 )
-from continuations.wire.records import decode_wait, encode_wait
+from continuations.wire.records import WAIT
 from tests.core.rows import RUN, make_wait
 from tests.wire.handmade_objects import HEADER, pack
 from tests.wire.handmade_objects import stored_fields as good_body
@@ -103,7 +103,7 @@ def run_with_wait_text(field: str, text: str, *, with_noise: bool = False) -> by
 
 def wait_object_with_text(field: str, text: str) -> bytes:
     """Return a wait object with a text in a field, and random bytes in its note."""
-    opened = decode_object(encode_wait(make_wait("c3")), "the wait")
+    opened = decode_object(WAIT.encode(make_wait("c3")), "the wait")
     body: Any = {
         **cast("Any", opened.body),
         field: text,
@@ -195,7 +195,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 def read_object(data: bytes) -> None:
     """Read an object as the library reads its kind."""
     if decode_object_header(data, "the bomb")["kind"] == "wait":
-        decode_wait(data, "the bomb", RUN)
+        WAIT.decode(data, "the bomb", RUN)
     else:
         Continuation.from_bytes(data).to_json()
 

@@ -34,18 +34,18 @@ from continuations import (
 )
 from continuations.core.plan import plan
 from continuations.core.transcript import find_violation
-from continuations.wire.arrival_records import (
-    decode_cancel_request,
-    decode_inbox_message,
-    decode_signal,
+from continuations.wire.arrivals import (
+    CANCEL_REQUEST,
+    EVENT,
+    MESSAGE,
+    OPERATOR_REQUEST,
+    REVOCATION,
+    SIGNAL,
+    SLOT,
 )
-from continuations.wire.event_records import decode_event
-from continuations.wire.operator_records import decode_operator_request
-from continuations.wire.records import decode_decision, decode_wait
-from continuations.wire.revocations import decode_revocation
-from continuations.wire.slot_records import decode_slot
-from continuations.wire.tombstone import decode_tombstone
+from continuations.wire.records import DECISION, WAIT
 from continuations.wire.versions import (
+    TOMBSTONE,
     check_state,
     decode_header,
     decode_version,
@@ -102,16 +102,16 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "continuation": read_continuation,
     "version": read_version,
     "header": lambda data: decode_header(data, OBJECT_NAME),
-    "wait": lambda data: decode_wait(data, OBJECT_NAME, RUN),
-    "decision": lambda data: decode_decision(data, OBJECT_NAME, RUN),
-    "message": lambda data: decode_inbox_message(data, OBJECT_NAME, RUN),
-    "cancellation": lambda data: decode_cancel_request(data, OBJECT_NAME, RUN),
-    "operator": lambda data: decode_operator_request(data, OBJECT_NAME, RUN),
-    "signal": lambda data: decode_signal(data, OBJECT_NAME, RUN),
-    "slot": lambda data: decode_slot(data, OBJECT_NAME, RUN),
-    "revocation": lambda data: decode_revocation(data, OBJECT_NAME, RUN),
-    "event": lambda data: decode_event(data, OBJECT_NAME),
-    "tombstone": lambda data: decode_tombstone(data, OBJECT_NAME),
+    "wait": lambda data: WAIT.decode(data, OBJECT_NAME, RUN),
+    "decision": lambda data: DECISION.decode(data, OBJECT_NAME, RUN),
+    "message": lambda data: MESSAGE.decode(data, OBJECT_NAME, RUN),
+    "cancellation": lambda data: CANCEL_REQUEST.decode(data, OBJECT_NAME, RUN),
+    "operator": lambda data: OPERATOR_REQUEST.decode(data, OBJECT_NAME, RUN),
+    "signal": lambda data: SIGNAL.decode(data, OBJECT_NAME, RUN),
+    "slot": lambda data: SLOT.decode(data, OBJECT_NAME, RUN),
+    "revocation": lambda data: REVOCATION.decode(data, OBJECT_NAME, RUN),
+    "event": lambda data: EVENT.decode(data, OBJECT_NAME),
+    "tombstone": lambda data: TOMBSTONE.decode(data, OBJECT_NAME),
 }
 
 

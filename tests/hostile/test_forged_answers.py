@@ -24,7 +24,7 @@ from continuations import (
 from continuations.core.decisions import Decision, DecisionKind
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.wire.records import decode_wait, encode_decision, encode_wait
+from continuations.wire.records import DECISION, WAIT
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
@@ -46,7 +46,7 @@ def forge(store: EditableStore, wait_id: str, kind: DecisionKind) -> None:
         digest="0" * 64,
         value='"forged"' if kind in ("answer", "fail") else None,
     )
-    body = encode_decision(forged, run_id)
+    body = DECISION.encode(forged, run_id)
     asyncio.run(store.create(layout.decision_key(wait_id), body))
 
 
@@ -149,7 +149,7 @@ def test_forged_consequence_of_a_deadline_is_refused_when_it_is_read(
     outcome = Runner(agent, store=EditableStore()).start("go", run_id="r1")
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
-    body = encode_wait(replace(wait, on_deadline_json=forged))
+    body = WAIT.encode(replace(wait, on_deadline_json=forged))
 
     with pytest.raises(FormatError):
-        decode_wait(body, wait.id, "r1")
+        WAIT.decode(body, wait.id, "r1")

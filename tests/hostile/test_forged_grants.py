@@ -24,8 +24,8 @@ from continuations import (
 from continuations.core.decisions import Decision
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.wire.records import encode_decision
-from continuations.wire.revocations import Revocation, encode_revocation
+from continuations.wire.arrivals import REVOCATION, Revocation
+from continuations.wire.records import DECISION
 from tests.hostile.editable_store import EditableStore
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -74,14 +74,14 @@ class Office:
             digest=self.wait.digest,
             grant_json=grant_json,
         )
-        self.put(layout.decision_key(self.wait.id), encode_decision(forged, "r1"))
+        self.put(layout.decision_key(self.wait.id), DECISION.encode(forged, "r1"))
 
 
 def revocation(**changes: Any) -> bytes:
     """Return the bytes of a revocation of some grant of the run `r1`."""
     run_id = changes.pop("run_id", "r1")
     plain = Revocation(id=ULID, number=1, at=NOW, grant=ULID)
-    return encode_revocation(replace(plain, **changes), run_id)
+    return REVOCATION.encode(replace(plain, **changes), run_id)
 
 
 def revocation_key(number: int) -> str:
@@ -172,7 +172,7 @@ BAD_REVOCATIONS = {
     "after a missing one": (2, revocation(number=2)),
     "a decision": (
         1,
-        encode_decision(
+        DECISION.encode(
             Decision(
                 id=ULID,
                 wait_id=f"approval-{ULID}@r1",
@@ -247,7 +247,7 @@ def test_forged_decision_of_a_rule_approves_nothing(rule: str) -> None:
         door="rule",
         rule=rule,
     )
-    office.put(layout.decision_key(forged.wait_id), encode_decision(forged, "r1"))
+    office.put(layout.decision_key(forged.wait_id), DECISION.encode(forged, "r1"))
 
     assert {"cents": 5} == office.resume().arguments
     assert [] == office.paid

@@ -22,9 +22,9 @@ from continuations.core.decisions import Decision
 from continuations.core.operator_request import OperatorRequest
 from continuations.ledger import event_keys, layout
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from continuations.wire.arrivals import OPERATOR_REQUEST
 from continuations.wire.envelope import decode_object, object_digest
-from continuations.wire.operator_records import encode_operator_request
-from continuations.wire.records import encode_decision, encode_wait
+from continuations.wire.records import DECISION, WAIT
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.market import Market
@@ -49,7 +49,7 @@ REQUEST_KEY = layout.numbered_key(layout.OPERATOR_REQUEST, "r1", 1)
 def forged_request(run_id: str = "r1", **changes: Any) -> bytes:
     """Return the bytes of a pause, with changes."""
     plain = OperatorRequest(id=ULID, number=1, at=NOW, action="pause")
-    return encode_operator_request(replace(plain, **changes), run_id)
+    return OPERATOR_REQUEST.encode(replace(plain, **changes), run_id)
 
 
 OPERATIONS: dict[str, Callable[[Runner], object]] = {
@@ -189,7 +189,7 @@ def test_publisher_ends_no_wait_of_another_kind(kind: WaitKind) -> None:
         event_key="tea",
     )
     topic = event_keys.topic_of("price", "tea")
-    market.put(f"{event_keys.waiters_prefix(topic)}{forged.id}", encode_wait(forged))
+    market.put(f"{event_keys.waiters_prefix(topic)}{forged.id}", WAIT.encode(forged))
 
     market.runner().publish("price", 3, key="tea")
     outcome = market.runner().resume("r1")
@@ -218,7 +218,7 @@ def test_forged_waiter_ends_no_wait(changes: dict[str, Any]) -> None:
     market = Market("r1", "other")
     wait = market.wait("event")
     market.store.replace_body(
-        event_keys.waiter_key(wait), encode_wait(replace(wait, **changes))
+        event_keys.waiter_key(wait), WAIT.encode(replace(wait, **changes))
     )
 
     published = market.runner().publish("price", 3, key="tea")
@@ -232,7 +232,7 @@ def test_waiter_with_another_digest_runs_nothing() -> None:
     """The decision that follows from it is refused when the run reads it."""
     market = Market("r1")
     wait = market.wait("event")
-    forged = encode_wait(replace(wait, digest="0" * 64))
+    forged = WAIT.encode(replace(wait, digest="0" * 64))
     market.store.replace_body(event_keys.waiter_key(wait), forged)
     market.runner().publish("price", 3, key="tea")
 
@@ -248,7 +248,7 @@ def test_waiter_of_a_run_that_is_gone_brings_no_run_back(run_id: str) -> None:
     wait = market.wait("event")
     wait = replace(wait, run_id=run_id, id=wait.id.replace("@r1", f"@{run_id}"))
     market.runner().erase("r1")
-    market.put(event_keys.waiter_key(wait), encode_wait(wait))
+    market.put(event_keys.waiter_key(wait), WAIT.encode(wait))
 
     market.runner().publish("price", 3, key="tea")
     assert {} == market.runner().sweep().errors
@@ -406,7 +406,7 @@ def test_decision_of_a_wait_for_a_model_or_an_operator_is_not_taken(
     paused = slow.runner().pause("r1")
     for wait in paused.waits:
         forged = Decision(id=ULID, wait_id=wait.id, kind=kind, at=NOW, digest="0" * 64)
-        body = encode_decision(forged, "r1")
+        body = DECISION.encode(forged, "r1")
         asyncio.run(slow.store.create(layout.decision_key(wait.id), body))
     try:
         outcome: object = slow.runner().resume("r1")

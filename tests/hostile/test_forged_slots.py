@@ -28,8 +28,8 @@ from continuations.ledger.doctor import repair
 from continuations.ledger.integrity import check_integrity
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.wire.records import encode_decision
-from continuations.wire.slot_records import encode_slot
+from continuations.wire.arrivals import SLOT
+from continuations.wire.records import DECISION
 from tests.hostile.editable_store import EditableStore
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Office:
             vote=vote,
         )
         key = layout.slot_key(wait.id, number)
-        body = encode_slot(replace(slot, **changes), "r1")
+        body = SLOT.encode(replace(slot, **changes), "r1")
         asyncio.run(self.store.create(key, body))
 
 
@@ -212,7 +212,7 @@ def test_decision_with_too_few_voters_is_corrupt() -> None:
         by="kim",
         voters=("kim", "kim"),
     )
-    body = encode_decision(forged, "r1")
+    body = DECISION.encode(forged, "r1")
     asyncio.run(office.store.create(layout.decision_key(office.wait.id), body))
 
     with pytest.raises(Corrupt, match="fewer persons made it"):

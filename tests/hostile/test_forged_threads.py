@@ -12,11 +12,7 @@ from continuations.ledger import layout
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.ledger.thread_keys import message_id_key
 from continuations.models.scripted import ScriptedModel
-from continuations.wire.arrival_records import (
-    decode_inbox_message,
-    encode_first_number,
-    encode_inbox_message,
-)
+from continuations.wire.arrivals import MESSAGE, MESSAGE_ID, FirstNumber
 from continuations.wire.versions import decode_version, encode_version
 from tests.hostile.editable_store import EditableStore
 
@@ -59,14 +55,18 @@ class Desk:
 def test_message_id_with_an_absurd_number_posts_nothing(number: int) -> None:
     """A message behind a gap would never be read."""
     desk = Desk()
-    desk.store.replace_body(ID_KEY, encode_first_number(number, THREAD))
+    desk.store.replace_body(ID_KEY, MESSAGE_ID.encode(FirstNumber(number), THREAD))
 
     desk.refuse(ID_KEY, Corrupt)
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", encode_first_number(1, "other"), encode_first_number(1, THREAD)[:-1]],
+    [
+        b"",
+        MESSAGE_ID.encode(FirstNumber(1), "other"),
+        MESSAGE_ID.encode(FirstNumber(1), THREAD)[:-1],
+    ],
 )
 def test_damaged_message_id_is_refused_by_its_key(body: bytes) -> None:
     desk = Desk()
@@ -78,9 +78,9 @@ def test_damaged_message_id_is_refused_by_its_key(body: bytes) -> None:
 def test_message_of_another_thread_is_refused_by_its_key() -> None:
     """Its sender would get the reply to another conversation."""
     desk = Desk()
-    message = decode_inbox_message(desk.store.bodies[FIRST], FIRST, THREAD)
+    message = MESSAGE.decode(desk.store.bodies[FIRST], FIRST, THREAD)
     other = thread_run_id("support", "other", 1)
-    desk.store.replace_body(FIRST, encode_inbox_message(message, other))
+    desk.store.replace_body(FIRST, MESSAGE.encode(message, other))
 
     desk.refuse(FIRST)
 

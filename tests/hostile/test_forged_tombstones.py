@@ -21,7 +21,7 @@ from continuations import (
 from continuations.ledger import event_keys, layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
-from continuations.wire.tombstone import Tombstone, encode_tombstone
+from continuations.wire.versions import TOMBSTONE, Tombstone
 from tests.hostile.market import Market
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ OTHER_KEY = layout.version_key("other", 1)
 def tombstone(**changes: Any) -> bytes:
     """Return the bytes of a tombstone for version 4 of run r1."""
     plain = Tombstone(run_id="r1", number=4, at=NOW)
-    return encode_tombstone(replace(plain, **changes))
+    return TOMBSTONE.encode(replace(plain, **changes))
 
 
 # Every method that reads the run, and the wait that one of them names.

@@ -17,8 +17,8 @@ from continuations.ledger.decisions import decide
 from continuations.ledger.inbox import post, record_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import list_decided_wait_ids, read_decision
-from continuations.wire.arrival_records import CancelRequest, InboxMessage
-from continuations.wire.records import encode_decision
+from continuations.wire.arrivals import CancelRequest, InboxMessage
+from continuations.wire.records import DECISION
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.fake_clock import MOMENT, make_ulid
@@ -393,7 +393,7 @@ def test_object_of_another_kind_is_corrupt() -> None:
         )
         assert isinstance(recorded, Decision)
         await objects.create(
-            layout.cancel_request_key(RUN), encode_decision(recorded, RUN)
+            layout.cancel_request_key(RUN), DECISION.encode(recorded, RUN)
         )
 
         with pytest.raises(FormatError):

@@ -23,7 +23,7 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
-from continuations.wire.arrival_records import CancelRequest, InboxMessage
+from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.ledger.fake_clock import (

@@ -30,9 +30,10 @@ from continuations.ledger import layout
 from continuations.ledger import versions as versions_module
 from continuations.ledger.decisions import decide
 from continuations.ledger.doctor import check_integrity, repair, with_lost_versions
+from continuations.ledger.fenwick import Tree
 from continuations.ledger.versions import Versions
 from continuations.wire.envelope import object_digest
-from continuations.wire.records import encode_wait
+from continuations.wire.records import WAIT
 from continuations.wire.versions import VersionHeader, encode_version
 from continuations_storage import Denied, MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed
@@ -57,11 +58,10 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.ledger.doctor import IntegrityReport
-    from continuations.ledger.fenwick import Tree
     from continuations.ledger.versions import LoadedVersion
     from continuations_storage.contract import Store
 
-pytestmark = pytest.mark.usefixtures("first_tree")
+pytestmark = pytest.mark.usefixtures("no_carried_bytes")
 
 LENGTH = 13
 
@@ -108,7 +108,7 @@ def damaged_keys(found: IntegrityReport) -> list[str]:
 
 
 def tree_from(root: int) -> Tree:
-    return replace(versions_module.FIRST_TREE, root=root)
+    return Tree(root)
 
 
 def expected_last_good(
@@ -272,7 +272,6 @@ def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None
             run_id=RUN,
             number=number,
             root=root,
-            from_zero=tree_from(root).from_zero,
             base=base,
             base_digest=object_digest(await store.read(version_key(base)))
             if base
@@ -487,7 +486,7 @@ def test_repair_counts_possibly_started_calls_as_started() -> None:
         await store_run_with_lost_versions(store, state)
         objects = make_objects(store)
         for wait in (yes, no, open_, edited):
-            await objects.create(layout.wait_key(wait.id), encode_wait(wait))
+            await objects.create(layout.wait_key(wait.id), WAIT.encode(wait))
         await decide_wait(store, yes.id, Approve(by="kim"))
         await decide_wait(store, no.id, Deny(by="kim"))
         await decide_wait(store, edited.id, Approve(by="kim", arguments={"cents": 5}))
@@ -534,7 +533,7 @@ def test_repair_keeps_the_approval_of_a_repeatable_call() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await store_run_with_lost_versions(store, state)
-        await make_objects(store).create(layout.wait_key(wait.id), encode_wait(wait))
+        await make_objects(store).create(layout.wait_key(wait.id), WAIT.encode(wait))
         await decide_wait(store, wait.id, Approve(arguments={"cents": 5}))
         repaired = (await repair_run(store)).state
         assert Waiting(wait.id) == repaired.calls[call.id].state
@@ -557,7 +556,7 @@ def test_repair_asks_again_if_a_decision_is_unreadable(
     async def scenario() -> None:
         store = MemoryStore()
         await store_run_with_lost_versions(store, state)
-        await make_objects(store).create(layout.wait_key(wait.id), encode_wait(wait))
+        await make_objects(store).create(layout.wait_key(wait.id), WAIT.encode(wait))
         await decide_wait(store, wait.id, Deny())
         await damage_object(store, layout.decision_key(wait.id), way)
         bytes_before = await store.read(layout.decision_key(wait.id))
@@ -618,7 +617,7 @@ def test_wait_with_damaged_objects_gets_a_new_id(what: str, way: str) -> None:
         await append_states(store, [state])
         for wait in (bad, good):
             await make_objects(store).create(
-                layout.wait_key(wait.id), encode_wait(wait)
+                layout.wait_key(wait.id), WAIT.encode(wait)
             )
         key = layout.wait_key(bad.id)
         if what == "decision":
@@ -776,7 +775,7 @@ def test_second_repair_completes_after_any_crash(moment: str) -> None:
         await store_run_with_lost_versions(inner, make_state(first, second))
         for wait in (first, second):
             await make_objects(inner).create(
-                layout.wait_key(wait.id), encode_wait(wait)
+                layout.wait_key(wait.id), WAIT.encode(wait)
             )
         faulty = FaultyStore(inner, at_operation(number, crashed(moment)))  # type: ignore[arg-type]
         died = False
@@ -825,7 +824,7 @@ def test_decision_during_a_repair_is_not_lost() -> None:
         inner = MemoryStore()
         wait = make_wait(1)
         await store_run_with_lost_versions(inner, make_state(wait))
-        await make_objects(inner).create(layout.wait_key(wait.id), encode_wait(wait))
+        await make_objects(inner).create(layout.wait_key(wait.id), WAIT.encode(wait))
         came: list[bool] = []
 
         async def visitor() -> None:

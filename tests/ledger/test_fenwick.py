@@ -8,7 +8,7 @@ from continuations.ledger.fenwick import Tree
 
 ROOTS = (1, 2, 3, 8, 17, 1000, 4999)
 MAX_NUMBER = 5000
-TREES = [Tree(root, from_zero=zero) for zero in (True, False) for root in ROOTS]
+TREES = [Tree(root) for root in ROOTS]
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,6 @@ TREES = [Tree(root, from_zero=zero) for zero in (True, False) for root in ROOTS]
 def test_base_counts_from_zero(number: int, below: int) -> None:
     """Position p is based on position p - lowbit(p), and version 1 has position 0."""
     assert below == Tree(1).base(number)
-
-
-@pytest.mark.parametrize(
-    ("number", "below"),
-    [(1, 0), (2, 0), (3, 2), (4, 0), (5, 4), (6, 4), (7, 6), (8, 0), (12, 8)],
-)
-def test_base_in_a_run_of_format_1_is_the_number_minus_its_lowest_bit(
-    number: int, below: int
-) -> None:
-    assert below == Tree(1, from_zero=False).base(number)
 
 
 @pytest.mark.parametrize("root", ROOTS)
@@ -68,7 +58,7 @@ def test_root_is_a_full_copy(tree: Tree) -> None:
 
 @pytest.mark.parametrize("tree", TREES, ids=str)
 def test_root_is_the_first_of_its_tree(tree: Tree) -> None:
-    first = Tree(1, from_zero=tree.from_zero)
+    first = Tree(1)
     for number in range(tree.root, tree.root + 200):
         shifted = tuple(n - tree.root + 1 for n in tree.chain(number))
         assert first.chain(number - tree.root + 1) == shifted

@@ -14,7 +14,7 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import read_arrivals, read_cancel_request
 from continuations.ledger.inbox import post, record_cancel_request
 from continuations.ledger.objects import Objects
-from continuations.wire.arrival_records import CancelRequest, InboxMessage
+from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Unavailable
 from continuations_storage.faults import FaultyStore, on, refused

@@ -26,7 +26,7 @@ from continuations.ledger import versions as versions_module
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.wire.envelope import decode_object, format_number, object_digest
+from continuations.wire.envelope import decode_object, object_digest
 from continuations.wire.versions import VersionHeader, encode_version
 from continuations_storage import MemoryStore
 from continuations_storage.errors import AlreadyExists, Unavailable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from continuations.ledger.versions import LoadedVersion
 
 
-pytestmark = pytest.mark.usefixtures("first_tree")
+pytestmark = pytest.mark.usefixtures("no_carried_bytes")
 MARKERS = (layout.Marker(0, "g", "1", "00000001", RUN).key,)
 
 
@@ -234,13 +234,11 @@ def test_bytes_and_reads_grow_with_the_logarithm() -> None:
         assert sum(map(len, bodies)) < most
         assert sum(map(len, bodies)) < copies / 8
 
-        # A load reads the chain of a new run first.
-        chains = 1 if versions_module.FIRST_TREE.from_zero else 2
         for number in (1, 2, 3, 255, 256, 383, 399, 400):
             store.operations.clear()
             await Versions(objects, RUN).load(number)
             reads = [each.key for each in store.operations]
-            assert len(reads) == len(set(reads)) <= chains * (log2(number) + 1)
+            assert len(reads) == len(set(reads)) <= log2(number) + 1
             assert {"read"} == {each.verb for each in store.operations}
 
     run_async(scenario())
@@ -664,7 +662,6 @@ async def write_with_root(
             run_id=RUN,
             number=number,
             root=tree.root,
-            from_zero=tree.from_zero,
             base=base,
             base_digest=digests.get(base),
             status=state.run.status,
@@ -696,7 +693,7 @@ def test_run_with_a_later_root_loads(root: int) -> None:
             await Versions(Objects(store), RUN).append(loaded, state, at=MOMENT)
             loaded = await Versions(Objects(store), RUN).load_newest()
             assert (number, state) == (loaded.number, loaded.state)
-            assert replace(versions_module.FIRST_TREE, root=root) == loaded.tree
+            assert Tree(root) == loaded.tree
 
     run_async(scenario())
 
@@ -753,7 +750,7 @@ def test_base_of_another_tree_is_corrupt() -> None:
         await write_with_root(other, tables, 1)
 
         # When an object of one tree is in the other
-        needed = replace(versions_module.FIRST_TREE, root=5).chain(11)[1]
+        needed = Tree(5).chain(11)[1]
         key = layout.version_key(RUN, needed)
         await store.delete(key)
         await store.create(key, await other.read(key))
@@ -764,58 +761,7 @@ def test_base_of_another_tree_is_corrupt() -> None:
     run_async(scenario())
 
 
-def test_base_of_a_tree_that_counts_otherwise_is_corrupt(first_tree: Tree) -> None:
-    """All objects of a chain count from the same position."""
-
-    async def scenario() -> None:
-        # Given two runs over the same states, with version 9 based on 1 and on 8
-        store, other = MemoryStore(), MemoryStore()
-        tables = states_with_messages(12)
-        await append_all(Versions(Objects(store), RUN), tables)
-        switched = replace(first_tree, from_zero=not first_tree.from_zero)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(versions_module, "FIRST_TREE", switched)
-            await append_all(Versions(Objects(other), RUN), tables)
-
-        # When an object of one is in the other
-        needed = first_tree.chain(12)[1]
-        key = layout.version_key(RUN, needed)
-        await store.delete(key)
-        await store.create(key, await other.read(key))
-
-        # Then a version with it as its base is corrupt
-        await assert_refused(store, RUN, 12, needed)
-
-    run_async(scenario())
-
-
-def test_run_keeps_the_format_that_it_began_with(first_tree: Tree) -> None:
-    """A release that began a run in format 1 can take it over again."""
-
-    async def scenario() -> None:
-        store = MemoryStore()
-        loaded = await append_all(
-            Versions(Objects(store), RUN), states_with_messages(3)
-        )
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(versions_module, "FIRST_TREE", Tree(1))
-            for number in range(4, 20):
-                state = with_message(loaded.state, f"message {number}")
-                await Versions(Objects(store), RUN).append(loaded, state, at=MOMENT)
-                loaded = await Versions(Objects(store), RUN).load_newest()
-            await Versions(Objects(store), RUN).append_root(
-                20, loaded.state, loaded.tree, at=MOMENT
-            )
-
-        bodies = [await store.read(key) for key in await store.keys("")]
-        assert 20 == len(bodies)
-        expected = 2 if first_tree.from_zero else 1
-        assert {expected} == {format_number(body) for body in bodies}
-
-    run_async(scenario())
-
-
-def test_long_input_is_stored_once(first_tree: Tree) -> None:
+def test_long_input_is_stored_once() -> None:
     """In a new run, no later version repeats the input."""
 
     async def scenario() -> None:
@@ -829,6 +775,6 @@ def test_long_input_is_stored_once(first_tree: Tree) -> None:
         for number in range(1, 41):
             data = await store.read(layout.version_key(RUN, number))
             copies += "a long input" in str(decode_object(data, "it").body)
-        assert copies == (1 if first_tree.from_zero else 6)
+        assert 1 == copies
 
     run_async(scenario())

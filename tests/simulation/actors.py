@@ -30,7 +30,7 @@ from continuations.errors import (
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.thread_ids import is_thread_id
-from continuations.wire.records import decode_wait
+from continuations.wire.records import WAIT
 from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.costs import charging
 from tests.simulation.past.actors import is_fork
@@ -380,5 +380,5 @@ def known_wait(environment: SimEnvironment, wait_id: str) -> Wait | None:
     """Return a wait that has an object or that a process was notified of."""
     body = environment.store.bodies.get(f"waits/{wait_id}")
     if body is not None:
-        return decode_wait(body, wait_id, wait_id.partition("@")[2])
+        return WAIT.decode(body, wait_id, wait_id.partition("@")[2])
     return environment.known_waits.get(wait_id)

@@ -16,9 +16,8 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import RebuiltVersion, Versions
-from continuations.wire.records import decode_decision
-from continuations.wire.revocations import Revocation, decode_revocation
-from continuations.wire.slot_records import decode_slot
+from continuations.wire.arrivals import REVOCATION, SLOT, Revocation
+from continuations.wire.records import DECISION
 from continuations_storage.contract import PAGE_SIZE
 
 if TYPE_CHECKING:
@@ -282,7 +281,7 @@ class Evidence:
             head, _, name = key.rpartition("/")
             if head.endswith("/in") and name.startswith("d-"):
                 run_id = head.split("/")[1]
-                decision = decode_decision(creates[0].body, key, run_id)
+                decision = DECISION.decode(creates[0].body, key, run_id)
                 decisions[f"{name[2:]}@{run_id}"] = decision, creates[0].at
         return decisions
 
@@ -301,7 +300,7 @@ class Evidence:
             run_id = key.split("/")[1] if key.startswith("runs/") else ""
             parsed = layout.parse_slot_key(key, run_id)
             if parsed is not None:
-                slot = decode_slot(creates[0].body, key, run_id)
+                slot = SLOT.decode(creates[0].body, key, run_id)
                 slots.setdefault(parsed[0], []).append((slot, creates[0].at))
         return slots
 
@@ -310,7 +309,7 @@ class Evidence:
         for key, creates in sorted(self.created.items()):
             if layout.number_in(layout.REVOCATION, key) is not None:
                 run_id = key.split("/")[1]
-                revocation = decode_revocation(creates[0].body, key, run_id)
+                revocation = REVOCATION.decode(creates[0].body, key, run_id)
                 revocations.setdefault(run_id, []).append((revocation, creates[0].at))
         return revocations
 

@@ -8,11 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
-from unittest import mock
 
 from continuations import AgentChanged, SweepResult
-from continuations.ledger import versions
-from continuations.ledger.fenwick import Tree
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor
@@ -92,7 +89,6 @@ def run(
     environment = SimEnvironment(seed, FaultSchedule(seed, allowed, excluded))
     with (
         _garbage_collection_paused(),
-        runs_begin_with_tree_of(seed),
         versions_decoded_once(),
         small_limit(),
     ):
@@ -117,17 +113,6 @@ def run(
         fault_kinds=fault_kinds,
         excluded=excluded,
     )
-
-
-@contextmanager
-def runs_begin_with_tree_of(seed: int) -> Generator[None]:
-    """Let the runs of every third schedule have the tree of deltas of format 1.
-
-    They stand for runs that an earlier release began.
-    """
-    tree = Tree(1, from_zero=seed % 3 != 0)
-    with mock.patch.object(versions, "FIRST_TREE", tree):
-        yield
 
 
 @contextmanager

@@ -31,7 +31,6 @@ from tests.simulation.past.actors import is_fork
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.schedule import (
     draw_actors,
-    runs_begin_with_tree_of,
     sweep_until_idle,
 )
 from tests.simulation.sim_environment import SimEnvironment
@@ -60,7 +59,7 @@ def run_with_eraser(seed: int, *, spares_forks: bool = False) -> SimEnvironment:
         RunErased,
         RunNotFound,
     )
-    with runs_begin_with_tree_of(seed), versions_decoded_once(), small_limit():
+    with versions_decoded_once(), small_limit():
         rng = random.Random(f"{seed}/cast")  # noqa: S311 - not for secrets
         draw_actors(environment, rng)
         for number in range(2):

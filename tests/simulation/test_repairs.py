@@ -20,7 +20,6 @@ from tests.simulation.laws import LAWS, broken_laws
 from tests.simulation.schedule import (
     HORIZON_SECONDS,
     draw_actors,
-    runs_begin_with_tree_of,
     sweep_until_idle,
 )
 from tests.simulation.sim_environment import SimEnvironment
@@ -127,11 +126,6 @@ def _is_after_repair(effect: Effect) -> bool:
 
 def run_damaged_schedule(seed: int) -> Evidence:
     """Run a schedule in which versions of one run are damaged, once."""
-    with runs_begin_with_tree_of(seed):
-        return _run_damaged_schedule(seed)
-
-
-def _run_damaged_schedule(seed: int) -> Evidence:
     faults = FaultSchedule(seed, FAULT_KINDS, frozenset())
     environment = SimEnvironment(seed, faults)
     environment.expected_errors = (Corrupt,)

@@ -152,7 +152,7 @@ def _of_frame(wait: Wait) -> Wait:
     return replace(wait, kind="model", call_id="", frame_id=wait.call_id)
 
 
-WAIT = WAIT_OF_CALL | WAIT_OF_CALL.map(_of_frame)
+WAITS = WAIT_OF_CALL | WAIT_OF_CALL.map(_of_frame)
 _COUNTS = dict.fromkeys(USAGE_COUNTS, COUNT)
 USAGE = st.builds(Usage, **_COUNTS) | st.builds(
     Usage,
@@ -209,7 +209,7 @@ DELTA = st.builds(
     manifest=OPTIONAL_TEXT,
     frames=st.lists(FRAME, max_size=2).map(tuple),
     calls=st.lists(CALL | CALL_WITH_RAW_ARGUMENTS, max_size=2).map(tuple),
-    waits=st.lists(WAIT, max_size=2).map(tuple),
+    waits=st.lists(WAITS, max_size=2).map(tuple),
     logs=st.dictionaries(TEXT, LOG, max_size=2),
     removed_ids=st.lists(TEXT, max_size=3).map(lambda ids: tuple(sorted(ids))),
     states=st.dictionaries(TEXT, st.sampled_from(["", '{"a":1}']), max_size=2),

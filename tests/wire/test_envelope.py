@@ -179,6 +179,30 @@ def test_encode_object_rejects_a_body_with_too_many_values(
     assert rows == decode_object(encode_object({"kind": "x"}, rows), NAME).body
 
 
+def test_mapping_with_too_many_keys_is_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mapping takes more time than a list of the same size."""
+    body = {f"k{number}": None for number in range(300)}
+    data = encode_object({"kind": "x"}, body)
+    monkeypatch.setattr(envelope, "_MAX_KEYS", 299)
+
+    with pytest.raises(Corrupt, match="not valid msgpack"):
+        decode_object(data, NAME)
+    monkeypatch.setattr(envelope, "_MAX_ITEMS", 1000)
+    with pytest.raises(FormatError, match="was not stored"):
+        encode_object({"kind": "x"}, body)
+
+
+def test_a_body_with_too_many_keys_is_large_enough_to_be_checked() -> None:
+    """Else it could be stored and never be loaded."""
+    shortest = {chr(number): None for number in range(0x20, 0x7F)}
+    limits = vars(envelope)
+    least = limits["_MAX_KEYS"] * 4 + len(shortest)
+
+    assert least >= limits["_MAX_ITEMS"]
+
+
 # Damage -----------------------------------------------------------------------
 
 OBJECTS = {

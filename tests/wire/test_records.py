@@ -20,15 +20,14 @@ from continuations.core.messages import (
 )
 from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
 from continuations.errors import Corrupt, FormatError
-from continuations.wire.arrival_records import (
+from continuations.wire.arrivals import (
+    CANCEL_REQUEST,
+    MESSAGE,
+    MESSAGE_ID,
+    OPERATOR_REQUEST,
     CancelRequest,
+    FirstNumber,
     InboxMessage,
-    decode_cancel_request,
-    decode_first_number,
-    decode_inbox_message,
-    encode_cancel_request,
-    encode_first_number,
-    encode_inbox_message,
 )
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import (
@@ -36,16 +35,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     encode_object,
 )
-from continuations.wire.operator_records import (
-    decode_operator_request,
-    encode_operator_request,
-)
-from continuations.wire.records import (
-    decode_decision,
-    decode_wait,
-    encode_decision,
-    encode_wait,
-)
+from continuations.wire.records import DECISION, WAIT
 from tests.core.rows import MOMENT, RUN, assistant_message, make_wait, new_state
 from tests.sampling import examples
 from tests.wire.strategies import (
@@ -55,7 +45,7 @@ from tests.wire.strategies import (
     OPTIONAL_TEXT,
     TEXT,
     TIME,
-    WAIT,
+    WAITS,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +56,7 @@ if TYPE_CHECKING:
 NAME = "some/key"
 SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)
 
-DECISION = st.builds(
+DECISIONS = st.builds(
     Decision,
     id=TEXT,
     wait_id=TEXT,
@@ -98,7 +88,7 @@ INBOX_MESSAGE = st.builds(
     when_busy=st.sampled_from(["", "merge", "interrupt"]),
     closes=st.booleans(),
 )
-OPERATOR_REQUEST = st.builds(
+OPERATOR_REQUESTS = st.builds(
     OperatorRequest,
     id=TEXT,
     number=COUNT,
@@ -147,26 +137,26 @@ FULL_INBOX_MESSAGE = InboxMessage(
 # Each kind of record: bytes with all fields, decoder, required fields.
 RECORDS: dict[str, tuple[bytes, Callable[[bytes, str, str], object], set[str]]] = {
     "wait": (
-        encode_wait(FULL_WAIT),
-        decode_wait,
+        WAIT.encode(FULL_WAIT),
+        WAIT.decode,
         {
             *("id", "run", "call", "kind", "tool", "arguments", "schema", "digest"),
             "created",
         },
     ),
     "decision": (
-        encode_decision(FULL_DECISION, RUN),
-        decode_decision,
+        DECISION.encode(FULL_DECISION, RUN),
+        DECISION.decode,
         {"id", "wait", "kind", "at", "digest"},
     ),
     "cancellation": (
-        encode_cancel_request(FULL_CANCELLATION, RUN),
-        decode_cancel_request,
+        CANCEL_REQUEST.encode(FULL_CANCELLATION, RUN),
+        CANCEL_REQUEST.decode,
         {"id", "at"},
     ),
     "message": (
-        encode_inbox_message(FULL_INBOX_MESSAGE, RUN),
-        decode_inbox_message,
+        MESSAGE.encode(FULL_INBOX_MESSAGE, RUN),
+        MESSAGE.decode,
         {"id", "number", "at", "message"},
     ),
 }
@@ -183,59 +173,62 @@ FIELDS = [(kind, field) for kind in RECORDS for field in stored_fields(kind)]
 
 
 @SETTINGS
-@given(WAIT)
+@given(WAITS)
 def test_any_wait_comes_back(wait: Wait) -> None:
-    assert wait == decode_wait(encode_wait(wait), NAME, wait.run_id)
+    assert wait == WAIT.decode(WAIT.encode(wait), NAME, wait.run_id)
 
 
 @SETTINGS
-@given(DECISION)
+@given(DECISIONS)
 def test_any_decision_comes_back(decision: Decision) -> None:
     """The record keeps exactly who decided what, when and why."""
-    assert decision == decode_decision(encode_decision(decision, RUN), NAME, RUN)
+    assert decision == DECISION.decode(DECISION.encode(decision, RUN), NAME, RUN)
 
 
 @SETTINGS
 @given(CANCELLATION)
 def test_any_cancellation_comes_back(cancellation: CancelRequest) -> None:
-    data = encode_cancel_request(cancellation, RUN)
+    data = CANCEL_REQUEST.encode(cancellation, RUN)
 
-    assert cancellation == decode_cancel_request(data, NAME, RUN)
+    assert cancellation == CANCEL_REQUEST.decode(data, NAME, RUN)
 
 
 @SETTINGS
-@given(OPERATOR_REQUEST)
+@given(OPERATOR_REQUESTS)
 def test_any_operator_request_comes_back(request: OperatorRequest) -> None:
-    data = encode_operator_request(request, RUN)
+    data = OPERATOR_REQUEST.encode(request, RUN)
 
-    assert request == decode_operator_request(data, NAME, RUN)
+    assert request == OPERATOR_REQUEST.decode(data, NAME, RUN)
 
 
 @SETTINGS
 @given(st.integers(1, 2**64 - 1))
 def test_any_first_number_of_a_message_comes_back(number: int) -> None:
-    assert number == decode_first_number(encode_first_number(number, RUN), NAME, RUN)
+    assert (
+        number
+        == MESSAGE_ID.decode(
+            MESSAGE_ID.encode(FirstNumber(number), RUN), NAME, RUN
+        ).number
+    )
 
 
 @SETTINGS
 @given(INBOX_MESSAGE)
 def test_any_inbox_message_comes_back(message: InboxMessage) -> None:
     """The text of the message stays unchanged."""
-    assert message == decode_inbox_message(
-        encode_inbox_message(message, RUN), NAME, RUN
-    )
+    assert message == MESSAGE.decode(MESSAGE.encode(message, RUN), NAME, RUN)
 
 
 @pytest.mark.parametrize("value", ["null", '""', "0", "false", "[]"])
 def test_falsy_values_of_answers_are_kept(value: str) -> None:
     decision = replace(FULL_DECISION, kind="answer", value=value, arguments=None)
 
-    assert decision == decode_decision(encode_decision(decision, RUN), NAME, RUN)
+    assert decision == DECISION.decode(DECISION.encode(decision, RUN), NAME, RUN)
 
 
 def test_empty_edited_arguments_are_kept() -> None:
     """`{}` is not the same as no edit."""
-    back = decode_decision(encode_decision(FULL_DECISION, RUN), NAME, RUN)
+    back = DECISION.decode(DECISION.encode(FULL_DECISION, RUN), NAME, RUN)
 
     assert "{}" == back.arguments
 
@@ -356,7 +349,7 @@ def test_every_flipped_bit_of_a_record_is_corrupt(kind: str) -> None:
 def test_unknown_decision_kind_is_rejected(kind: str) -> None:
     """An unknown kind never counts as an approval."""
     with pytest.raises(FormatError, match="'kind' must be one of"):
-        decode_decision(record_with("decision", kind=kind), NAME, RUN)
+        DECISION.decode(record_with("decision", kind=kind), NAME, RUN)
 
 
 @pytest.mark.parametrize(
@@ -369,10 +362,10 @@ def test_unknown_decision_kind_is_rejected(kind: str) -> None:
 )
 def test_inbox_message_of_another_role_is_rejected(message: Message) -> None:
     """An inbox message cannot pretend to come from a tool or from the model."""
-    data = encode_inbox_message(replace(FULL_INBOX_MESSAGE, message=message), RUN)
+    data = MESSAGE.encode(replace(FULL_INBOX_MESSAGE, message=message), RUN)
 
     with pytest.raises(FormatError, match=f"role must be user, got {message.role}"):
-        decode_inbox_message(data, NAME, RUN)
+        MESSAGE.decode(data, NAME, RUN)
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -385,7 +378,7 @@ def test_reading_records_imports_no_heavy_library() -> None:
     """Reading a wait in a cold process imports neither pydantic nor openai."""
     script = (
         "import sys\n"
-        "from continuations.wire.records import decode_wait, decode_decision\n"
+        "from continuations.wire.records import WAIT, DECISION\n"
         "heavy = {'pydantic', 'openai', 'boto3', 'asyncio', 'backports.zstd'}\n"
         "print(sorted(heavy & sys.modules.keys()))\n"
     )
@@ -406,4 +399,4 @@ def test_record_of_another_run_is_rejected(kind: str) -> None:
 def test_wait_whose_body_names_another_run_is_rejected() -> None:
     """Header and body must name the same run."""
     with pytest.raises(FormatError):
-        decode_wait(record_with("wait", run="other"), NAME, RUN)
+        WAIT.decode(record_with("wait", run="other"), NAME, RUN)

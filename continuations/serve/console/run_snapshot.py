@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.core.version_window import VersionWindow
     from continuations.core.waits import Wait
     from continuations.engine.async_runner import AsyncRunner
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 # The pages name the votes of so many waits, and show so many unread messages.
 _MAX_VOTED_WAITS, _MAX_UNREAD = 10, 20

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.engine.async_runner import AsyncRunner
     from continuations.serve.http.request_context import RequestContext
-    from continuations.wire.file_records import StoredFile
+    from continuations.wire.arrivals import StoredFile
 
 OTHER_MEDIA_TYPE = "application/octet-stream"
 # Types without scripts that a browser runs as part of this server.

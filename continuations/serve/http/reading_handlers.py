@@ -10,7 +10,7 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.present import json_forms
 from continuations.present.json_forms import event_json, version_json
-from continuations.present.wait_parts import agent_state
+from continuations.present.wait_words import agent_state
 from continuations.serve.http import (
     event_stream,
     problems,

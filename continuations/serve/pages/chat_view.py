@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionEvents, VersionWindow
     from continuations.serve.pages.run_addresses import RunAddresses
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
 

@@ -37,12 +37,14 @@ class RowState:
     waits: bool = False
 
 
+# By the end of the call.
 _REFUSALS = {
-    "DENIED:": "denied",
-    "EXPIRED:": "expired",
-    "CANCELLED": "cancelled",
-    "NOT EXECUTED:": "not run",
-    "ERROR:": "failed",
+    "denied": "denied",
+    "expired": "expired",
+    "cancelled": "cancelled",
+    "not_executed": "not run",
+    "invalid": "failed",
+    "error": "failed",
 }
 _WORKS = RowState("ring", "id", "works")
 _ASLEEP = RowState("clock", "id", "asleep")
@@ -112,15 +114,7 @@ class RowStates:
 
     def _ended_state(self, row: RunRow, ended: datetime) -> RowState:
         began = any(span.kind in ("work", "frame") for span in row.spans)
-        refused = next(
-            (
-                words
-                for prefix, words in _REFUSALS.items()
-                if (row.result or "").startswith(prefix)
-            ),
-            None,
-        )
-        # A tool that ran may return any text; only an error is read from it.
+        refused = _REFUSALS.get(row.end or "")
         if refused is not None and (not began or refused == "failed"):
             return RowState("warn", "dg", refused)
         decided = row.decided

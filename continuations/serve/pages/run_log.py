@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from continuations.core.run import Claim
     from continuations.core.version_window import VersionEvents, VersionWindow
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
 
 LINES_PER_PAGE = 40
 _TEXT_CHARS = 200
-_FAILED = ("ERROR:", "DENIED:", "EXPIRED:", "CANCELLED")
+_ENDED_WELL = ("returned", "answered", "not_executed", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,7 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             return _Said("tool", "id", "", event.tool, "started", call=event.call)
         case run_stream.CallEnded():
             quote = event.result or ""
-            tone = "dg" if quote.startswith(_FAILED) else "ok"
+            tone = "ok" if event.end in _ENDED_WELL else "dg"
             return _Said("tool", tone, "", event.tool, "ended", quote, call=event.call)
         case run_stream.WaitOpened():
             return _wait(event)

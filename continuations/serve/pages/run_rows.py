@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import run_stream
+from continuations.core.call_ends import end_of
 from continuations.core.calls import CLOSED_STATES, Started, open_wait_id
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
 from continuations.core.wait_rules import WAIT_RULES
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from continuations.core.call_ends import CallEnd
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
     from continuations.core.version_window import VersionWindow
@@ -61,6 +63,7 @@ class RunRow:
         spans: Its times of work and of waiting.
         arguments_json: The arguments of the call, with secret values masked.
         result: The text that the calling agent reads, or the output of the root.
+        end: How the call ended, or `None`.
         wait: The last wait that it opened.
         decided: The end of its last wait, or `None`.
         children: The rows below it, in their order.
@@ -78,6 +81,7 @@ class RunRow:
     spans: list[Span] = field(default_factory=list[Span])
     arguments_json: str | None = None
     result: str | None = None
+    end: CallEnd | None = None
     wait: Wait | None = None
     decided: run_stream.WaitDecided | None = None
     children: list[RunRow] = field(default_factory=lambda: list[RunRow]())  # noqa: PLW0108 - the class is not complete yet
@@ -143,7 +147,7 @@ class _RowReader:
     ) -> None:
         row.arguments_json = shown_arguments(call)
         if isinstance(call.state, CLOSED_STATES):
-            self._end(row, at, call.state.content)
+            self._end(row, at, call.state.content, end_of(call))
             return
         if isinstance(call.state, Started):
             row.spans.append(Span(kind="work", begin=at))
@@ -178,7 +182,7 @@ class _RowReader:
                 row = self._by_frame.get(event.frame or "")
                 row = row or self._by_call.get(event.call or "")
                 if row is not None:
-                    self._end(row, at, event.output)
+                    self._end(row, at, event.output, event.end)
             case run_stream.CallProposed():
                 self._propose(event, at)
             case run_stream.CallStarted():
@@ -193,7 +197,7 @@ class _RowReader:
                 self._decide(event, at)
             case run_stream.RunEnded():
                 for row in _flat(self.roots):
-                    self._end(row, at, row.result)
+                    self._end(row, at, row.result, row.end)
             case _:
                 pass
 
@@ -260,13 +264,16 @@ class _RowReader:
         if row is None and event.call is not None:
             row = self._call_row(event.call, event.tool, event.frame, at)
         if row is not None:
-            self._end(row, at, event.result)
+            self._end(row, at, event.result, event.end)
 
-    def _end(self, row: RunRow, at: datetime, result: str | None) -> None:
+    def _end(
+        self, row: RunRow, at: datetime, result: str | None, end: CallEnd | None
+    ) -> None:
         for span in row.open_spans:
             span.end = max(at, span.begin)
         row.ended = at if row.ended is None else row.ended
-        row.result = row.result if result is None else result
+        if result is not None:
+            row.result, row.end = result, end
 
     # Waits --------------------------------------------------------------------
 

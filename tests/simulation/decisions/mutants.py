@@ -36,7 +36,7 @@ from continuations.ledger import (
 )
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.recorded_decisions import read_decision
-from continuations.wire.records import encode_decision
+from continuations.wire.records import DECISION
 from tests.simulation.decisions.laws import (
     approval_not_too_old,
     decided_in_time,
@@ -109,7 +109,7 @@ def decision_is_read_then_overwritten() -> Patches:
             return first
         key = layout.decision_key(proposed.wait_id)
         run_id = layout.parse_wait_id(proposed.wait_id).run_id
-        body = encode_decision(proposed, run_id)
+        body = DECISION.encode(proposed, run_id)
         try:
             await objects.create(key, body)
         except AlreadyExists:

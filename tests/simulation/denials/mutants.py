@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import denials
-from continuations.wire import rows
+from continuations.wire.formats import Row
+from continuations.wire.rows import FRAME
 from tests.simulation.denials.laws import denied_calls_are_bounded
 from tests.simulation.mutants.conditions import models_repeat_denied_calls
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
 
 if TYPE_CHECKING:
-    from continuations.core.frames import FrameRow
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -33,14 +33,17 @@ def denials_are_not_bounded() -> Patches:
     condition=models_repeat_denied_calls,
 )
 def count_of_denials_is_not_stored() -> Patches:
-    original = rows._frame_fields
+    original: Any = Row[Any].write
 
-    def frame_fields(row: FrameRow) -> dict[str, object]:
-        fields = original(row)
-        fields.pop("denials", None)
+    def write(
+        self: Row[Any], value: Any, *, full_copy: bool = True
+    ) -> dict[str, object]:
+        fields: dict[str, object] = original(self, value, full_copy=full_copy)
+        if self is FRAME:
+            fields.pop("denials", None)
         return fields
 
-    yield patch(rows._frame_fields, frame_fields)
+    yield patch(original, write)
 
 
 MUTANTS = mutants_in(globals())

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Parked
 from continuations.ledger import event_keys, layout
-from continuations.wire.arrival_records import decode_signal
-from continuations.wire.event_records import decode_event
+from continuations.wire.arrivals import EVENT, SIGNAL
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.evidence import is_rewind
 from tests.simulation.processes import wall_time
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.waits import Wait
-    from continuations.wire.event_records import PublishedEvent
+    from continuations.wire.arrivals import PublishedEvent
     from tests.simulation.evidence import Evidence, RunHistory, Version
 
 
@@ -36,7 +35,7 @@ def _events(evidence: Evidence) -> list[EventRecord]:
     found: list[EventRecord] = []
     for key, creates in evidence.created.items():
         if key.startswith(event_keys.EVENTS_PREFIX) and "/e-" in key:
-            event = decode_event(creates[0].body, key)
+            event = EVENT.decode(creates[0].body, key)
             found.append(EventRecord(event, key.split("/")[1], creates[0].at))
     return sorted(found, key=lambda record: record.event.id)
 
@@ -201,7 +200,7 @@ def no_signal_waits_beside_its_wait(evidence: Evidence) -> str | None:
         history = evidence.runs[wait.run_id]
         for number in _unused_signals(evidence, history):
             key = layout.numbered_key(layout.SIGNAL, wait.run_id, number)
-            signal = decode_signal(evidence.created[key][0].body, key, wait.run_id)
+            signal = SIGNAL.decode(evidence.created[key][0].body, key, wait.run_id)
             in_time = wait.deadline is None or signal.at <= wait.deadline
             if signal.name == wait.event and in_time:
                 return f"{wait.id} is open, and signal {number} is not used"

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.store_clock import StoreClock
-    from continuations.wire.arrival_records import Signal
-    from continuations.wire.event_records import PublishedEvent
+    from continuations.wire.arrivals import PublishedEvent, Signal
     from tests.simulation.mutants.mutant import Patches
 
 

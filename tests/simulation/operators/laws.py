@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import CLOSED_STATES, Nested
 from continuations.ledger import layout
-from continuations.wire.operator_records import decode_operator_request
+from continuations.wire.arrivals import OPERATOR_REQUEST
 from tests.simulation.agents import POISON_TREES
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def requests_of(evidence: Evidence, run_id: str) -> Iterator[OperatorRequest]:
     """Yield the recorded requests of operators to a run, in their order."""
     prefix = f"{layout.arrivals_prefix(run_id)}o-"
     for key in sorted(key for key in evidence.created if key.startswith(prefix)):
-        yield decode_operator_request(evidence.created[key][0].body, key, run_id)
+        yield OPERATOR_REQUEST.decode(evidence.created[key][0].body, key, run_id)
 
 
 def paused_run_begins_nothing(evidence: Evidence) -> str | None:

@@ -19,7 +19,7 @@ from continuations.errors import StoreError
 from continuations.ledger import grant_revocations, layout, rule_decisions
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.revocation_records import list_numbers
-from continuations.wire.revocations import encode_revocation
+from continuations.wire.arrivals import REVOCATION
 from tests.simulation.families import POLICY
 from tests.simulation.mutants.mutant import (
     gives_back,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
-    from continuations.wire.revocations import Revocation
+    from continuations.wire.arrivals import Revocation
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -81,7 +81,7 @@ def a_revocation_under_a_taken_number_is_a_success() -> Patches:
         posted = replace(revocation, number=max(numbers, default=0) + 1)
         key = layout.numbered_key(layout.REVOCATION, run_id, posted.number)
         with suppress(AlreadyExists):
-            await objects.create(key, encode_revocation(posted, run_id))
+            await objects.create(key, REVOCATION.encode(posted, run_id))
         return posted
 
     yield patch(grant_revocations.post, post)

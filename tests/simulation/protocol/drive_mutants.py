@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.state import RunState
     from continuations.ledger.arrivals import Arrivals
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
     ContextChange = Callable[[ToolContext, CallRow], ToolContext]

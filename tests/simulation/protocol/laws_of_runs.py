@@ -11,15 +11,14 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import is_thread_id
-from continuations.wire.arrival_records import decode_inbox_message
-from continuations.wire.operator_records import decode_operator_request
+from continuations.wire.arrivals import MESSAGE, OPERATOR_REQUEST
 from tests.simulation.costs.laws import budget_is_used_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.state import RunState
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
     from tests.simulation.evidence import Evidence, RunHistory
 
 
@@ -123,7 +122,7 @@ def posted_messages(evidence: Evidence, history: RunHistory) -> Iterator[InboxMe
     prefix = f"{layout.arrivals_prefix(history.run_id)}m-"
     for key in sorted(key for key in evidence.created if key.startswith(prefix)):
         body = evidence.created[key][0].body
-        yield decode_inbox_message(body, key, history.run_id)
+        yield MESSAGE.decode(body, key, history.run_id)
 
 
 def cancellation_noticed_soon(evidence: Evidence) -> str | None:
@@ -137,7 +136,7 @@ def cancellation_noticed_soon(evidence: Evidence) -> str | None:
             for key, creates in evidence.created.items()
             if key.startswith(f"{layout.arrivals_prefix(history.run_id)}o-")
             and tells_of_cancellation(
-                decode_operator_request(creates[0].body, key, history.run_id)
+                OPERATOR_REQUEST.decode(creates[0].body, key, history.run_id)
             )
         ]
         if not told:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Notify
     from continuations.ledger.arrivals import Arrivals
-    from continuations.wire.arrival_records import CancelRequest
+    from continuations.wire.arrivals import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 
 _WAITS_STAY_OPEN = (

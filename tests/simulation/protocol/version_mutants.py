@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.ledger.integrity import IntegrityReport
     from continuations.ledger.layout import Marker
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 
 _TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)
@@ -126,7 +126,7 @@ def stale_worker_takes_the_next_number() -> Patches:
 
 
 @mutant(
-    "A run that began with format 1 goes on with the tree of new runs.",
+    "A version counts from another root than its base.",
     breaks=(no_foreign_errors, no_run_stranded),
 )
 def a_run_changes_its_tree() -> Patches:
@@ -142,7 +142,7 @@ def a_run_changes_its_tree() -> Patches:
         may_be_stored: bool = False,
     ) -> LoadedVersion:
         if previous is not None:
-            tree = replace(previous.tree, from_zero=True)
+            tree = replace(previous.tree, root=previous.number)
             previous = replace(previous, tree=tree)
         return await original(
             self,

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import delta, frame_state, jsontext
-from continuations.wire import rows
+from continuations.wire.formats import Row
+from continuations.wire.rows import CALL
 from tests.simulation.families import STATES
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 from tests.simulation.state.laws import state_is_the_replay_of_its_changes
@@ -63,15 +64,17 @@ def changes_are_applied_in_another_order() -> Patches:
     family=STATES,
 )
 def changes_of_a_call_are_not_stored() -> Patches:
-    original = rows._call_fields
+    original: Any = Row[Any].write
 
-    def call_fields(row: CallRow) -> dict[str, object]:
-        fields = original(row)
-        if "patch" in fields:
+    def write(
+        self: Row[Any], value: Any, *, full_copy: bool = True
+    ) -> dict[str, object]:
+        fields: dict[str, object] = original(self, value, full_copy=full_copy)
+        if self is CALL and "patch" in fields:
             fields["patch"] = "{}"
         return fields
 
-    yield patch(rows._call_fields, call_fields)
+    yield patch(original, write)
 
 
 @mutant(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.ledger.layout import Marker
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
     from tests.simulation.evidence import Evidence, RunHistory, Version
     from tests.simulation.threads.actors import SendAnswer
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.thread_keys import Generation
     from continuations.ledger.versions import LoadedVersion
-    from continuations.wire.arrival_records import InboxMessage
+    from continuations.wire.arrivals import InboxMessage
     from continuations.wire.versions import VersionHeader
     from tests.simulation.mutants.mutant import Patches
 

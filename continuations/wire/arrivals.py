@@ -1,0 +1,347 @@
+"""Stored objects that arrive at a run, and the others that a decision does not need.
+
+Each is a value class and its table. In the values, numbers start at 1 without gaps.
+`marker` is the key of the marker object that was created for the object. `door` and
+`authentication` are those of a decision: the way by which it came, and how the name in
+`by` was established.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from continuations.core.jsontext import NotJson
+from continuations.core.messages import MalformedMessage, Message
+from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
+from continuations.core.run import WHEN_BUSY
+from continuations.core.slots import SLOT_KINDS, Slot
+from continuations.errors import Corrupt
+from continuations.value_class import dataclass
+from continuations.wire.fields import (
+    AT,
+    BINARY,
+    COUNT,
+    FLAG,
+    ID,
+    JSON,
+    NUMBER,
+    REQUIRED,
+    TEXT,
+    TIME,
+    Field,
+    Unfit,
+    invalid_object,
+    one_of,
+    row_of,
+)
+from continuations.wire.formats import Row
+from continuations.wire.records import DECISION, OF_NO_RUN, Record, SplitRecord
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+# Messages ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxMessage:
+    """One message in the inbox of a run.
+
+    In a thread, `when_busy` says what the message does while an earlier one is
+    answered; empty: it waits. A message that `closes` its thread has no text for the
+    agent. `unread_bytes` are the bytes of the messages before it that the run had not
+    read.
+    """
+
+    id: str
+    number: int
+    at: datetime
+    message: Message
+    by: str | None = None
+    marker: str | None = None
+    when_busy: str = ""
+    closes: bool = False
+    unread_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of its text."""
+        return len(self.message.text.encode("utf-8", "surrogatepass"))
+
+
+def _read_message(value: object, where: str, name: str) -> Message:
+    try:
+        message = Message.from_json(TEXT.read(value, where, name))
+    except (MalformedMessage, NotJson) as error:
+        raise invalid_object(where, f"it is not a chat message, {error}") from None
+    if message.role != "user":
+        raise invalid_object(where, f"its role must be user, got {message.role}")
+    return message
+
+
+MESSAGE = Record(
+    Row(
+        "message",
+        InboxMessage,
+        id=ID,
+        number=NUMBER,
+        at=AT,
+        message=Field(_read_message, lambda message: message.text, missing=REQUIRED),
+        by=TEXT,
+        marker=TEXT,
+        when_busy=one_of(WHEN_BUSY - {"queue"}).if_missing(""),
+        closes=FLAG,
+        unread_bytes=COUNT,
+    )
+)
+
+
+class FirstNumber(NamedTuple):
+    """The lowest number that a message or a signal with a sender's own id can have."""
+
+    number: int
+
+
+MESSAGE_ID = Record(Row("message id", FirstNumber, number=NUMBER))
+
+# Signals ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One signal to a run.
+
+    `data` is JSON text.
+    """
+
+    id: str
+    number: int
+    at: datetime
+    name: str
+    data: str
+    by: str | None = None
+    marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+
+
+SIGNAL = Record(
+    Row(
+        "signal",
+        Signal,
+        id=ID,
+        number=NUMBER,
+        at=AT,
+        name=ID,
+        data=JSON.if_missing("null"),
+        by=TEXT,
+        marker=TEXT,
+        door=TEXT,
+        authentication=TEXT,
+    )
+)
+SIGNAL_ID = Record(Row("signal id", FirstNumber, number=NUMBER))
+
+# Requests ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequest:
+    """The one request to cancel a run."""
+
+    id: str
+    at: datetime
+    by: str | None = None
+    reason: str | None = None
+    marker: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+
+
+CANCEL_REQUEST = Record(
+    Row(
+        "cancellation",
+        CancelRequest,
+        id=ID,
+        at=AT,
+        by=TEXT,
+        reason=TEXT,
+        marker=TEXT,
+        door=TEXT,
+        authentication=TEXT,
+    )
+)
+OPERATOR_REQUEST = Record(
+    Row(
+        "operator request",
+        OperatorRequest,
+        id=ID,
+        number=NUMBER,
+        at=AT,
+        action=one_of(OPERATOR_ACTIONS),
+        call=TEXT.of("call_id"),
+        by=TEXT,
+        reason=TEXT,
+        marker=TEXT,
+        message=COUNT.of("message_number"),
+        signal_name=TEXT,
+        signal_number=COUNT,
+        door=TEXT,
+        authentication=TEXT,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revocation:
+    """The end of a grant."""
+
+    id: str
+    number: int
+    at: datetime
+    grant: str
+    by: str | None = None
+    reason: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+
+
+REVOCATION = Record(
+    Row(
+        "revocation",
+        Revocation,
+        id=ID,
+        number=NUMBER,
+        at=AT,
+        grant=ID,
+        by=TEXT,
+        reason=TEXT,
+        door=TEXT,
+        authentication=TEXT,
+    )
+)
+
+# Slots of waits ---------------------------------------------------------------
+
+SLOT = Record(
+    Row(
+        "slot",
+        Slot,
+        id=ID,
+        wait=ID.of("wait_id"),
+        number=NUMBER,
+        kind=one_of(SLOT_KINDS),
+        at=AT,
+        digest=ID,
+        deadline=TIME,
+        vote=row_of(lambda: DECISION.row),
+        by=TEXT,
+    )
+)
+
+# Published events -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedEvent:
+    """An event for all runs that wait for its name and key.
+
+    Attributes:
+        id: The id of the event, a ULID.
+        name: The name.
+        key: The key, or `None`.
+        at: When the event was published.
+        data: The data, as JSON text.
+        by: The publisher.
+        own_id: The publisher's own id of the event, or `None`.
+        door: The way by which the event came, or `None`.
+        authentication: How the name of the publisher was established, or `None`.
+    """
+
+    id: str
+    name: str
+    key: str | None
+    at: datetime
+    data: str
+    by: str | None = None
+    own_id: str | None = None
+    door: str | None = None
+    authentication: str | None = None
+
+
+EVENT = Record(
+    Row(
+        "event",
+        PublishedEvent,
+        id=ID,
+        name=ID,
+        key=TEXT,
+        at=AT,
+        data=JSON.if_missing("null"),
+        by=TEXT,
+        own_id=TEXT,
+        door=TEXT,
+        authentication=TEXT,
+    ),
+    OF_NO_RUN,
+)
+
+# Attachments ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """An attachment as the store has it.
+
+    Attributes:
+        run_id: The run.
+        media_type: The media type that came with the bytes first.
+        name: The name that came with the bytes first, or `None`.
+        data: The bytes.
+        digest: The digest of the bytes.
+    """
+
+    run_id: str
+    media_type: str
+    name: str | None
+    data: bytes
+    digest: str
+
+
+def _make_file(**attributes: Any) -> StoredFile:
+    from continuations.core.attachment_parts import is_file_name, is_media_type  # noqa: PLC0415 - few runs have attachments
+
+    stored = StoredFile(**attributes)
+    if not (is_media_type(stored.media_type) and is_file_name(stored.name)):
+        msg = "its media type or its name is not valid"
+        raise Unfit(msg)
+    return stored
+
+
+FILE = SplitRecord(
+    "file",
+    _make_file,
+    header=Row(
+        "file header",
+        dict[str, Any],
+        run=ID.of("run_id"),
+        digest=ID,
+        media_type=ID,
+        name=TEXT,
+    ),
+    body=Row("file", dict[str, Any], data=BINARY.required()),
+)
+
+
+def decode_file(data: bytes, name: str) -> StoredFile:
+    """Decode an attachment; raises `FormatError` or `Corrupt`."""
+    from continuations.core.attachments import digest_of  # noqa: PLC0415 - as above
+
+    stored = FILE.decode(data, name)
+    if digest_of(stored.data) != stored.digest:
+        msg = (
+            f"{name} is damaged: its content does not have the digest that it names. "
+            "It was not changed. Restore it from a backup."
+        )
+        raise Corrupt(msg)
+    return stored
