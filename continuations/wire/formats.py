@@ -221,6 +221,7 @@ NEW_FIELDS: dict[str, tuple[NewField, ...]] = {
         NewField(3, "grant", TEXT),
         NewField(3, "form", JSON_OBJECT_TEXT),
         NewField(3, "parts", PARTS, attribute="parts_json"),
+        NewField(3, "answer_used_in", TEXT),
     ),
 }
 

@@ -32,10 +32,20 @@ def asked_by_several() -> RunState:
     return replace(state, run=replace(state.run, requesters=("", "bob")))
 
 
+def answer_used() -> RunState:
+    """Return a run with a call whose answer was used in another run."""
+    state = new_state()
+    state = advance(state, ModelReplied(**REPLY))
+    calls = {
+        key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
+    }
+    return replace(state, calls=calls)
+
+
 def past_objects() -> dict[str, tuple[bytes, object]]:
     """Return the objects by name: their bytes, and what they mean."""
     objects: dict[str, tuple[bytes, object]] = {}
-    for make in (forked_run, rewinding_run, asked_by_several):
+    for make in (forked_run, rewinding_run, asked_by_several, answer_used):
         continuation = Continuation(make(), 12)
         objects[make.__name__] = (continuation.to_bytes(), continuation)
     return objects
