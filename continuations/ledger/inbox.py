@@ -81,23 +81,17 @@ async def post_once(
         StoreError: The message may or may not be posted.
     """
     key = message_id_key(run_id, message.id)
-    number = await _next_number(objects, run_id, last_read)
-    try:
-        message = await inbox_limits.with_room(
-            objects, run_id, message, last_read, number
-        )
-    except InboxFull:
-        posted = await find_posted(objects, run_id, message.id)
-        if posted is None:
-            raise
-        return _checked_repeat(posted, message, run_id)
-    try:
-        await objects.create(key, encode_first_number(number, run_id))
-    except AlreadyExists:
+    with suppress(NotFound):  # a repeat of an earlier message is found by its key
         first = decode_first_number(await objects.read(key), key, run_id)
         posted = await _posted_from(objects, run_id, message.id, first)
         if posted is not None:
             return _checked_repeat(posted, message, run_id)
+    number = await _next_number(objects, run_id, last_read)
+    message = await inbox_limits.with_room(objects, run_id, message, last_read, number)
+    try:
+        await objects.create(key, encode_first_number(number, run_id))
+    except AlreadyExists:
+        first = decode_first_number(await objects.read(key), key, run_id)
         # Others may have posted since the listing.
         number = await _next_number(objects, run_id, last_read)
         if not 0 < first <= number:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.wire.continuation import Continuation
-from tests.core.rows import new_state
+from tests.core.rows import apply_events, new_state, reply_with_calls
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
@@ -34,8 +34,7 @@ def asked_by_several() -> RunState:
 
 def answer_used() -> RunState:
     """Return a run with a call whose answer was used in another run."""
-    state = new_state()
-    state = advance(state, ModelReplied(**REPLY))
+    state = apply_events(new_state(), reply_with_calls("free"))
     calls = {
         key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
     }
