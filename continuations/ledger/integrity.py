@@ -14,7 +14,11 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout, wait_slots, waits
-from continuations.ledger.arrival_readers import READERS, is_awaited
+from continuations.ledger.arrival_readers import (
+    READERS,
+    is_awaited,
+    read_lowest_number,
+)
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import NotFound, Objects
 from continuations.ledger.recorded_decisions import read_decision
@@ -293,6 +297,9 @@ class _IntegrityScan:
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)
                 await self._check_record(key, reading_it, blocks=open_run)
+            reading_number = read_lowest_number(self._objects, run_id, key)
+            if reading_number is not None:
+                await self._check_record(key, reading_number, blocks=False)
             for letter, read in READERS.items():
                 number = layout.number_in(letter, key)
                 if number is not None:
