@@ -9,7 +9,6 @@ from continuations.core.senders import is_by_same
 from continuations.errors import (
     Corrupt,
     FormatError,
-    InboxFull,
     InvalidInput,
     RunNotFound,
 )

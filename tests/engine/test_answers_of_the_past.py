@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +27,8 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations import Wait
 
 booked: list[object] = []
@@ -67,7 +68,7 @@ def waiting_tool(kind: str, **options: Any) -> Any:
         return waits[kind]()
 
     @receive.on_answer
-    def book(answer: str, ctx: ToolContext) -> str:
+    def book(answer: str) -> str:
         booked.append(answer)
         return f"booked {answer}"
 

@@ -14,7 +14,6 @@ from continuations.engine.adoption import Relocation
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.call_examination import CallExaminer
 from continuations.engine.readiness import arrivals_unblock, is_runnable
-from continuations.engine.stack_binding import StackBinding
 from continuations.value_class import replace
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
@@ -44,7 +43,6 @@ from tests.simulation.threads.laws import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import ToolProtocol
@@ -162,19 +160,6 @@ def a_doubtful_call_is_not_shown_to_its_rule() -> Patches:
 
     yield patch(original, admitted)
     yield returns(Admission._verdict, value=False)
-
-
-@mutant(
-    "Names of tools are compared without the renames.",
-    breaks=(nothing_is_repeated_unasked,),
-    family=SEAMS,
-)
-def a_tool_is_known_by_one_name_only() -> Patches:
-    def is_named(self: StackBinding, call: CallRow, names: Collection[str]) -> bool:
-        del self
-        return call.tool in names
-
-    yield patch(StackBinding.is_tool_named, is_named)
 
 
 @mutant(
