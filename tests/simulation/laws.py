@@ -128,7 +128,6 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_seams.nobody_approves_what_they_asked_for,
     laws_of_seams.denied_by_its_rule_never_runs,
     laws_of_seams.cut_off_messages_are_stopped,
-    laws_of_seams.interruptions_outlast_a_rewind,
     laws_of_seams.a_run_takes_each_arrival_once,
     laws_of_seams.nothing_due_is_left,
     laws_of_runs.versions_are_linear,

@@ -146,22 +146,6 @@ def cut_off_messages_are_stopped(evidence: Evidence) -> str | None:
     return None
 
 
-def interruptions_outlast_a_rewind(evidence: Evidence) -> str | None:
-    """A turn that an unread message interrupted begins no call after a rewind."""
-    for history in evidence.runs.values():
-        for _, claim, after in rewinds_of(history):
-            number = claim.state.run.reads_next
-            if number <= claim.state.run.last_inbox_number or after.state.run.rests:
-                continue
-            for effect in evidence.environment.effects:
-                if effect.run_id != history.run_id or effect.sent_at < after.at:
-                    continue
-                call = after.state.calls.get(effect.call_id)
-                if call is not None and not call.attempts:
-                    return f"{effect} began, and message {number} had interrupted it"
-    return None
-
-
 def _user_texts(state: RunState) -> list[str]:
     messages = state.logs[ROOT_FRAME_ID].messages
     return [message.content for message in messages if message.role == "user"]

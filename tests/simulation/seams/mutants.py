@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import past_rules
 from continuations.engine import grant_coverage, rewinding
-from continuations.engine.admission import Admission
 from continuations.engine.adoption import Relocation
 from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.engine.call_examination import CallExaminer
 from continuations.engine.readiness import arrivals_unblock, is_runnable
 from continuations.value_class import replace
 from tests.simulation.events.laws import (
@@ -31,14 +29,11 @@ from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.seams.laws import (
     a_run_takes_each_arrival_once,
     cut_off_messages_are_stopped,
-    denied_by_its_rule_never_runs,
-    interruptions_outlast_a_rewind,
     nobody_approves_what_they_asked_for,
     nothing_due_is_left,
 )
 from tests.simulation.threads.laws import (
     each_message_has_one_reply,
-    ended_turn_begins_nothing,
     no_message_is_left_in_a_thread,
 )
 
@@ -47,14 +42,10 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Approve, Deny
-    from continuations.core.events import Event
     from continuations.core.grants import KeptGrant
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
-    from continuations.core.trips import Trip
     from continuations.core.waits import Wait
-    from continuations.engine.rule_approvals import ExaminedCall
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -126,40 +117,6 @@ def a_grant_approves_for_its_giver() -> Patches:
 def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
     yield returns(is_runnable, value=False, only_in=(rewinding,))
     yield returns(arrivals_unblock, value=False, only_in=(rewinding,))
-
-
-@mutant(
-    "A rewind forgets that an unread message interrupted the turn.",
-    breaks=(interruptions_outlast_a_rewind, ended_turn_begins_nothing),
-    family=SEAMS,
-)
-def an_interruption_is_forgotten_by_a_rewind() -> Patches:
-    yield gives_back(rewinding._interrupted_again, "state")
-
-
-@mutant(
-    "A rule is not asked about a call that may have run.",
-    breaks=(denied_by_its_rule_never_runs,),
-    family=SEAMS,
-)
-def a_doubtful_call_is_not_shown_to_its_rule() -> Patches:
-    original = CallExaminer._admitted
-
-    async def admitted(
-        self: CallExaminer,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        examined: ExaminedCall,
-        verdict: bool | Approve | Deny,
-        trip: Trip | None,
-    ) -> Event:
-        if self.stack_binding.is_tool_named(call, state.run.doubtful_tools):
-            verdict = True
-        return await original(self, state, call, tool, examined, verdict, trip)
-
-    yield patch(original, admitted)
-    yield returns(Admission._verdict, value=False)
 
 
 @mutant(
