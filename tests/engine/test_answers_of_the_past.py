@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from continuations import Wait
 
 booked: list[object] = []
-# What happens while the tool runs, with the id of its wait.
+# The tool calls these functions with the id of its wait.
 begun: list[Callable[[str], object]] = []
 
 
@@ -45,7 +45,7 @@ def no_effects() -> None:
 
 @tool
 def rest() -> Any:
-    """Wait for ever, so that the run does not end."""
+    """Wait without an end, so that the run stays open."""
     return wait_for("never")
 
 
@@ -189,7 +189,7 @@ def test_verify_is_asked_in_the_run_whose_key_the_other_side_knows(
 
 
 def test_fork_of_a_rewound_run_asks_too() -> None:
-    """What a version knows of the versions that were left goes on with its copies."""
+    """The copies of a version know which answers were used."""
     case = Case("event")
     case.go_back("rewind", case.start())
     case.go_back("fork", case.runner().look("r").version)
