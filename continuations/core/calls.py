@@ -178,6 +178,9 @@ class CallRow:
             Calls that do begin one after another.
         parts_json: The parts of the result as a JSON array, if the tool returned
             attachments.
+        answer_used_in: Id of the run whose `on_answer` function got an answer of this
+            call, in versions that a rewind or a fork left, or `None`. A person is asked
+            before that function runs again.
     """
 
     id: str
@@ -203,6 +206,7 @@ class CallRow:
     form: str | None = None
     patch: str | None = None
     parts_json: str | None = None
+    answer_used_in: str | None = None
 
     @property
     def written_arguments(self) -> str | None:

@@ -136,6 +136,7 @@ class Relocation:
         ports: The clock and the source of ids.
         now: The time of the move.
         begun_later: Ids of calls that the other run started after this state.
+        answered_later: Ids of calls whose `on_answer` function got an answer after it.
         later_wait_ids: Ids of the waits that it had after this state.
         renews_waits: Whether people have as much time to decide as they had at first.
     """
@@ -145,6 +146,7 @@ class Relocation:
     ports: Ports
     now: datetime
     begun_later: frozenset[str] = frozenset()
+    answered_later: frozenset[str] = frozenset()
     later_wait_ids: frozenset[str] = frozenset()
     renews_waits: bool = False
 
@@ -154,7 +156,9 @@ class Relocation:
         calls, waits = dict(state.calls), dict[str, "Wait"]()
         for source_call in state.calls.values():
             quorum = self._moved_quorum(state, source_call.quorum)
-            call = replace(source_call, quorum=quorum)
+            call = replace(
+                source_call, quorum=quorum, answer_used_in=self._used_in(source_call)
+            )
             calls[call.id] = call
             old_id = open_wait_id(call.state)
             if old_id is None:
@@ -180,6 +184,11 @@ class Relocation:
         for call in calls.values():
             state = self._with_unfinished_call(state, call)
         return state
+
+    def _used_in(self, call: CallRow) -> str | None:
+        """Return the run whose `on_answer` function got an answer of a call."""
+        was_used = call.id in self.answered_later
+        return call.answer_used_in or (self.source.run.id if was_used else None)
 
     def _moved_wait(self, state: RunState, call: CallRow, wait: Wait) -> Wait:
         """Return a wait under an id of the adopted run, with its own digest."""

@@ -14,6 +14,7 @@ from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import consequences, jsontext
 from continuations.core.call_events import (
     Answered,
+    AnswerReceived,
     Approved,
     CallInvalid,
     CallParked,
@@ -21,6 +22,7 @@ from continuations.core.call_events import (
     Expired,
     OutcomeUnknown,
     RepeatAllowed,
+    Unverified,
 )
 from continuations.core.calls import Parked, Proposed, Ready, Started
 from continuations.core.decisions import Answer, Deny
@@ -101,6 +103,8 @@ class ArrivalReducer:
                 state = without_signal(state, decision.signal)
             for event in events:
                 state = advance(state, event)
+                if isinstance(event, AnswerReceived):
+                    state = self._with_doubtful_answer(state, event.call_id)
             stop = stop or _failure_from_decision(wait, decision)
         if stop is not None:
             return _stopped(state, stop)
@@ -126,6 +130,34 @@ class ArrivalReducer:
                 return (_expiry_event(call, wait, decision),)
             case _:
                 return (Denied(call_id=call.id, decision=decision),)
+
+    def _with_doubtful_answer(self, state: RunState, call_id: str) -> RunState:
+        """Return the run in which a person is asked before `on_answer` runs again.
+
+        It ran in versions that a rewind or a fork left, perhaps with another answer.
+        """
+        call = state.calls[call_id]
+        tool = self.stack_binding.tool(state, call)
+        if call.answer_used_in is None or (tool is not None and tool.read_only):
+            return state
+        now = self.ports.clock.now()
+        wait = new_wait(
+            state,
+            call,
+            tool,
+            kind="unknown",
+            now=now,
+            ulid=self.ports.ids.new_ulid(now),
+            note=(
+                f"Run {call.answer_used_in} began the on_answer function of this call "
+                "after the version that is continued."
+            ),
+        )
+        state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
+        if call.answer_used_in == state.run.id:
+            return state
+        # `verify` would ask for the new key, which the other side does not know.
+        return advance(state, Unverified(call_id=call.id))
 
     def _approval_events(
         self, state: RunState, call: CallRow, wait: Wait, decision: Decision

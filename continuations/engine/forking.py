@@ -147,6 +147,7 @@ class Forker:
             self.ports,
             now,
             begun_later=later.begun_ids,
+            answered_later=later.answered_ids,
             renews_waits=True,
         )
         return relocation.move(run)

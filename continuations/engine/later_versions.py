@@ -32,11 +32,13 @@ class LaterCalls:
         begun: The calls that were started, each once, in the order of their starts.
         tools: Names of the tools of calls that were approved or started, sorted.
         wait_ids: Ids of the waits of the first version and of the later ones.
+        answered_ids: Ids of the calls whose `on_answer` function got an answer.
     """
 
     begun: tuple[BegunCall, ...]
     tools: tuple[str, ...]
     wait_ids: frozenset[str]
+    answered_ids: frozenset[str] = frozenset()
 
     @property
     def begun_ids(self) -> frozenset[str]:
@@ -64,6 +66,7 @@ async def read_later_calls(
     walk = VersionWalk(objects, run_id)
     await walk.go_to(first)
     begun, tools, wait_ids = dict[str, BegunCall](), set[str](), {*state.waits}
+    answered = set[str]()
     while walk.number < last:
         step = await walk.next_step(exists=True)
         if step is None:
@@ -73,13 +76,17 @@ async def read_later_calls(
             if sub_agent_name(step.after, row) is not None:
                 continue
             old = state.calls.get(row.id)
+            if old is not None and row.stage > old.stage:
+                answered.add(row.id)
             if _has_begun(row, old):
                 found = _begun_call(step.after, row, step.number)
                 begun.setdefault(row.id, found)
             if _has_begun(row, old) or _is_approved(row, old):
                 tools.add(row.tool)
     calls = tuple(begun.values())
-    return LaterCalls(calls, tuple(sorted(tools)), frozenset(wait_ids))
+    return LaterCalls(
+        calls, tuple(sorted(tools)), frozenset(wait_ids), frozenset(answered)
+    )
 
 
 def _changed(before: RunState, after: RunState) -> Iterable[CallRow]:

@@ -173,6 +173,7 @@ class Rewinder:
             self.ports,
             self.ports.clock.now(),
             begun_later=later.begun_ids,
+            answered_later=later.answered_ids,
             later_wait_ids=later.wait_ids | {""},
             renews_waits=True,
         )

@@ -93,7 +93,7 @@ class ThreadPosts(Generic[Output]):
             return None
         versions = Versions(self.parts.objects, generation.run_id)
         try:
-            header = await versions.header(generation.version)
+            header = generation.header or await versions.header(generation.version)
         except RunErased:
             return None
         await thread_keys.check_key(self.parts.objects, header)

@@ -8,6 +8,7 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import read_inbox_message, read_signal
 from continuations.ledger.operator_inbox import read_request
 from continuations.ledger.revocation_records import read_one
+from continuations.wire.arrivals import MESSAGE_ID, SIGNAL_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -23,6 +24,24 @@ READERS: dict[str, Callable[[Objects, str, int], Coroutine[Any, Any, object]]] =
     layout.REVOCATION: read_one,
     layout.OPERATOR_REQUEST: read_request,
 }
+
+
+def read_lowest_number(
+    objects: Objects, run_id: str, key: str
+) -> Coroutine[Any, Any, int] | None:
+    """Return the reading of the lowest number of an id; `None` for another key."""
+    letter = key.removeprefix(layout.arrivals_prefix(run_id))[:2]
+    if letter not in _DECODERS:
+        return None
+
+    async def read() -> int:
+        return _DECODERS[letter](await objects.read(key), key, run_id).number
+
+    return read()
+
+
+# By the first characters of the keys of ids, of messages and of signals.
+_DECODERS = {"i-": MESSAGE_ID.decode, "h-": SIGNAL_ID.decode}
 
 
 def is_awaited(state: RunState | None, letter: str, number: int) -> bool:

@@ -14,7 +14,11 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout, wait_slots, waits
-from continuations.ledger.arrival_readers import READERS, is_awaited
+from continuations.ledger.arrival_readers import (
+    READERS,
+    is_awaited,
+    read_lowest_number,
+)
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import NotFound, Objects
 from continuations.ledger.recorded_decisions import read_decision
@@ -293,18 +297,28 @@ class _IntegrityScan:
             elif key == layout.cancel_request_key(run_id):
                 reading_it = read_cancel_request(self._objects, run_id)
                 await self._check_record(key, reading_it, blocks=open_run)
-            for letter, read in READERS.items():
-                number = layout.number_in(letter, key)
-                if number is not None:
-                    reading = read(self._objects, run_id, number)
-                    blocks = open_run and is_awaited(state, letter, number)
-                    await self._check_record(key, reading, blocks=blocks)
+            await self._scan_numbered(key, state, is_open=open_run)
         for wait_id, wait in open_waits.items():
             if wait.has_slots:
                 await self._scan_slots(wait)
             key = layout.decision_key(wait_id)
             if not await self._objects.keys(key, limit=1):
                 await self._scan_undecided_wait(key, wait_id)
+
+    async def _scan_numbered(
+        self, key: str, state: RunState | None, *, is_open: bool
+    ) -> None:
+        """Check an arrival with a number, or the lowest number of an id."""
+        run_id = self._run_id
+        reading_number = read_lowest_number(self._objects, run_id, key)
+        if reading_number is not None:
+            await self._check_record(key, reading_number, blocks=False)
+        for letter, read in READERS.items():
+            number = layout.number_in(letter, key)
+            if number is not None:
+                reading = read(self._objects, run_id, number)
+                blocks = is_open and is_awaited(state, letter, number)
+                await self._check_record(key, reading, blocks=blocks)
 
     async def _scan_slots(self, wait: Wait) -> None:
         """Check the slots of an open wait, and that none is missing before another."""

@@ -24,6 +24,8 @@ class RecentVersions:
         self._by_run_id: OrderedDict[str, LoadedVersion] = OrderedDict()
         # Runs of threads whose key was compared with their id, the oldest first.
         self._checked_threads: OrderedDict[str, None] = OrderedDict()
+        # The run, number and body of the root that the last such comparison read.
+        self._checked_root: tuple[str, int, bytes] | None = None
 
     def forget(self, run_id: str) -> None:
         """Keep no version of a run."""
@@ -48,11 +50,23 @@ class RecentVersions:
         """Return whether the key of a thread was compared with the id of its run."""
         return run_id in self._by_run_id or run_id in self._checked_threads
 
-    def keep_checked(self, run_id: str) -> None:
-        """Keep that the key of a thread fits the id of its run."""
+    def keep_checked(self, run_id: str, root: int, body: bytes) -> None:
+        """Keep that the key of a thread, which its root has, fits the id of its run."""
+        self._checked_root = (run_id, root, body)
         self._checked_threads[run_id] = None
         if len(self._checked_threads) > _MAX_CHECKED_THREADS:
             self._checked_threads.popitem(last=False)
+
+    def take_checked_root(self, run_id: str) -> dict[int, bytes]:
+        """Return the root of a run by its number, if a comparison just read it.
+
+        It is returned once: the next load reads it again.
+        """
+        if self._checked_root is None or self._checked_root[0] != run_id:
+            return {}
+        _, number, body = self._checked_root
+        self._checked_root = None
+        return {number: body}
 
     def steps(self, run_id: str, tree: Tree) -> dict[int, RebuiltVersion]:
         """Return by number the versions from which the kept version was rebuilt."""

@@ -6,7 +6,6 @@ runs/{run}/in/i-{digest of id}                  the lowest number of a message
 from __future__ import annotations
 
 import hashlib
-from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -47,19 +46,21 @@ async def check_key(objects: Objects, header: VersionHeader) -> None:
     run = decode_version(body, key).delta.run
     if run.thread_key is not None:
         check_thread_id(run, key)
-        recent.keep_checked(run_id)
+        recent.keep_checked(run_id, header.root, body)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One generation of a thread, and the number of its newest version.
 
-    Number 0 stands for a thread that does not exist.
+    Number 0 stands for a thread that does not exist. `header` is that of the version,
+    if it was read.
     """
 
     number: int
     run_id: str
     version: int
+    header: VersionHeader | None = None
 
 
 def message_id_key(run_id: str, message_id: str) -> str:
@@ -68,16 +69,17 @@ def message_id_key(run_id: str, message_id: str) -> str:
     return f"{layout.arrivals_prefix(run_id)}i-{digest}"
 
 
-async def _if_open(objects: Objects, run_id: str) -> Generation | None:
+async def _if_open(objects: Objects, run_id: str, version: int) -> Generation | None:
     """Return a generation that has not ended: then it is the newest one."""
-    versions = Versions(objects, run_id)
-    number = await versions.number_after_kept()
+    if not version:
+        return None
     try:
-        if not number or (await versions.header(number)).status in ENDED_STATUSES:
-            return None
+        header = await Versions(objects, run_id).header(version)
     except RunErased:
         return None
-    return Generation(int(run_id.rpartition("-")[2]), run_id, number)
+    if header.status in ENDED_STATUSES:
+        return None
+    return Generation(int(run_id.rpartition("-")[2]), run_id, version, header)
 
 
 async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
@@ -95,11 +97,16 @@ async def newest_generation(objects: Objects, agent: str, key: str) -> Generatio
     if objects.lists_whole_folders:
         prefix = thread_ids.thread_run_id(agent, key, 1).rpartition("-")[0]
         for run_id in objects.recent_versions.thread_run_ids(prefix):
-            if (kept := await _if_open(objects, run_id)) is not None:
+            number = await Versions(objects, run_id).number_after_kept()
+            if (kept := await _if_open(objects, run_id, number)) is not None:
                 return kept
-    low, high = await gather(look(1), look(2))
+    low = await look(1)
     if not low.version:
         return Generation(0, "", 0)
+    # Most threads are never closed: then the second generation is not looked for.
+    if (first := await _if_open(objects, low.run_id, low.version)) is not None:
+        return first
+    high = await look(2)
     while high.version:
         low, high = high, await look(2 * high.number)
     while high.number - low.number > 1:

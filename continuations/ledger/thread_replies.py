@@ -36,7 +36,7 @@ async def load_reply(
         Corrupt: A version is damaged or missing.
     """
     versions = Versions(objects, newest.run_id)
-    bodies: dict[int, bytes] = {}
+    bodies = objects.recent_versions.take_checked_root(newest.run_id)
     nearest, is_found = await _follow_tables(versions, newest, message_number, bodies)
     number = nearest.number
     if not is_found:

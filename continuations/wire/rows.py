@@ -461,6 +461,7 @@ CALL = Row(
     grant=TEXT,
     form=JSON_OBJECT,
     parts=Field(_read_parts, attribute="parts_json"),
+    answer_used_in=TEXT,
 )
 
 # Deltas -----------------------------------------------------------------------

@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
 _MESSAGES = 60
 # A state is rebuilt from at most log2(versions) objects, which are among the requests.
-_MOST_REQUESTS = {
-    "warm": 14,
-    "fresh": 16,
-    "stream": 14,
-    "ticket": 12,
-    "http": 16,
-    "http stream": 16,
-}
+_MOST_REQUESTS = 12
 
 
 @tool
@@ -144,4 +137,4 @@ def test_a_repeat_finds_its_reply_with_few_requests(door: str, *, uneven: bool) 
         reply = DOORS[door](runner, number, uneven=uneven)
         assert f"done: {_text(number, uneven=uneven)}" in reply
         costs[number] = store.requests.total()
-    assert max(costs.values()) <= _MOST_REQUESTS[door]
+    assert max(costs.values()) <= _MOST_REQUESTS

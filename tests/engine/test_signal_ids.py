@@ -9,12 +9,16 @@ import pytest
 from continuations import Agent, Finished, Runner, tool, wait_for
 from continuations.errors import Corrupt
 from continuations.ledger import layout
+from continuations.ledger.integrity import Finding, check_integrity
+from continuations.ledger.objects import Objects
+from continuations.ledger.thread_keys import message_id_key
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import SIGNAL_ID, FirstNumber
 from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.test_thread_cost import CountingStore
+from tests.hostile.editable_store import EditableStore
 
 
 @tool
@@ -78,3 +82,46 @@ def test_a_damaged_key_of_an_id_posts_nothing() -> None:
     with pytest.raises(Corrupt, match="at least number 7, and run r has 0 signals"):
         runner.signal("r", "paid", id="a")
     assert [] == _signal_keys(store)
+
+
+def _run_with_ids(store: MemoryStore) -> tuple[Runner, list[str]]:
+    """Return a runner, and the keys of ids of a signal to it and of a message."""
+    runner = _runner(store)
+    runner.start("go", run_id="r")
+    runner.signal("r", "paid", 1, id="a")
+    thread = runner.thread(key="k")
+    ticket = thread.post("hello", id="m")
+    return runner, [
+        layout.signal_id_key("r", "id:a"),
+        message_id_key(ticket.run_id, "id:m"),
+    ]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_check_of_a_run_reads_the_keys_of_its_ids(which: int) -> None:
+    """A damaged one is found; it does not block the run."""
+    store = EditableStore()
+    _, keys = _run_with_ids(store)
+    key = keys[which]
+    run_id = key.split("/")[1]
+    assert not _findings(store, run_id)
+
+    store.replace_body(key, store.bodies[key][:-1])
+
+    (finding,) = _findings(store, run_id)
+    assert (key, "damaged", False) == (finding.key, finding.kind, finding.blocks_run)
+
+
+def _findings(store: MemoryStore, run_id: str) -> list[Finding]:
+    return list(asyncio.run(check_integrity(Objects(store), run_id)).findings)
+
+
+def test_erasure_deletes_the_keys_of_ids() -> None:
+    store = MemoryStore(ManualClock().now)
+    runner, keys = _run_with_ids(store)
+    for key in keys:
+        assert [key] == asyncio.run(store.keys(key))
+
+        runner.erase(key.split("/")[1])
+
+        assert [] == asyncio.run(store.keys(key))

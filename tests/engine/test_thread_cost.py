@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, Replied, Runner
-from continuations.models.scripted import ScriptedModel
+from continuations import Agent, Replied, Runner, Suspended, ask, tool
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 
 _THREADS = 1_000
+
+
+@tool
+def wait_long() -> Any:
+    """Ask a person."""
+    return ask("Which?")
 
 
 class CountingStore(MemoryStore):
@@ -108,11 +114,30 @@ def test_a_repeat_of_an_answered_message_costs_at_most_12_requests() -> None:
         repeat = send(runner, "k", by="ann", id=f"m{number}")
         assert first[number].continuation.version == repeat.continuation.version
         assert store.requests.total() <= 12, number
-        assert 1 == store.requests["create"]
-        assert 0 == store.requests["delete"]
+        assert not store.requests["create"] + store.requests["delete"]
     store.reset()
     assert first[40] == send(make_runner(store), "k", by="ann", id="m40")
     assert store.requests.total() <= 12
+
+
+def test_an_interruption_costs_the_same_with_many_unread_messages() -> None:
+    """Its message is posted behind them, and none of them is read."""
+    costs: list[Counter[str]] = []
+    for unread in (0, 50):
+        store = CountingStore()
+        model = ScriptedModel([ToolCall("wait_long", {}), "Yes."])
+        agent = Agent("support", tools=[wait_long], model=model)
+        runner = Runner(agent, store=store, clock=ManualClock())
+        thread = runner.thread(key="k")
+        assert isinstance(thread.send("Hello"), Suspended)
+        for number in range(unread):
+            thread.post(f"message {number}", by="ann")
+        store.reset()
+        thread.post("Stop", by="ann", when_busy="interrupt")
+        costs.append(Counter(store.requests))
+    assert costs[0]["create"] == costs[1]["create"]
+    # The last unread message tells how many bytes there are.
+    assert costs[1].total() <= costs[0].total() + 2
 
 
 def test_idle_threads_are_in_no_list_and_cost_a_sweep_nothing() -> None:

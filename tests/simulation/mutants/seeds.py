@@ -369,4 +369,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         16000016,
         "an_event_is_taken_once",
     ),
+    "a_grant_approves_for_its_giver": (16000168, "nobody_approves_what_they_asked_for"),
+    "a_rewound_run_that_can_go_on_has_no_marker": (16000092, "no_run_stranded"),
+    "an_answer_is_used_again_unasked": (16000016, "nothing_is_repeated_unasked"),
 }

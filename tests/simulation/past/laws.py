@@ -106,7 +106,6 @@ def _was_asked(evidence: Evidence, effect: Effect, since: float) -> bool:
     """Return whether a wait of the call, opened since a time, allows the effect.
 
     The outcome of a started call is unknown: `verify` may tell that it did not happen.
-    A person, another event or a signal may answer anew: `on_answer` gets that answer.
     """
     for record in evidence.waits.values():
         wait = record.wait
@@ -117,9 +116,6 @@ def _was_asked(evidence: Evidence, effect: Effect, since: float) -> bool:
         if record.decision is not None and record.decision.kind == "approve":
             return True
         if wait.kind == "unknown" and TOOLS[wait.tool].verify is not None:
-            return True
-        has_answer = record.decision is not None and record.decision.kind == "answer"
-        if effect.stage and has_answer:
             return True
     return False
 

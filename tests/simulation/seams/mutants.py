@@ -8,30 +8,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import past_rules
-from continuations.engine import rewinding
+from continuations.engine import grant_coverage, rewinding
 from continuations.engine.adoption import Relocation
+from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.readiness import arrivals_unblock, is_runnable
 from continuations.value_class import replace
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
 )
 from tests.simulation.families import SEAMS
 from tests.simulation.mutants.mutant import (
+    gives_back,
     mutant,
     mutants_in,
     patch,
     returns,
 )
+from tests.simulation.past.laws import nothing_is_repeated_unasked
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.seams.laws import (
     a_run_takes_each_arrival_once,
     cut_off_messages_are_stopped,
     nobody_approves_what_they_asked_for,
+    nothing_due_is_left,
 )
 from tests.simulation.threads.laws import (
     each_message_has_one_reply,
+    no_message_is_left_in_a_thread,
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
+    from continuations.core.grants import KeptGrant
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
@@ -74,6 +85,47 @@ def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
         return replace(found, events_taken=wait.events_taken)
 
     yield patch(original, moved)
+
+
+@mutant(
+    "A grant approves calls of the person who gave it.",
+    breaks=(nobody_approves_what_they_asked_for,),
+    family=SEAMS,
+)
+def a_grant_approves_for_its_giver() -> Patches:
+    original = grant_coverage.covering_grant
+
+    def covering(
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        arguments: str,
+        now: datetime,
+    ) -> KeptGrant | None:
+        grants = tuple(replace(each, by="nobody") for each in state.run.grants)
+        anonymous = replace(state, run=replace(state.run, grants=grants))
+        return original(anonymous, call, tool, arguments, now)
+
+    yield patch(original, covering)
+
+
+@mutant(
+    "A rewind makes no marker for messages and signals that have arrived.",
+    breaks=(no_run_stranded, no_message_is_left_in_a_thread, nothing_due_is_left),
+    family=SEAMS,
+)
+def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
+    yield returns(is_runnable, value=False, only_in=(rewinding,))
+    yield returns(arrivals_unblock, value=False, only_in=(rewinding,))
+
+
+@mutant(
+    "A function that got an answer runs again after a rewind, and nobody is asked.",
+    breaks=(nothing_is_repeated_unasked,),
+    family=SEAMS,
+)
+def an_answer_is_used_again_unasked() -> Patches:
+    yield gives_back(ArrivalReducer._with_doubtful_answer, "state")
 
 
 MUTANTS = mutants_in(globals())

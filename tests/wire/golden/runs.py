@@ -547,6 +547,18 @@ def busy_thread() -> RunState:
     return replace(state, run=run)
 
 
+# The past ---------------------------------------------------------------------------
+
+
+def answer_used() -> RunState:
+    """Return a run with a call whose answer was used in another run."""
+    state = apply_events(new_state(), reply_with_calls("free"))
+    calls = {
+        key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
+    }
+    return replace(state, calls=calls)
+
+
 # Attachments --------------------------------------------------------------------
 
 
