@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.counting_store import CountingStore
 from benchmarks.result_row import Row
-from continuations import Agent, AsyncRunner, Suspended, ToolWait, sleep, tool, wait_for
+from continuations import Agent, AsyncRunner, Suspended, sleep, tool, wait_for
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
+from continuations.tools import ToolWait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,12 +5,14 @@ from continuations.past import CallDifference, RunDifference, RunVersion
 
 from __future__ import annotations
 
+from continuations.core.audit import AuditLine
 from continuations.core.run_past import (
     BegunCall,
     CallDifference,
     Change,
     FrameDifference,
     MessageDifference,
+    RewindPlan,
     Rewound,
     RunDifference,
     RunVersion,
@@ -20,11 +22,13 @@ from continuations.core.run_past import (
 )
 
 __all__ = [
+    "AuditLine",
     "BegunCall",
     "CallDifference",
     "Change",
     "FrameDifference",
     "MessageDifference",
+    "RewindPlan",
     "Rewound",
     "RunDifference",
     "RunVersion",

@@ -11,7 +11,8 @@ With OPENAI_API_KEY set, the agent uses the real model, otherwise a scripted one
 import os
 import sys
 
-from continuations import Agent, Approve, DecisionRefused, Finished, Runner, tool
+from continuations import Agent, Approve, Finished, Runner, tool
+from continuations.errors import DecisionRefused
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 

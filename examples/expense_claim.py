@@ -27,16 +27,12 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
-    DecisionRefused,
     Failed,
     Finished,
-    ModelError,
     Outcome,
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
-    Vote,
     Wait,
     ask,
     escalate,
@@ -44,9 +40,12 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.errors import DecisionRefused, ModelError
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
+from continuations.results import Vote
 from continuations.testing import FrozenClock, memory_store
+from continuations.tools import ToolWait
 from continuations_storage import FileStore, Store
 
 RUN_ID = "claim-7"

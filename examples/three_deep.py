@@ -44,12 +44,11 @@ from continuations import (
     Finished,
     Frame,
     Outcome,
-    RunBusy,
     Runner,
-    StaleRun,
     ToolContext,
     tool,
 )
+from continuations.errors import RunBusy, StaleRun
 
 HERE = Path(__file__).parent
 RUN_ID = "onboard-jane"

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from continuations import ContinuationsError, Decision, Runner
+from continuations import ContinuationsError, Runner
+from continuations.results import Decision
 from tests import effect_log
 from tests.engine import run_command
 from tests.python_path import python_path

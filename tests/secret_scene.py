@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 from unittest.mock import patch
 
-from continuations import (
-    Agent,
-    Approve,
-    AsyncRunner,
-    Grant,
-    Image,
-    Secret,
-    Suspended,
-    ToolWait,
-    ask,
-    tool,
-)
+from continuations import Agent, Approve, AsyncRunner, Grant, Suspended, ask, tool
+from continuations.attachments import Image
 from continuations.ledger import grant_checks
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import Secret, ToolWait
 
 if TYPE_CHECKING:
     from continuations import Wait

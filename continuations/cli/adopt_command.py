@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import continuations
+from continuations import errors
 from continuations.cli import FAILED, formatting, json_output
 from continuations.cli.application import runner_with_agents, runner_without_agents
 from continuations.cli.decision_input import resolve_actor, write_actor_note
@@ -140,7 +141,7 @@ def _approve(
     for wait_id, verdict in paused.decisions(waits, by=actor.name).items():
         try:
             runner.decide(wait_id, verdict)
-        except continuations.AlreadyDecided as error:
+        except errors.AlreadyDecided as error:
             write_note(f"not approved: {error}")
         else:
             write_note(f"approved: {wait_id}")

@@ -23,7 +23,7 @@ from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
 
 if TYPE_CHECKING:
-    from continuations import Decision, Vote
+    from continuations.results import Decision, Vote
     from continuations.serve.http.decision_bodies import PostedDecision
 
 # typer reads the annotations when it runs.

@@ -16,7 +16,7 @@ from continuations.errors import RunErased
 if TYPE_CHECKING:
     import signal
 
-    from continuations import AsyncThread, Continuation, Runner, Thread, Wait
+    from continuations import Continuation, Runner, Wait
     from continuations.cli.decision_input import Actor
     from continuations.core.run import WhenBusy
     from continuations.core.run_stream import StreamEvent
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.engine.new_run import UserText
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
+    from continuations.threads import AsyncThread, Thread
 
 
 class ChatSession:

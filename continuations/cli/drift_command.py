@@ -23,8 +23,9 @@ from continuations.present.json_forms import drift_row_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations import DriftRow, Runner
+    from continuations import Runner
     from continuations.authoring.manifest import ManifestChange
+    from continuations.results import DriftRow
 
 _MAX_CHANGES = 10
 

@@ -30,10 +30,12 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from continuations import Decision, Outcome, RunSummary, Usage, Wait, WaitSummary
+    from continuations import Outcome, RunSummary, Wait, WaitSummary
     from continuations.core.quorum import Vote
     from continuations.core.wait_rules import WaitRules
     from continuations.ledger.worklist import ListedWait
+    from continuations.prices import Usage
+    from continuations.results import Decision
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100

@@ -20,7 +20,7 @@ from continuations.present.json_forms import kept_grant_json
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from continuations import KeptGrant
+    from continuations.results import KeptGrant
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001

@@ -23,8 +23,8 @@ from continuations.cli.output import write_lines, write_note
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations import RunVersion
     from continuations.core.decisions import Verdict
+    from continuations.past import RunVersion
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001

@@ -24,8 +24,9 @@ from continuations.present.json_forms import rewind_plan_json, rewound_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from continuations import RewindPlan, Runner, Wait
+    from continuations import Runner, Wait
     from continuations.core.run_past import BegunCall, TakenMessage
+    from continuations.past import RewindPlan
 
 # typer reads the annotations when it runs.
 

@@ -21,7 +21,7 @@ from continuations.present.json_forms import untaken_signal_json
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from continuations import UntakenSignal
+    from continuations.results import UntakenSignal
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001

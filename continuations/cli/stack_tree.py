@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from continuations import Call, Continuation, Decision, Frame, Wait
+    from continuations import Call, Continuation, Frame, Wait
+    from continuations.results import Decision
 
 MAX_INDENT_DEPTH = 12
 # A terminal shows the calls of this many levels; a line counts those below.

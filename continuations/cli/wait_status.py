@@ -13,7 +13,8 @@ from continuations.present.wait_words import DECISION_WORDS
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from continuations import Continuation, Decision
+    from continuations import Continuation
+    from continuations.results import Decision
     from continuations_storage import Store
 
 

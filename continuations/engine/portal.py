@@ -71,7 +71,8 @@ def check_no_loop_runs(coroutine: Coroutine[Any, Any, Any]) -> None:
     coroutine.close()
     msg = (
         "A synchronous call was made inside a running event loop: it would block the "
-        "loop. Use AsyncRunner, run_async or resume_async, and await the call."
+        "loop. Use AsyncRunner, or the functions of continuations.aio, and await "
+        "the call."
     )
     raise ContinuationsError(msg)
 

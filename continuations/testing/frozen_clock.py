@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from continuations import InvalidInput
+from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations_storage import MemoryStore

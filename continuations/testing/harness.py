@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, cast
 
-from continuations import Failed, Finished, Runner, RunNotFound, Suspended
+from continuations import Failed, Finished, Runner, Suspended
+from continuations.errors import RunNotFound
 from continuations.testing.crash_point import CrashPoint
 from continuations.testing.expectation import fail
 from continuations.testing.frozen_clock import FrozenClock, memory_store, period_of
@@ -19,13 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import TypeAlias
 
-    from continuations import (
-        Agent,
-        Outcome,
-        Publication,
-        SweepResult,
-        Wait,
-    )
+    from continuations import Agent, Outcome, Wait
+    from continuations.results import Publication, SweepResult
     from continuations_storage import Store
 
     Input: TypeAlias = str | Sequence[Mapping[str, Any]]

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations import InvalidInput, ModelError, Usage
+from continuations.errors import InvalidInput, ModelError
 from continuations.models.interface import (
     LostReply,
     Message,
@@ -16,6 +16,7 @@ from continuations.models.interface import (
     PendingReply,
 )
 from continuations.models.scripted import hand_on_words
+from continuations.prices import Usage
 from continuations.testing.recording_file import (
     Difference,
     Exchange,

@@ -11,7 +11,8 @@ from continuations.testing.expectation import fail
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from continuations import Decision, Runner, Verdict, Vote, Wait
+    from continuations import Runner, Wait
+    from continuations.results import Decision, Verdict, Vote
 
 
 _DECIDER = "tester"

@@ -27,7 +27,6 @@ from pydantic import BaseModel, Field
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Approve,
     AsyncRunner,
     Continuation,
@@ -35,6 +34,7 @@ from continuations import (
     Deny,
     tool,
 )
+from continuations.errors import AlreadyDecided
 from continuations.events import (
     LiveTranscript,
     MessageAdded,

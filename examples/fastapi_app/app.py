@@ -18,7 +18,8 @@ from typing import Annotated
 from fastapi import FastAPI, HTTPException
 from fastapi import Path as InPath
 
-from continuations import Agent, AsyncRunner, RunNotFound, Wait, tool
+from continuations import Agent, AsyncRunner, Wait, tool
+from continuations.errors import RunNotFound
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 from continuations.serve.dispatch import InlineDispatcher

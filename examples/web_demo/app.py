@@ -29,10 +29,8 @@ from continuations import (
     AsyncRunner,
     Deny,
     Identity,
-    Money,
     Runner,
     Suspended,
-    ToolWait,
     ask,
     sleep,
     tool,
@@ -41,6 +39,7 @@ from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 from continuations.serve import console
 from continuations.serve.lifespan import worker_lifespan
+from continuations.tools import Money, ToolWait
 
 # A worker that died holds its run for this time, in seconds.
 LEASE = 2.0

@@ -10,19 +10,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
-from continuations import (
-    Agent,
-    Answer,
-    ApprovalPolicy,
-    Finished,
-    InvalidInput,
-    Tool,
-    run,
-    task,
-    tool,
-)
+from continuations import Agent, Answer, ApprovalPolicy, Finished, run, task, tool
 from continuations.core.model_protocol import OutputSchema
+from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import Tool
 
 T = TypeVar("T")
 

@@ -15,8 +15,10 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from continuations import Agent, InvalidInput, Money, Secret, Tool, ToolContext, tool
+from continuations import Agent, ToolContext, tool
 from continuations.core import jsontext
+from continuations.errors import InvalidInput
+from continuations.tools import Money, Secret, Tool
 
 Pin = Annotated[str, Secret()]
 
@@ -195,7 +197,8 @@ def test_tool_with_readings_of_plain_types_does_not_import_pydantic() -> None:
     code = """
 import sys
 from typing import Annotated
-from continuations import Money, Secret, tool
+from continuations import tool
+from continuations.tools import Money, Secret
 @tool(approval=True, summary="Pay {cents} to {to}", reversible=False)
 def pay(
     to: str, cents: Annotated[int, Money("EUR", 100)], pin: Annotated[str, Secret()]

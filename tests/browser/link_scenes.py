@@ -19,9 +19,7 @@ from continuations import (
     Approve,
     AsyncRunner,
     Deny,
-    Money,
     Runner,
-    Secret,
     ask,
     escalate,
     external,
@@ -32,6 +30,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi
 from continuations.serve.http.links import Links
+from continuations.tools import Money, Secret
 from continuations_storage import MemoryStore
 from tests.clocks import OffsetClock
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvicorn
 
-from continuations import Agent, AsyncRunner, File, Image, Runner, tool
+from continuations import Agent, AsyncRunner, Runner, tool
+from continuations.attachments import File, Image
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
 from tests.browser import chromium

@@ -19,7 +19,6 @@ from continuations import (
     Approve,
     AsyncRunner,
     Identity,
-    Money,
     Runner,
     ask,
     escalate,
@@ -27,6 +26,7 @@ from continuations import (
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
+from continuations.tools import Money
 from continuations_storage import MemoryStore
 from tests.clocks import OffsetClock
 

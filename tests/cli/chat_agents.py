@@ -8,18 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from continuations import (
-    Agent,
-    ApprovalPolicy,
-    Runner,
-    ToolContext,
-    ToolWait,
-    ask,
-    sleep,
-    tool,
-)
+from continuations import Agent, ApprovalPolicy, Runner, ToolContext, ask, sleep, tool
 from continuations.models.interface import ModelDelta
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelReply, ModelRequest, PendingReply

@@ -9,13 +9,13 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Deny,
-    ModelError,
     Runner,
     Suspended,
     ask,
     tool,
     wait_for,
 )
+from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel
 from tests.scripts import call, scripted_model
 

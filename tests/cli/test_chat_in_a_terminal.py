@@ -11,7 +11,7 @@ from tests.cli.chat_agents import EFFECTS, agent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from continuations import Thread
+    from continuations.threads import Thread
     from tests.cli.command_line import CommandLine
 
 from tests.cli.terminal_process import CTRL_C, CTRL_D, TerminalProcess

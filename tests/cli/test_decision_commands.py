@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import AlreadyDecided, Decision, Failed, Finished, Runner, Suspended
+from continuations import Failed, Finished, Runner, Suspended
 from continuations.cli.formatting import outcome_lines
+from continuations.errors import AlreadyDecided
+from continuations.results import Decision
 from tests.cli.sample_agents import make_boss, pay
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Agent, Runner, Suspended, ToolWait, external, tool
+from continuations import Agent, Runner, Suspended, external, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:

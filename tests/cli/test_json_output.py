@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Door, Runner
+from continuations import Runner
 from continuations.cli.decision_input import resolve_actor
 from continuations.cli.program import program
+from continuations.results import Door
 from tests.cli.command_line import RUNNERS
 from tests.present.schema_check import assert_matches_schema
 

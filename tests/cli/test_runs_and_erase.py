@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import RunErased
 from continuations.engine.ports import SystemClock
+from continuations.errors import RunErased
 from continuations_storage import FileStore
 from tests.present.schema_check import assert_matches_schema
 

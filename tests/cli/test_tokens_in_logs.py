@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SECRET = "a secret of at least thirty-two bytes"
 APPLICATION = f'''
-from continuations import Agent, Runner, ToolContext, ToolWait, external, tool
+from continuations import Agent, Runner, ToolContext, external, tool
+from continuations.tools import ToolWait
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.links import Links
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Agent, File, Image, Runner, tool
+from continuations import Agent, Runner, tool
+from continuations.attachments import File, Image
 from continuations.core.attachments import attachments_of_run, digest_of
 from continuations.ledger.file_checks import find_unreferenced
 from continuations.ledger.objects import Objects

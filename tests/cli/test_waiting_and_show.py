@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    Finished,
-    Runner,
-    ToolWait,
-    ask,
-    external,
-    tool,
-)
+from continuations import Agent, Approve, Finished, Runner, ask, external, tool
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from tests.cli.command_line import RUNNERS
 from tests.cli.inbox_agents import start_limited
 from tests.cli.sample_agents import make_boss, pay

@@ -11,7 +11,6 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
-    Decision,
     Deny,
     Identity,
     Runner,
@@ -22,6 +21,7 @@ from continuations.core.quorum import Quorum
 from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import decision_json
+from continuations.results import Decision
 from continuations_storage import MemoryStore
 
 

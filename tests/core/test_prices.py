@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations import InvalidInput, Price, Prices, Usage
 from continuations.core.usage import text_units, units_text
+from continuations.errors import InvalidInput
+from continuations.prices import Price, Prices, Usage
 
 MINI = Price(input="0.25", cached_input="0.025", output="2")
 O_MODEL = Price(input=Decimal("1.1"), output=4, reasoning="4.4")

@@ -8,7 +8,6 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     Approve,
     Deny,
@@ -17,14 +16,16 @@ from continuations import (
     Suspended,
     tool,
 )
+from continuations.errors import AgentChanged
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import Outcome, Verdict
+    from continuations import Outcome
     from continuations.authoring.tool import Tool
+    from continuations.results import Verdict
 
 Change: TypeAlias = "Callable[[], Agent]"
 

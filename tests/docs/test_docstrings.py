@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import docstring_parser
 
-import continuations
 from continuations import errors
 from continuations.authoring import errors as authoring_errors
 from continuations.authoring.agent_options import AgentOptions
@@ -22,6 +21,7 @@ from continuations.serve.dispatch import Dispatcher
 from continuations_storage import errors as storage_errors
 from continuations_storage.contract import Store
 from tests.docs.replay import ROOT
+from tests.public_names import public_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,7 +114,7 @@ def parsed(value: Any) -> docstring_parser.Docstring:
 
 def test_every_exported_class_and_function_is_checked() -> None:
     checked = set(map(id, NAMES.values()))
-    exported = [getattr(continuations, name) for name in continuations.__all__]
+    exported = public_values().values()
     lost = [
         value.__name__
         for value in exported

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import runpy
 import subprocess
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import continuations
 from tests.docs.replay import ROOT, SNIPPETS, Replay, matches
 from tests.model_server import ModelServer
+from tests.public_names import public_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,13 +115,8 @@ def test_page_of_the_command_line_is_its_help() -> None:
     assert written == (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
-def _definition(name: str) -> str:
-    value = getattr(continuations, name)
+def _definition(name: str, value: object) -> str:
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', name)}"
-
-
-# Aliases of types, described in the text of a page, and the version's number.
-NOT_RENDERED = {"Outcome", "Verdict", "__version__"}
 
 
 def is_in_the_reference(path: str) -> bool:
@@ -137,10 +133,15 @@ def is_in_the_reference(path: str) -> bool:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    names = sorted(set(continuations.__all__) - NOT_RENDERED)
+    values = public_values()
 
     assert not is_in_the_reference("continuations.engine.worker.Worker")
-    assert [] == [name for name in names if not is_in_the_reference(_definition(name))]
+    assert [] == [
+        name
+        for name, value in values.items()
+        if (inspect.isclass(value) or inspect.isfunction(value))
+        and not is_in_the_reference(_definition(name, value))
+    ]
 
 
 def test_every_decision_record_is_in_the_index() -> None:

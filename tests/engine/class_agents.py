@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from continuations import Agent, ToolWait, ask, task, tool
+from continuations import Agent, ask, task, tool
+from continuations.tools import ToolWait
 from tests import effect_log
 from tests.scripts import call, scripted_model
 

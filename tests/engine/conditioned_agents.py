@@ -6,7 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from continuations import Agent, AgentProgress, ToolContext, after, every, tool
+from continuations import Agent, ToolContext, after, every, tool
+from continuations.tools import AgentProgress
 from tests import effect_log, scripts
 from tests.effect_log import Effect
 

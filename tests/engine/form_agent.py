@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from continuations import Agent, ApprovalPolicy, ToolContext, ToolWait, ask, tool
+from continuations import Agent, ApprovalPolicy, ToolContext, ask, tool
+from continuations.tools import ToolWait
 from tests import effect_log
 from tests.scripts import call, scripted_model
 

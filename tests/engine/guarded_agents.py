@@ -6,18 +6,14 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from continuations import (
-    Agent,
+from continuations import Agent, ToolContext, tool
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import (
     CallInfo,
     ChangeArguments,
     ChangeResult,
-    Guardrail,
-    Guardrails,
     Hooks,
     ResultInfo,
-    ToolContext,
-    Tripped,
-    tool,
 )
 from tests import effect_log, scripts
 from tests.effect_log import Effect

@@ -7,17 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from continuations import (
-    Agent,
-    ApprovalPolicy,
-    Guardrail,
-    Guardrails,
-    ReplyInfo,
-    ToolContext,
-    Tripped,
-    TurnInfo,
-    tool,
-)
+from continuations import Agent, ApprovalPolicy, ToolContext, tool
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ReplyInfo, TurnInfo
 from tests import effect_log, scripts
 from tests.effect_log import Effect
 

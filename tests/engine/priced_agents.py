@@ -8,17 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations import (
-    Agent,
-    Fallback,
-    ModelError,
-    Price,
-    Prices,
-    ToolContext,
-    Usage,
-    tool,
-)
+from continuations import Agent, Fallback, ToolContext, tool
+from continuations.errors import ModelError
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from continuations.prices import Price, Prices, Usage
 from tests import effect_log
 from tests.effect_log import Effect
 

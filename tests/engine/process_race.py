@@ -12,7 +12,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from continuations import AlreadyDecided, Approve, ContinuationsError, Deny, Runner
+from continuations import Approve, ContinuationsError, Deny, Runner
+from continuations.errors import AlreadyDecided
 from tests.engine import run_command
 
 if TYPE_CHECKING:

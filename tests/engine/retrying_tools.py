@@ -6,7 +6,8 @@ import json
 import os
 import signal
 
-from continuations import Agent, Retries, ToolContext, tool
+from continuations import Agent, ToolContext, tool
+from continuations.tools import Retries
 from tests import effect_log, scripts
 from tests.effect_log import Effect
 

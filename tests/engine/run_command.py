@@ -32,20 +32,19 @@ from continuations import (
     Answer,
     Approve,
     ContinuationsError,
-    Decision,
     Deny,
     Failed,
     Finished,
     Queued,
-    RunBusy,
     Runner,
-    StaleRun,
     Suspended,
     open_store,
     resume,
     run,
 )
+from continuations.errors import RunBusy, StaleRun
 from continuations.present.json_forms import event_json
+from continuations.results import Decision
 from tests import scripts
 from tests.clocks import OffsetClock
 from tests.engine import agent_builders

@@ -10,7 +10,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, ModelError, ToolContext, tool
+from continuations import Agent, ToolContext, tool
+from continuations.errors import ModelError
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests import effect_log
 from tests.effect_log import Effect

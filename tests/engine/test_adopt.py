@@ -16,13 +16,9 @@ from continuations import (
     Approve,
     AsyncRunner,
     Continuation,
-    DecisionRefused,
     Deny,
     Finished,
     Identity,
-    InvalidId,
-    InvalidInput,
-    RunExists,
     Runner,
     Suspended,
     ask,
@@ -31,6 +27,7 @@ from continuations import (
     tool,
 )
 from continuations.core.calls import Ready, Started
+from continuations.errors import DecisionRefused, InvalidId, InvalidInput, RunExists
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import effect_log

@@ -14,14 +14,14 @@ from continuations import (
     Approve,
     Deny,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
-    Tool,
     ask,
     ask_person,
     tool,
 )
+from continuations.errors import InvalidInput
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results

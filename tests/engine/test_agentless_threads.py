@@ -7,22 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    AsyncRunner,
-    Budget,
-    InvalidInput,
-    Prices,
-    Queued,
-    Replied,
-    Runner,
-    ThreadClosed,
-)
+from continuations import Agent, AsyncRunner, Budget, Queued, Replied, Runner
+from continuations.errors import InvalidInput, ThreadClosed
 from continuations.models.scripted import ScriptedModel
+from continuations.prices import Prices
 from continuations_storage import MemoryStore
 
 if TYPE_CHECKING:
-    from continuations import Thread
+    from continuations.threads import Thread
 
 KEY = "customer 42"
 

@@ -12,22 +12,21 @@ from continuations import (
     Agent,
     Approve,
     Budget,
-    CallInfo,
     Failed,
     Finished,
-    Guardrail,
-    Guardrails,
-    ModelError,
     Runner,
-    Secret,
     Suspended,
     run,
     tool,
 )
 from continuations.core.messages import Message
+from continuations.errors import ModelError
 from continuations.events import GuardrailTripped
+from continuations.guardrails import Guardrail, Guardrails
+from continuations.hooks import CallInfo
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 

@@ -13,14 +13,12 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     Approve,
     Deny,
     Finished,
     Runner,
     Suspended,
-    ToolWait,
     ask,
     external,
     resume,
@@ -29,6 +27,8 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.errors import AgentChanged
+from continuations.tools import ToolWait
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss

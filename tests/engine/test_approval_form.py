@@ -9,24 +9,22 @@ from pydantic import BaseModel, field_validator
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
     ApprovalPolicy,
     Approve,
-    DecisionRefused,
     Deny,
     Finished,
     Grant,
-    InvalidInput,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
-    Vote,
     resume,
     run,
     tool,
 )
+from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
+from continuations.results import Vote
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results

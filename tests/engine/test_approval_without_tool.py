@@ -12,7 +12,6 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     ApprovalPolicy,
     Approve,
@@ -23,6 +22,7 @@ from continuations import (
     resume,
     run,
 )
+from continuations.errors import AgentChanged
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine.agent_builders import should_pause_after

@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    Audio,
-    Corrupt,
-    File,
-    Finished,
-    Image,
-    InvalidInput,
-    RunExists,
-    Runner,
-    Suspended,
-    tool,
-)
+from continuations import Agent, Approve, Finished, Runner, Suspended, tool
+from continuations.attachments import Audio, File, Image
 from continuations.core import attachments, jsontext
+from continuations.errors import Corrupt, InvalidInput, RunExists
 from continuations.ledger.integrity import check_integrity
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel

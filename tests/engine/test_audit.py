@@ -14,24 +14,21 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    Corrupt,
-    Decision,
     Deny,
-    Door,
     Finished,
     Identity,
-    InvalidId,
     Runner,
-    RunNotFound,
     Suspended,
-    Tool,
     tool,
 )
+from continuations.errors import Corrupt, InvalidId, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.present.json_forms import audit_line_json
+from continuations.results import Decision, Door
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from continuations_storage.sync import SyncStore
 from tests.clocks import ManualClock

@@ -10,26 +10,24 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
     Approve,
     AsyncRunner,
     Budget,
-    Cancelled,
     Failed,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
-    Usage,
     resume,
     run,
     tool,
 )
 from continuations.core.messages import Message
 from continuations.core.transcript import find_violation
+from continuations.errors import AlreadyDecided, Cancelled, InvalidInput
 from continuations.ledger import layout
 from continuations.models.interface import ModelReply
+from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock

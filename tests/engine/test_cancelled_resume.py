@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    Answer,
-    Approve,
-    AsyncRunner,
-    Finished,
-    RunBusy,
-    Suspended,
-    tool,
-)
+from continuations import Agent, Answer, Approve, AsyncRunner, Finished, Suspended, tool
 from continuations.engine import side_task
+from continuations.errors import RunBusy
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders

@@ -12,21 +12,19 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    Cancelled,
-    ClockOff,
     ContinuationsError,
-    Decision,
     Failed,
     Finished,
     Runner,
-    StoreUnavailable,
     Suspended,
 )
+from continuations.errors import Cancelled, ClockOff, StoreUnavailable
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
+from continuations.results import Decision
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests.clocks import ManualClock

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Finished, RunBusy, Runner, StoreUnavailable, tool
+from continuations import Finished, Runner, tool
 from continuations.engine.ports import SystemClock
+from continuations.errors import RunBusy, StoreUnavailable
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log

@@ -13,22 +13,21 @@ from continuations import (
     Approve,
     Budget,
     Compaction,
-    CompactionFailed,
     Failed,
     Finished,
-    ModelError,
     Runner,
     Suspended,
-    Usage,
     resume,
     run,
     tool,
 )
 from continuations.core.messages import Message
 from continuations.core.transcript import find_violation
+from continuations.errors import CompactionFailed, ModelError
 from continuations.events import Compacted, MessageAdded
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.compacted_agents import last_step, step, steps, summary_of, worker

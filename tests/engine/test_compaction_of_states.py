@@ -16,8 +16,6 @@ from continuations import (
     Replied,
     Runner,
     Suspended,
-    Thread,
-    Ticket,
     tool,
 )
 from continuations.events import Compacted, MessageAdded
@@ -31,6 +29,7 @@ from tests.engine.test_thread_cost import CountingStore
 if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.models.interface import ModelRequest
+    from continuations.threads import Thread, Ticket
     from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.usefixtures("environment")

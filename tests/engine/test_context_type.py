@@ -11,7 +11,6 @@ from continuations import (
     Agent,
     Approve,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
     ToolContext,
@@ -19,6 +18,7 @@ from continuations import (
     run,
     tool,
 )
+from continuations.errors import InvalidInput
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine.agent_builders import make_boss

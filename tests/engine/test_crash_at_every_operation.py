@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    AlreadyDecided,
-    Answer,
-    Approve,
-    Finished,
-    RunBusy,
-    Runner,
-    RunNotFound,
-    Suspended,
-)
+from continuations import Answer, Approve, Finished, Runner, Suspended
+from continuations.errors import AlreadyDecided, RunBusy, RunNotFound
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import sample_app, scripts

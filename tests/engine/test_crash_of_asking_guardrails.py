@@ -18,18 +18,15 @@ from continuations import (
     Deny,
     Failed,
     Finished,
-    Guardrail,
-    Guardrails,
-    ReplyInfo,
     Runner,
     Suspended,
     ToolContext,
-    Tripped,
-    TurnInfo,
     tool,
 )
 from continuations.core.messages import Message
 from continuations.events import GuardrailTripped
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Compaction,
-    Finished,
-    Replied,
-    Runner,
-    RunNotFound,
-    tool,
-)
+from continuations import Agent, Compaction, Finished, Replied, Runner, tool
+from continuations.errors import RunNotFound
 from continuations.events import Compacted, MessageAdded
 from continuations_storage import MemoryStore
 from tests import effect_log

@@ -13,26 +13,26 @@ import pytest
 from continuations import (
     Agent,
     Approve,
+    Deny,
+    Failed,
+    Finished,
+    Runner,
+    Suspended,
+    ToolContext,
+    tool,
+)
+from continuations.events import GuardrailTripped
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import (
     CallInfo,
     ChangeArguments,
     ChangeRequest,
     ChangeResult,
     Continue,
-    Deny,
-    Failed,
-    Finished,
-    Guardrail,
-    Guardrails,
     Hooks,
     ReplyInfo,
     ResultInfo,
-    Runner,
-    Suspended,
-    ToolContext,
-    Tripped,
-    tool,
 )
-from continuations.events import GuardrailTripped
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import effect_log
@@ -42,7 +42,8 @@ from tests.crash_points import every_crash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import Outcome, TurnInfo
+    from continuations import Outcome
+    from continuations.hooks import TurnInfo
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from continuations import Finished, RunBusy, Runner, RunNotFound, Suspended
+from continuations import Finished, Runner, Suspended
+from continuations.errors import RunBusy, RunNotFound
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock

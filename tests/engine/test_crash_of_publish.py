@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from continuations import Finished, RunBusy, Runner, RunNotFound
+from continuations import Finished, Runner
+from continuations.errors import RunBusy, RunNotFound
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Answer, Approve, Finished, Runner, RunNotFound
+from continuations import Answer, Approve, Finished, Runner
+from continuations.errors import RunNotFound
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash

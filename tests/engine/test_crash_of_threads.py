@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Answer, Approve, Replied, Runner, Suspended, Thread
+from continuations import Answer, Approve, Replied, Runner, Suspended
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
@@ -14,6 +14,7 @@ from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.engine.thread_agents import CLERK_ASKS, support
 
 if TYPE_CHECKING:
+    from continuations.threads import Thread
     from continuations_storage import Store
     from tests.run_environment import RunEnvironment
 

@@ -12,17 +12,16 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    Decision,
     Finished,
     Runner,
-    Secret,
     Suspended,
-    Vote,
-    WaitExpired,
     escalate,
     tool,
 )
+from continuations.errors import WaitExpired
 from continuations.ledger import layout
+from continuations.results import Decision, Vote
+from continuations.tools import Secret
 from continuations_storage import MemoryStore, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log

@@ -13,21 +13,18 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
     Approve,
     Finished,
-    RunBusy,
     Runner,
-    RunNotFound,
     Suspended,
     ToolContext,
-    ToolWait,
-    WaitNotFound,
     ask,
     external,
     tool,
 )
+from continuations.errors import AlreadyDecided, RunBusy, RunNotFound, WaitNotFound
+from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log, scripts

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
-    AlreadyDecided,
     ApprovalPolicy,
     Approve,
-    Decision,
-    DecisionRefused,
     Deny,
     Finished,
-    InvalidInput,
     Runner,
-    StoreError,
     Suspended,
-    WaitNotFound,
     tool,
 )
+from continuations.errors import (
+    AlreadyDecided,
+    DecisionRefused,
+    InvalidInput,
+    StoreError,
+    WaitNotFound,
+)
+from continuations.results import Decision
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock

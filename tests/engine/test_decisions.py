@@ -9,18 +9,16 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     ApprovalPolicy,
     Approve,
-    Cancelled,
     Deny,
     Failed,
     Finished,
     Runner,
     Suspended,
-    WaitExpired,
     tool,
 )
+from continuations.errors import AlreadyDecided, Cancelled, WaitExpired
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock

@@ -16,11 +16,11 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
-    Tool,
     resume,
     run,
     tool,
 )
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock

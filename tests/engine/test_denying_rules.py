@@ -11,14 +11,12 @@ import pytest
 from continuations import (
     ApprovalPolicy,
     Approve,
-    Decision,
     Deny,
     Failed,
     Finished,
     Grant,
     Runner,
     Suspended,
-    Tool,
     Wait,
     resume,
     run,
@@ -27,6 +25,8 @@ from continuations import (
 from continuations.engine.ports import SystemIdGenerator
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
+from continuations.results import Decision
+from continuations.tools import Tool
 from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from continuations import Identity, InvalidInput, Runner, tool
+from continuations import Identity, Runner, tool
 from continuations.core.run import is_label
+from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.wire.envelope import decode_object
 from continuations_storage import MemoryStore

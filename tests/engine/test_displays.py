@@ -11,13 +11,9 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
-    DecisionRefused,
     Finished,
-    Money,
     Runner,
-    Secret,
     Suspended,
-    ToolWait,
     ask,
     resume,
     run,
@@ -26,9 +22,11 @@ from continuations import (
 )
 from continuations.core.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.core.visible_text import escape_invisible
+from continuations.errors import DecisionRefused
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import run_json
 from continuations.present.wait_words import finding_text
+from continuations.tools import Money, Secret, ToolWait
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async

@@ -17,21 +17,22 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     ApprovalPolicy,
     Approve,
     Deny,
-    DriftRow,
-    FormatError,
-    InvalidInput,
     Runner,
-    StoreUnavailable,
     Suspended,
     ToolContext,
     tool,
 )
 from continuations.engine.drift_rows import DRIFT_VERDICTS
+from continuations.errors import (
+    AgentChanged,
+    FormatError,
+    InvalidInput,
+    StoreUnavailable,
+)
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation, on, refused
 from tests import effect_log, scripts
@@ -43,6 +44,8 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from continuations.results import DriftRow
 
 # The runs whose waits are decided with the old code, and those that stay open.
 DECIDED = {

@@ -14,18 +14,16 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
-    InvalidInput,
     Replied,
-    RunBusy,
     Runner,
-    RunNotFound,
     Suspended,
-    ToolWait,
     tool,
     wait_for,
 )
+from continuations.errors import InvalidInput, RunBusy, RunNotFound
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
+from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Finished, Frame, Runner, RunNotFound
+from continuations import Finished, Frame, Runner
+from continuations.errors import RunNotFound
 from tests import sample_app
 from tests.scripts import call, scripted_model
 

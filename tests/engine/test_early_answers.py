@@ -14,7 +14,6 @@ from continuations import (
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
     external,
     tool,
 )
@@ -22,6 +21,7 @@ from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock

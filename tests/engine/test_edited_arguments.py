@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from continuations import (
-    Answer,
-    Approve,
-    DecisionRefused,
-    Finished,
-    Runner,
-    Suspended,
-    tool,
-)
+from continuations import Answer, Approve, Finished, Runner, Suspended, tool
+from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Approve, Finished, RunBusy, Runner, Suspended, tool
-from continuations.errors import RunNotFound
+from continuations import Agent, Approve, Finished, Runner, Suspended, tool
+from continuations.errors import RunBusy, RunNotFound
 from continuations.events import RunEnded
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

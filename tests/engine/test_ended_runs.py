@@ -12,14 +12,13 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    Cancelled,
     Deny,
     Failed,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
 )
+from continuations.errors import Cancelled, InvalidInput
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Finished, RunBusy, RunExists, Runner, Suspended
+from continuations import Finished, Runner, Suspended
+from continuations.errors import RunBusy, RunExists
 from continuations_storage import MemoryStore
 from tests import sample_app, scripts
 from tests.clocks import ManualClock

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import RunErased, Runner, open_store
+from continuations import Runner, open_store
+from continuations.errors import RunErased
 from tests.clocks import OffsetClock
 from tests.run_environment import KILLED, RunEnvironment
 from tests.sampling import sample

@@ -16,18 +16,15 @@ from continuations import (
     AsyncRunner,
     ContinuationsError,
     Finished,
-    InvalidInput,
-    RunBusy,
-    RunErased,
     Runner,
-    RunNotFound,
     Suspended,
-    ToolWait,
     tool,
     wait_for,
 )
+from continuations.errors import InvalidInput, RunBusy, RunErased, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.erasing import ErasedRun
+from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
 from continuations_storage import MemoryStore, faults
 from continuations_storage.forwarding import ForwardingStore

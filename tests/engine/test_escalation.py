@@ -12,23 +12,19 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
-    Decision,
-    DecisionRefused,
     Deny,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
-    Tool,
-    ToolWait,
-    Vote,
     Wait,
-    WaitExpired,
     ask,
     escalate,
     tool,
 )
+from continuations.errors import DecisionRefused, InvalidInput, WaitExpired
 from continuations.ledger import layout
+from continuations.results import Decision, Vote
+from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock

@@ -16,15 +16,13 @@ from continuations import (
     Failed,
     Fallback,
     Finished,
-    FormatError,
-    ModelError,
-    PriceUnknown,
     Runner,
     Suspended,
     resume,
     run,
 )
 from continuations.core.delta import diff
+from continuations.errors import FormatError, ModelError, PriceUnknown
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.envelope import decode_object

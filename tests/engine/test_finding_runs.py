@@ -12,12 +12,12 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
-    InvalidInput,
     Runner,
     RunSummary,
     Suspended,
     tool,
 )
+from continuations.errors import InvalidInput
 from continuations.ledger import index_layout, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.run_index import mend

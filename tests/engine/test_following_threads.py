@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, InvalidInput, Runner, tool
+from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.core.run_stream import BaseEvent, MessageAdded, ReplyGiven
 from continuations.engine import word_hub
 from continuations.engine.word_hub import WordHub
+from continuations.errors import InvalidInput
 from continuations.events import CallProgress, LiveTranscript, TextDelta
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from continuations import AsyncRunner, InvalidInput, resume, run_async
+from continuations import AsyncRunner, resume
+from continuations.aio import run as run_async
+from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel
 from tests.engine.agent_builders import make_boss
 

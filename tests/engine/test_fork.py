@@ -10,23 +10,25 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    DecisionRefused,
     Deny,
     Finished,
     Grant,
-    InvalidId,
-    InvalidInput,
     Replied,
-    RunExists,
     Runner,
-    RunNotFound,
     Suspended,
     tool,
+)
+from continuations.errors import (
+    AlreadyDecided,
+    DecisionRefused,
+    InvalidId,
+    InvalidInput,
+    RunExists,
+    RunNotFound,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

@@ -14,19 +14,19 @@ from pydantic import BaseModel, Field
 from continuations import (
     Agent,
     Approve,
-    DecisionRefused,
     Finished,
     Grant,
     Runner,
-    Secret,
     Suspended,
     Wait,
     resume,
     run,
     tool,
 )
+from continuations.errors import DecisionRefused
 from continuations.ledger import grant_checks
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests import effect_log
 

@@ -12,19 +12,17 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    DecisionRefused,
-    Door,
     Finished,
     Grant,
-    InvalidInput,
     Runner,
-    RunNotFound,
     Suspended,
-    Tool,
     resume,
     run,
     tool,
 )
+from continuations.errors import DecisionRefused, InvalidInput, RunNotFound
+from continuations.results import Door
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, lost_reply, on, refused
 from continuations_storage.forwarding import ForwardingStore

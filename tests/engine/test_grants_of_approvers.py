@@ -11,14 +11,14 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
-    Decision,
-    DecisionRefused,
     Finished,
     Grant,
     Runner,
     Suspended,
     tool,
 )
+from continuations.errors import DecisionRefused
+from continuations.results import Decision
 from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock

@@ -11,26 +11,20 @@ from continuations import (
     Agent,
     Approve,
     Budget,
-    CallInfo,
     Failed,
     Finished,
-    Guardrail,
-    Guardrails,
-    Hooks,
-    ModelError,
-    Price,
-    Prices,
-    PriceUnknown,
     Runner,
     Suspended,
     ToolContext,
-    Tripped,
-    Usage,
     run,
     tool,
 )
+from continuations.errors import ModelError, PriceUnknown
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import CallInfo, Hooks
 from continuations.models.interface import Message, ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.prices import Price, Prices, Usage
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelRequest

@@ -12,22 +12,17 @@ import pytest
 from continuations import (
     Agent,
     AsyncRunner,
-    ChangeRequest,
     Compaction,
     Failed,
     Finished,
-    Guardrail,
-    Guardrails,
-    HookFailed,
-    Hooks,
     Runner,
     Suspended,
-    Tripped,
-    TurnInfo,
-    Usage,
     run,
     tool,
 )
+from continuations.errors import HookFailed
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ChangeRequest, Hooks, TurnInfo
 from continuations.models.interface import (
     LostReply,
     Message,
@@ -35,6 +30,7 @@ from continuations.models.interface import (
     PendingReply,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 

@@ -10,23 +10,19 @@ import pytest
 from continuations import (
     Agent,
     Approve,
-    CallInfo,
     Deny,
     Failed,
     Finished,
-    Guardrail,
-    Guardrails,
-    HookFailed,
-    ReplyInfo,
     Runner,
     Suspended,
-    Tripped,
-    TurnInfo,
     resume,
     run,
     tool,
 )
+from continuations.errors import HookFailed
 from continuations.events import GuardrailTripped
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import CallInfo, ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:

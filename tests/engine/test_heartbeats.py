@@ -10,23 +10,25 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
-    Cancelled,
-    DecisionRefused,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
-    WaitExpired,
-    WaitNotFound,
     ask,
     external,
     tool,
 )
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    DecisionRefused,
+    InvalidInput,
+    WaitExpired,
+    WaitNotFound,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash

@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    AsyncRunner,
-    InvalidId,
-    InvalidInput,
-    RunErased,
-    Runner,
-    RunNotFound,
-    Secret,
-    tool,
-)
+from continuations import Agent, Approve, AsyncRunner, Runner, tool
+from continuations.errors import InvalidId, InvalidInput, RunErased, RunNotFound
 from continuations.events import CallEnded, CallStarted, WaitDecided, WaitOpened
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import difference_json, version_json
+from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.engine import state_agents
 from tests.present.schema_check import assert_matches_schema
 
 if TYPE_CHECKING:
-    from continuations import RunVersion
+    from continuations.past import RunVersion
 
 PIN = "4711-secret"
 

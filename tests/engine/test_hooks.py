@@ -11,25 +11,26 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
+    Failed,
+    Fallback,
+    Finished,
+    Runner,
+    Suspended,
+    resume,
+    run,
+    tool,
+)
+from continuations.errors import HookFailed, ModelError
+from continuations.hooks import (
     CallInfo,
     ChangeArguments,
     ChangeReply,
     ChangeRequest,
     ChangeResult,
     Continue,
-    Failed,
-    Fallback,
-    Finished,
-    HookFailed,
     Hooks,
-    ModelError,
     RefuseReply,
-    Runner,
-    Suspended,
     TurnInfo,
-    resume,
-    run,
-    tool,
 )
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 

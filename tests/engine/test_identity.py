@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    DecisionRefused,
-    Runner,
-    Suspended,
-    WaitNotFound,
-    resume,
-    run,
-    tool,
-)
+from continuations import Agent, Approve, Runner, Suspended, resume, run, tool
+from continuations.errors import DecisionRefused, WaitNotFound
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.run_environment import RunEnvironment

@@ -12,17 +12,14 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
-    InvalidId,
     Replied,
-    RunExists,
     Runner,
     Suspended,
-    Thread,
     run,
     tool,
 )
 from continuations.engine import new_run
-from continuations.errors import Corrupt
+from continuations.errors import Corrupt, InvalidId, RunExists
 from continuations.ledger import thread_ids
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -30,6 +27,8 @@ from continuations_storage import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from continuations.threads import Thread
 
 KEY = "customer 42"
 FIRST = thread_run_id("support", KEY, 1)

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Approve,
-    Deny,
-    InvalidInput,
-    Suspended,
-)
+from continuations import Approve, Deny, Suspended
+from continuations.errors import InvalidInput
 from tests.engine import agent_builders
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.scripts import call

@@ -11,15 +11,14 @@ from continuations import (
     Agent,
     Approve,
     Deny,
-    File,
     Finished,
-    InboxFull,
     Replied,
     Runner,
     Suspended,
     tool,
 )
-from continuations.errors import FormatError
+from continuations.attachments import File
+from continuations.errors import FormatError, InboxFull
 from continuations.ledger import inbox_limits, layout
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

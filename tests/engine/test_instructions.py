@@ -6,17 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    Finished,
-    InvalidInput,
-    Runner,
-    RunNotFound,
-    run,
-    tool,
-)
+from continuations import Agent, Approve, Finished, Runner, run, tool
 from continuations.authoring.manifest import compare_manifests, make_manifest
+from continuations.errors import InvalidInput, RunNotFound
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results

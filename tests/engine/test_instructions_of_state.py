@@ -14,15 +14,14 @@ from continuations import (
     Approve,
     Compaction,
     Finished,
-    Guardrails,
-    HookFailed,
-    InvalidInput,
     Replied,
     Runner,
     Suspended,
     ToolContext,
     tool,
 )
+from continuations.errors import CompactionFailed, HookFailed, InvalidInput
+from continuations.guardrails import Guardrails
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 
@@ -197,7 +196,7 @@ def test_the_first_estimate_of_tokens_counts_the_rendered_text() -> None:
 
     compaction = Compaction(soft=100, hard=500)
     agent = host(["Yes."], much, compaction=compaction)
-    with pytest.raises(continuations.CompactionFailed, match="hard=500"):
+    with pytest.raises(CompactionFailed, match="hard=500"):
         Runner(agent, store=MemoryStore()).start("Hello")
     assert not agent.model.requests
 

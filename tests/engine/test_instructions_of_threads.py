@@ -12,12 +12,12 @@ from continuations import (
     Approve,
     AsyncRunner,
     Compaction,
-    InvalidInput,
     Replied,
     Runner,
     Suspended,
     tool,
 )
+from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import should_pause_after

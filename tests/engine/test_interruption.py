@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Answer,
-    AsyncRunner,
-    Finished,
-    RunBusy,
-    Suspended,
-    tool,
-)
+from continuations import Answer, AsyncRunner, Finished, Suspended, tool
 from continuations.engine import portal, side_task
+from continuations.errors import RunBusy
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Denied

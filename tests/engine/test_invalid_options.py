@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    ContinuationsError,
-    InvalidInput,
-    ModelError,
-    Runner,
-    open_store,
-    tool,
-)
+from continuations import Agent, ContinuationsError, Runner, open_store, tool
+from continuations.errors import InvalidInput, ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 if TYPE_CHECKING:

@@ -15,25 +15,21 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    DecisionRefused,
     Deny,
     Failed,
     Finished,
-    Guardrail,
-    Guardrails,
-    ReplyInfo,
     Runner,
     Suspended,
-    Tripped,
-    TurnInfo,
-    WaitExpired,
     escalate,
     resume,
     run,
 )
 from continuations.core.judged_texts import judged_text
 from continuations.core.messages import Message
+from continuations.errors import DecisionRefused, WaitExpired
 from continuations.events import GuardrailTripped, MessageAdded, WaitOpened
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

@@ -6,21 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    Guardrail,
-    Guardrails,
-    ReplyInfo,
-    Runner,
-    Suspended,
-    ToolWait,
-    Tripped,
-    TurnInfo,
-    ask,
-    tool,
-)
+from continuations import Agent, Approve, Runner, Suspended, ask, tool
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 
 if TYPE_CHECKING:
     from continuations import Wait

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    AsyncRunner,
-    Corrupt,
-    Failed,
-    Finished,
-    InvalidInput,
-    StoreError,
-)
+from continuations import Agent, AsyncRunner, Failed, Finished
 from continuations.core.messages import Message
 from continuations.core.run import Budget
+from continuations.errors import Corrupt, InvalidInput, StoreError
 from continuations.ledger import layout
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore

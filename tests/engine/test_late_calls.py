@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    AsyncRunner,
-    Finished,
-    Runner,
-    Tool,
-    ToolContext,
-    run_async,
-    tool,
-)
+from continuations import AsyncRunner, Finished, Runner, ToolContext, tool
+from continuations.aio import run as run_async
 from continuations.authoring import call_gate, callables
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.engine import side_task
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.authoring.test_tool_protocol import OwnTool

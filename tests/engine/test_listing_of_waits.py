@@ -16,14 +16,13 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    ModelError,
     Runner,
     Suspended,
-    WaitExpired,
     sleep,
     tool,
 )
 from continuations.core.ulid import encode_ulid
+from continuations.errors import ModelError, WaitExpired
 from continuations.ledger import rows_only_waits
 from continuations.ledger.objects import Objects, pieces
 from continuations.ledger.rows_only_waits import find_runs_awaiting_models

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from continuations import Agent, Runner, ToolWait, external, sleep, tool
+from continuations import Agent, Runner, external, sleep, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 
 
 @tool

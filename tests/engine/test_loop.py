@@ -15,13 +15,13 @@ from continuations import (
     Approve,
     Failed,
     Finished,
-    ModelError,
     Runner,
     Suspended,
     resume,
     run,
     tool,
 )
+from continuations.errors import ModelError
 from continuations.models.openai_chat import OpenAIChat
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
-    AlreadyDecided,
     Answer,
     Fail,
     Finished,
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
     ask,
     external,
     sleep,
     tool,
 )
 from continuations.core import ulid
+from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
+from continuations.tools import ToolWait
 from continuations.wire.fields import to_milliseconds
 from tests import effect_log
 from tests.clocks import ManualClock

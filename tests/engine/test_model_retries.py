@@ -9,20 +9,11 @@ from typing import Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    AsyncRunner,
-    Budget,
-    Failed,
-    Finished,
-    RunBusy,
-    Runner,
-    run,
-)
+from continuations import Agent, AsyncRunner, Budget, Failed, Finished, Runner, run
 from continuations.core.messages import Message, user_message
 from continuations.core.usage import Usage
 from continuations.engine.model_registry import ModelRegistry
-from continuations.errors import InvalidInput, ModelError
+from continuations.errors import InvalidInput, ModelError, RunBusy
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock, OffsetClock

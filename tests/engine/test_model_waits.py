@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from continuations import (
-    Agent,
-    Failed,
-    Finished,
-    ModelError,
-    Runner,
-    Suspended,
-    Usage,
-    resume,
-    run,
-    tool,
-)
+from continuations import Agent, Failed, Finished, Runner, Suspended, resume, run, tool
 from continuations.engine.ports import SystemIdGenerator
+from continuations.errors import ModelError
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.models.interface import LostReply, Message, ModelReply, PendingReply
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
+from continuations.prices import Usage
 from tests.clocks import ManualClock
 from tests.engine.shared_store import SharedStore
 

@@ -16,20 +16,16 @@ from continuations import (
     Compaction,
     Failed,
     Finished,
-    InvalidInput,
-    ModelError,
-    Price,
-    Prices,
-    PriceUnknown,
     Replied,
     Runner,
     Suspended,
-    Usage,
     resume,
     run,
 )
+from continuations.errors import InvalidInput, ModelError, PriceUnknown
 from continuations.models.interface import Message, ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.prices import Price, Prices, Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash

@@ -11,13 +11,12 @@ from continuations import (
     Approve,
     Continuation,
     Finished,
-    FormatError,
-    InvalidInput,
     Runner,
     Suspended,
     resume,
     run,
 )
+from continuations.errors import FormatError, InvalidInput
 from continuations.wire import envelope
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore

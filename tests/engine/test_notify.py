@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    AlreadyDecided,
-    Approve,
-    AsyncRunner,
-    Deny,
-    Finished,
-    ModelError,
-    Runner,
-    Suspended,
-)
+from continuations import Agent, Approve, AsyncRunner, Deny, Finished, Runner, Suspended
+from continuations.errors import AlreadyDecided, ModelError
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine import agent_builders

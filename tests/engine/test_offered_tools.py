@@ -14,17 +14,16 @@ from continuations import (
     Approve,
     Deny,
     Finished,
-    InvalidInput,
-    OfferInfo,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
     resume,
     run,
     tool,
 )
+from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import OfferInfo, Tool
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait

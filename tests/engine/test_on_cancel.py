@@ -12,7 +12,6 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     ApprovalPolicy,
     AsyncRunner,
@@ -20,12 +19,9 @@ from continuations import (
     Fail,
     Failed,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
-    ToolWait,
     ask,
     external,
     resume,
@@ -33,7 +29,9 @@ from continuations import (
     sleep,
     tool,
 )
+from continuations.errors import AgentChanged, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed
 from tests.clocks import ManualClock

@@ -11,20 +11,22 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    Cancelled,
     Continuation,
-    DecisionRefused,
     Deny,
     Failed,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
     tool,
+)
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    DecisionRefused,
+    InvalidInput,
 )
 from continuations.ledger import operator_inbox
 from continuations_storage import MemoryStore

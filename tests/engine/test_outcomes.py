@@ -12,12 +12,9 @@ from continuations import (
     Answer,
     Approve,
     Finished,
-    ModelError,
-    NotFinished,
     Outcome,
     Runner,
     Suspended,
-    ToolWait,
     ask,
     every,
     open_store,
@@ -27,8 +24,10 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.errors import ModelError, NotFinished
 from continuations.models.interface import Message, ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
 

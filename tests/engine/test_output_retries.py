@@ -13,14 +13,13 @@ from continuations import (
     AsyncRunner,
     Failed,
     Finished,
-    ModelError,
     Runner,
-    StoreError,
     Suspended,
     run,
     tool,
 )
 from continuations.core.messages import Message
+from continuations.errors import ModelError, StoreError
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

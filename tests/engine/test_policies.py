@@ -13,15 +13,13 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    DecisionRefused,
     Finished,
-    InvalidInput,
-    RunBusy,
     Runner,
     Suspended,
     ToolContext,
     tool,
 )
+from continuations.errors import DecisionRefused, InvalidInput, RunBusy
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.clocks import ManualClock

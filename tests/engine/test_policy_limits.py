@@ -10,16 +10,15 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
-    DecisionRefused,
     Finished,
     Grant,
-    InvalidInput,
     Suspended,
-    Tool,
     resume,
     run,
     tool,
 )
+from continuations.errors import DecisionRefused, InvalidInput
+from continuations.tools import Tool
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results

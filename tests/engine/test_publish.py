@@ -9,24 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Answer,
-    Finished,
-    InvalidInput,
-    Runner,
-    Suspended,
-    Tool,
-    ToolWait,
-    ask,
-    tool,
-    wait_for,
-)
+from continuations import Answer, Finished, Runner, Suspended, ask, tool, wait_for
 from continuations.core import event_matching
 from continuations.core.ulid import encode_ulid
 from continuations.engine import event_sweep
-from continuations.errors import StoreUnavailable
+from continuations.errors import InvalidInput, StoreUnavailable
 from continuations.ledger import event_waiters
 from continuations.ledger.objects import Objects
+from continuations.tools import Tool, ToolWait
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused

@@ -13,21 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    AlreadyDecided,
-    Answer,
-    Approve,
-    Cancelled,
-    DecisionRefused,
-    Deny,
-    Runner,
-)
+from continuations import Answer, Approve, Deny, Runner
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.reducer import advance
 from continuations.engine import forking, later_versions, rewinding
 from continuations.engine.adoption import Relocation
 from continuations.engine.later_versions import LaterCalls
+from continuations.errors import AlreadyDecided, Cancelled, DecisionRefused
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.past_agents import RUN_ID, SCRIPT, three_deep

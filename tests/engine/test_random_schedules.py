@@ -16,20 +16,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
-    AlreadyDecided,
     Answer,
     Approve,
     AsyncRunner,
     Finished,
+    Suspended,
+    ToolContext,
+    tool,
+)
+from continuations.errors import (
+    AlreadyDecided,
     InvalidInput,
     ModelError,
     RunBusy,
     RunNotFound,
     StaleRun,
-    Suspended,
-    ToolContext,
     WaitNotFound,
-    tool,
 )
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    AsyncRunner,
-    Finished,
-    ModelError,
-    Runner,
-)
+from continuations import Agent, Approve, AsyncRunner, Finished, Runner
+from continuations.errors import ModelError
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import scripts

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Agent, Finished, ModelError, Runner, resume, run
+from continuations import Agent, Finished, Runner, resume, run
+from continuations.errors import ModelError
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.scripts import call

@@ -12,19 +12,18 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Approve,
     Deny,
     Failed,
     Finished,
     Runner,
     Suspended,
-    WaitNotFound,
     resume,
     run,
     tool,
 )
 from continuations.core.messages import Message
+from continuations.errors import AlreadyDecided, WaitNotFound
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts

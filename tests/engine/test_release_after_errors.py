@@ -13,10 +13,10 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
-    ModelError,
     Runner,
     tool,
 )
+from continuations.errors import ModelError
 from continuations.ledger import layout
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts

@@ -12,14 +12,14 @@ from continuations import (
     Approve,
     Finished,
     Grant,
-    Guardrails,
-    InvalidInput,
     Replied,
     Runner,
-    Secret,
     Suspended,
     tool,
 )
+from continuations.errors import InvalidInput
+from continuations.guardrails import Guardrails
+from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine.renamed_agents import RENAMED

@@ -13,11 +13,11 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
-    ModelError,
     Runner,
     Suspended,
     tool,
 )
+from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_header
 from continuations_storage import MemoryStore

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Answer, Approve, ClockOff, Finished, Runner, Suspended, tool
+from continuations import Answer, Approve, Finished, Runner, Suspended, tool
+from continuations.errors import ClockOff
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash

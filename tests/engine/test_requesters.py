@@ -11,13 +11,10 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
-    Decision,
-    DecisionRefused,
     Deny,
     Finished,
     Grant,
     Identity,
-    InvalidInput,
     Replied,
     Runner,
     Suspended,
@@ -25,8 +22,10 @@ from continuations import (
     escalate,
     tool,
 )
+from continuations.errors import DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.wait_words import rule_text
+from continuations.results import Decision
 from continuations_storage import MemoryStore
 from tests import effect_log
 

@@ -9,21 +9,23 @@ import pytest
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
     Approve,
     AsyncRunner,
-    Cancelled,
     Deny,
     Failed,
     Finished,
     Grant,
-    InvalidInput,
     Replied,
-    RunBusy,
     Runner,
-    RunNotFound,
     Suspended,
+)
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    InvalidInput,
+    RunBusy,
+    RunNotFound,
 )
 from continuations.events import RunRewound
 from continuations.models.scripted import ScriptedModel

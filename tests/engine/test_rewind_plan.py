@@ -6,15 +6,8 @@ import asyncio
 
 import pytest
 
-from continuations import (
-    Answer,
-    Approve,
-    Grant,
-    InvalidInput,
-    Runner,
-    StaleRun,
-    Suspended,
-)
+from continuations import Answer, Approve, Grant, Runner, Suspended
+from continuations.errors import InvalidInput, StaleRun
 from continuations.ledger.objects import Objects
 from continuations.value_class import replace
 from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, version_with

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
-    AlreadyDecided,
     Answer,
     ApprovalPolicy,
     Approve,
     Deny,
     Failed,
     Finished,
-    Tool,
-    WaitNotFound,
     run,
     tool,
 )
+from continuations.errors import AlreadyDecided, WaitNotFound
+from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log

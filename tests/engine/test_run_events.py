@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    AsyncRunner,
+from continuations import Agent, Approve, AsyncRunner, Deny, Runner, tool
+from continuations.core.ulid import encode_ulid
+from continuations.errors import (
     Corrupt,
-    Deny,
     InvalidId,
     InvalidInput,
     RunErased,
-    Runner,
     RunNotFound,
-    Secret,
-    tool,
 )
-from continuations.core.ulid import encode_ulid
 from continuations.events import (
     Attempt,
     CallEnded,
@@ -45,6 +39,7 @@ from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import event_json
+from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock

@@ -13,13 +13,13 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
     resume,
     run,
     tool,
 )
+from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.envelope import decode_object

@@ -11,13 +11,13 @@ from continuations import (
     Answer,
     Approve,
     Budget,
-    DecisionRefused,
     Finished,
     Runner,
     Suspended,
     ToolContext,
 )
 from continuations.authoring.tool import Tool
+from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log, scripts

@@ -17,14 +17,11 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
-    DecisionRefused,
     Deny,
     Failed,
     Finished,
-    InvalidInput,
     Queued,
     Replied,
-    RunErased,
     Runner,
     Suspended,
     ask,
@@ -35,6 +32,7 @@ from continuations import (
 from continuations.core.past_rules import ARRIVAL_RULES, FIELD_RULES, MARKER_RULES
 from continuations.core.run import RunRow
 from continuations.core.slots import SLOT_KINDS
+from continuations.errors import DecisionRefused, InvalidInput, RunErased
 from continuations.ledger import event_keys, layout
 from continuations.ledger.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -13,7 +13,6 @@ from continuations import (
     Approve,
     Deny,
     Finished,
-    ModelError,
     Runner,
     Suspended,
     ToolContext,
@@ -21,6 +20,7 @@ from continuations import (
     run,
     tool,
 )
+from continuations.errors import ModelError
 from continuations.models.openai_chat import OpenAIChat
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Approve,
-    File,
-    Finished,
-    Image,
-    InvalidInput,
-    Replied,
-    Runner,
-    Suspended,
-)
+from continuations import Approve, Finished, Replied, Runner, Suspended
+from continuations.attachments import File, Image
 from continuations.core import attachments
+from continuations.errors import InvalidInput
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash

@@ -13,9 +13,7 @@ from continuations import (
     Agent,
     Approve,
     AsyncRunner,
-    InvalidInput,
     Runner,
-    StoreUnavailable,
     Suspended,
     ToolContext,
     tool,
@@ -23,6 +21,7 @@ from continuations import (
 from continuations.engine.run_sweep import RunReport
 from continuations.engine.sweep_loop import run_sweep_loop
 from continuations.engine.sweeping import DueRuns
+from continuations.errors import InvalidInput, StoreUnavailable
 from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, refused

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, DecisionRefused, Deny, Runner, tool
+from continuations import Agent, Approve, Deny, Runner, tool
+from continuations.errors import DecisionRefused
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 

@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from continuations import (
-    Answer,
-    Failed,
-    Finished,
-    InvalidInput,
-    RunBusy,
-    Runner,
-    RunNotFound,
-    Suspended,
-    Tool,
-    ToolWait,
-    tool,
-    wait_for,
-)
+from continuations import Answer, Failed, Finished, Runner, Suspended, tool, wait_for
 from continuations.core import signal_matching
 from continuations.core.decisions import Decision
+from continuations.errors import InvalidInput, RunBusy, RunNotFound
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import Objects
+from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from continuations import Image
+from continuations.attachments import Image
 from continuations.core.attachments import digest_of
 from continuations.core.messages import Message
 from continuations.core.model_protocol import ModelRequest

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Approve,
-    Finished,
+from continuations import Approve, Finished, Runner, Suspended
+from continuations.errors import (
     InvalidId,
     InvalidInput,
     RunExists,
-    Runner,
     RunNotFound,
-    Suspended,
     WaitNotFound,
 )
 from continuations_storage import MemoryStore

@@ -11,13 +11,11 @@ from pydantic import BaseModel, Field
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     Approve,
     AsyncRunner,
     Deny,
     Finished,
-    InvalidInput,
     Replied,
     Runner,
     Suspended,
@@ -27,6 +25,7 @@ from continuations import (
     run,
     tool,
 )
+from continuations.errors import AgentChanged, InvalidInput
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.scripts import call

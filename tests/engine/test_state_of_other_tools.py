@@ -11,14 +11,14 @@ from continuations import (
     Agent,
     Answer,
     Finished,
-    FormatError,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
     run,
     tool,
 )
+from continuations.errors import FormatError
+from continuations.tools import Tool
 from continuations.wire.rows import delta_fields, read_delta
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Answer,
-    Approve,
-    Finished,
-    StoreUnavailable,
-    Suspended,
-    tool,
-)
+from continuations import Answer, Approve, Finished, Suspended, tool
+from continuations.errors import StoreUnavailable
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Denied, Inconclusive, Throttled

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import ClockOff, Finished, InvalidInput, Runner, tool
+from continuations import Finished, Runner, tool
+from continuations.errors import ClockOff, InvalidInput
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from continuations_storage.s3 import S3Store

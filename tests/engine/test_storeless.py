@@ -10,20 +10,22 @@ import pytest
 from continuations import (
     Approve,
     Continuation,
-    Corrupt,
-    DecisionRefused,
     Deny,
     Finished,
-    FormatError,
-    InvalidInput,
     Suspended,
-    ToolWait,
-    WaitNotFound,
     resume,
     run,
     sleep,
     tool,
 )
+from continuations.errors import (
+    Corrupt,
+    DecisionRefused,
+    FormatError,
+    InvalidInput,
+    WaitNotFound,
+)
+from continuations.tools import ToolWait
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders

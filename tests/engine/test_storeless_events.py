@@ -18,22 +18,22 @@ from continuations import (
     Continuation,
     ContinuationsError,
     Finished,
-    InvalidInput,
-    ModelError,
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
     ask,
     resume,
-    resume_stream,
-    resume_stream_async,
     run,
-    run_stream,
-    run_stream_async,
     tool,
 )
+from continuations.aio import (
+    resume_stream as resume_stream_async,
+)
+from continuations.aio import (
+    run_stream as run_stream_async,
+)
 from continuations.core.run_stream import EVENT_TYPES, BaseEvent
+from continuations.errors import InvalidInput, ModelError
 from continuations.events import (
     Attempt,
     CallProgress,
@@ -45,6 +45,8 @@ from continuations.events import (
     WaitDecided,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.streams import resume_stream, run_stream
+from continuations.tools import ToolWait
 from tests.clocks import ManualClock
 
 if TYPE_CHECKING:

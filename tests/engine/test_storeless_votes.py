@@ -10,17 +10,16 @@ import pytest
 from continuations import (
     ApprovalPolicy,
     Approve,
-    DecisionRefused,
     Deny,
     Finished,
     Identity,
-    InvalidInput,
     Suspended,
     escalate,
     resume,
     run,
     tool,
 )
+from continuations.errors import DecisionRefused, InvalidInput
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss

@@ -15,17 +15,15 @@ from continuations import (
     AsyncRunner,
     ContinuationsError,
     Finished,
-    InvalidInput,
-    ModelError,
     Replied,
     Runner,
-    RunNotFound,
     Suspended,
     ToolContext,
     tool,
 )
 from continuations.core.run_stream import EVENT_TYPES
 from continuations.engine import event_listeners
+from continuations.errors import InvalidInput, ModelError, RunNotFound
 from continuations.events import (
     CallProgress,
     FrameEnded,

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 # before its model writes the next word.
 STREAMING_PROCESS = """
 import asyncio, base64, os, pickle, sys
-from continuations import Agent, AsyncRunner, RunBusy, tool
+from continuations import Agent, AsyncRunner, tool
+from continuations.errors import RunBusy
 from continuations.models.interface import Message, ModelDelta, ModelReply
 
 class Writer:

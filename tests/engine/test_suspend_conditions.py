@@ -8,9 +8,7 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentProgress,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
     after,
@@ -19,6 +17,8 @@ from continuations import (
     run,
     tool,
 )
+from continuations.errors import InvalidInput
+from continuations.tools import AgentProgress
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock

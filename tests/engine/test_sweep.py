@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    ApprovalPolicy,
-    Approve,
-    Finished,
-    ModelError,
-    Runner,
-    Suspended,
-    tool,
-)
+from continuations import ApprovalPolicy, Approve, Finished, Runner, Suspended, tool
+from continuations.errors import ModelError
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log
 from tests.engine import agent_builders

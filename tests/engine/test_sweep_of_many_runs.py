@@ -10,16 +10,14 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Approve,
     AsyncRunner,
     ContinuationsError,
     Finished,
-    InvalidInput,
-    NewerFormat,
     Runner,
     tool,
 )
+from continuations.errors import AgentChanged, InvalidInput, NewerFormat
 from continuations.ledger import layout
 from continuations.wire.envelope import object_digest
 from continuations_storage import MemoryStore

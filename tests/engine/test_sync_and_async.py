@@ -15,26 +15,29 @@ import pytest
 from continuations import (
     Approve,
     AsyncRunner,
-    AsyncThread,
-    AsyncTicket,
     ContinuationsError,
     Finished,
     Runner,
-    RunStream,
     Suspended,
-    Thread,
-    Ticket,
     resume,
-    resume_async,
-    resume_stream,
-    resume_stream_async,
     run,
-    run_async,
-    run_stream,
-    run_stream_async,
     tool,
 )
+from continuations.aio import (
+    resume as resume_async,
+)
+from continuations.aio import (
+    resume_stream as resume_stream_async,
+)
+from continuations.aio import (
+    run as run_async,
+)
+from continuations.aio import (
+    run_stream as run_stream_async,
+)
 from continuations.ledger.waits import PEOPLES_KINDS
+from continuations.streams import RunStream, resume_stream, run_stream
+from continuations.threads import AsyncThread, AsyncTicket, Thread, Ticket
 from continuations_storage import MemoryStore
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results

@@ -17,17 +17,13 @@ from continuations import (
     Finished,
     Grant,
     Identity,
-    InvalidInput,
-    NotFinished,
     Queued,
     Replied,
     Runner,
-    StoreError,
     Suspended,
-    Thread,
-    ThreadClosed,
     tool,
 )
+from continuations.errors import InvalidInput, NotFinished, StoreError, ThreadClosed
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import Denied, MemoryStore
 from continuations_storage.forwarding import ForwardingStore
@@ -41,6 +37,7 @@ if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.engine.outcomes import SendResult
     from continuations.models.interface import ModelRequest
+    from continuations.threads import Thread
     from tests.run_environment import RunEnvironment
 
 

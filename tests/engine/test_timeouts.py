@@ -12,16 +12,16 @@ from continuations import (
     Answer,
     Approve,
     AsyncRunner,
-    DecisionRefused,
     Deny,
     Finished,
     Runner,
     Suspended,
-    Tool,
     resume,
     run,
     tool,
 )
+from continuations.errors import DecisionRefused
+from continuations.tools import Tool
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests import effect_log

@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    AsyncRunner,
-    FailedCall,
-    InvalidInput,
-    Retries,
-    Runner,
-    Suspended,
-    Tool,
-    ToolContext,
-    run,
-    tool,
-)
+from continuations import Agent, AsyncRunner, Runner, Suspended, ToolContext, run, tool
 from continuations.core.calls import Errored
+from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import FailedCall, Retries, Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results

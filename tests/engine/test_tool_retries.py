@@ -17,17 +17,16 @@ from continuations import (
     Deny,
     Failed,
     Finished,
-    InvalidInput,
-    Retries,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
     ask,
     run,
     tool,
 )
+from continuations.errors import InvalidInput
 from continuations.testing import FrozenClock, memory_store
+from continuations.tools import Retries, Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.effect_log import Effect

@@ -11,21 +11,14 @@ import pytest
 
 from continuations import (
     Agent,
-    AgentChanged,
     Answer,
     Approve,
-    Cancelled,
-    DecisionRefused,
     Deny,
     Fail,
     Finished,
-    InvalidInput,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
-    ToolWait,
-    WaitExpired,
     ask,
     ask_person,
     external,
@@ -36,6 +29,14 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.errors import (
+    AgentChanged,
+    Cancelled,
+    DecisionRefused,
+    InvalidInput,
+    WaitExpired,
+)
+from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests import effect_log

@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Fallback,
-    Finished,
-    Guardrails,
-    ModelError,
-    Runner,
-    Suspended,
-    run,
-    tool,
-)
+from continuations import Agent, Fallback, Finished, Runner, Suspended, run, tool
+from continuations.errors import ModelError
+from continuations.guardrails import Guardrails
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import ManualClock

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Approve,
-    Continuation,
-    FormatError,
-    Runner,
-    Suspended,
-    resume,
-    tool,
-)
+from continuations import Approve, Continuation, Runner, Suspended, resume, tool
 from continuations.core import jsontext
+from continuations.errors import FormatError
 from continuations.ledger import layout
 from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects

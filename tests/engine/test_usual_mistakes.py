@@ -21,32 +21,29 @@ from continuations import (
     ContinuationsError,
     Deny,
     Finished,
-    Hooks,
-    InvalidInput,
-    ModelError,
-    NotFinished,
-    RunFailed,
     Runner,
-    Tool,
     ToolContext,
     ask,
     external,
     open_store,
     run,
-    run_stream,
-    run_stream_async,
     sleep,
     sleep_until,
     tool,
 )
+from continuations.aio import run_stream as run_stream_async
 from continuations.authoring.errors import WaitNotReturned
 from continuations.authoring.tool_waits import ToolWait  # noqa: TC001 - a tool's annotation is read at run time
+from continuations.errors import InvalidInput, ModelError, NotFinished, RunFailed
+from continuations.hooks import Hooks
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.streams import run_stream
+from continuations.tools import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import TurnInfo
+    from continuations.hooks import TurnInfo
 
 
 @dataclass

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
-from continuations import Approve, DecisionRefused, Finished, Runner, Suspended, tool
+from continuations import Approve, Finished, Runner, Suspended, tool
+from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import start_and_get_wait

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import (
-    AlreadyDecided,
     Answer,
     ApprovalPolicy,
     Approve,
-    Decision,
-    DecisionRefused,
     Deny,
     Finished,
     Identity,
     Runner,
     Suspended,
-    Tool,
-    Vote,
     tool,
 )
+from continuations.errors import AlreadyDecided, DecisionRefused
+from continuations.results import Decision, Vote
+from continuations.tools import Tool
 from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock

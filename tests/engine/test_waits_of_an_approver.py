@@ -12,10 +12,8 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    DecisionRefused,
     Deny,
     Identity,
-    InvalidInput,
     Runner,
     Suspended,
     ask,
@@ -23,6 +21,7 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.errors import DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from continuations_storage.contract import Page

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Approve, ModelError, Runner, Suspended
+from continuations import Agent, Approve, Runner, Suspended
+from continuations.errors import ModelError
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock

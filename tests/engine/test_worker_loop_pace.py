@@ -13,13 +13,13 @@ from continuations import (
     Answer,
     AsyncRunner,
     Suspended,
-    ToolWait,
     ask,
     sleep,
     sleep_until,
     tool,
 )
 from continuations.engine.sweeping import Sweeper
+from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.sampling import RUNS_ALL_CASES

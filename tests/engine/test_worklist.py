@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import ApprovalPolicy, Approve, InvalidInput, Runner, tool
+from continuations import ApprovalPolicy, Approve, Runner, tool
 from continuations.core.ulid import encode_ulid
+from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore

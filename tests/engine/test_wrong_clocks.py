@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    ApprovalPolicy,
-    Approve,
-    ClockOff,
-    File,
-    Finished,
-    Grant,
-    RunBusy,
-    Suspended,
-    Wait,
-    WaitExpired,
-)
+from continuations import ApprovalPolicy, Approve, Finished, Grant, Suspended, Wait
+from continuations.attachments import File
+from continuations.errors import ClockOff, RunBusy, WaitExpired
 from continuations.ledger import doctor, layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions

@@ -16,13 +16,13 @@ from continuations import (
     Answer,
     Runner,
     ToolContext,
-    ToolWait,
     ask,
     external,
     sleep,
     tool,
     wait_for,
 )
+from continuations.tools import ToolWait
 from tests import effect_log, scripts
 from tests.effect_log import Effect
 

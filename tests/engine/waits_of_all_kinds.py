@@ -9,7 +9,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, ModelError, ToolContext, every, tool
+from continuations import Agent, ToolContext, every, tool
+from continuations.errors import ModelError
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
 from tests.engine.waiting_tools import nap, price, question, scan

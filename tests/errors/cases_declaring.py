@@ -189,7 +189,7 @@ AGENTS = Area(
             InvalidInput,
             "resume(run_async(clerk(), TASK), clerk())",
             "run(clerk(), TASK)",
-            setup="from continuations import run_async",
+            setup="from continuations.aio import run as run_async",
             names=("data", "coroutine"),
         ),
         Case(
@@ -435,7 +435,7 @@ TOOLS = Area(
             InvalidInput,
             "Retries(0)",
             "Retries(1)",
-            setup="from continuations import Retries",
+            setup="from continuations.tools import Retries",
             names=("Retries", "times"),
         ),
         Case(
@@ -443,7 +443,7 @@ TOOLS = Area(
             InvalidInput,
             "Retries(3, max_delay=3600)",
             "Retries(3, max_delay=60); sleep(3600)",
-            setup="from continuations import Retries, sleep",
+            setup="from continuations import sleep; from continuations.tools import Retries",
             names=("max_delay", "3600"),
         ),
         Case(
@@ -451,7 +451,7 @@ TOOLS = Area(
             InvalidInput,
             "Retries(3, on=ConnectionError)",
             "Retries(3, on=[ConnectionError, TimeoutError])",
-            setup="from continuations import Retries",
+            setup="from continuations.tools import Retries",
             names=("on", "ConnectionError"),
         ),
         Case(

@@ -6,9 +6,9 @@ from continuations.errors import HookFailed, InvalidInput
 from tests.errors.case import Area, Case
 
 _IMPORTS = """
-                from continuations import (
-                    Answer, ApprovalPolicy, ChangeRequest, Deny, Guardrail, Guardrails, Hooks, TurnInfo
-                )
+                from continuations import Answer, ApprovalPolicy, Deny
+                from continuations.guardrails import Guardrail, Guardrails
+                from continuations.hooks import ChangeRequest, Hooks, TurnInfo
 
                 class Verdict:
                     tripped: bool

@@ -33,7 +33,8 @@ def _provider(name: str, reply: str, *names: str) -> Case:
 
 
 _FALLBACK = """
-    from continuations import Fallback, ModelError
+    from continuations import Fallback
+    from continuations.errors import ModelError
     import asyncio
     from continuations.core.messages import user_message
     from continuations.models.interface import ModelRequest

@@ -349,7 +349,7 @@ _NESTED = """
 """
 
 _PRICES = """
-    from continuations import Price, Prices
+    from continuations.prices import Price, Prices
     price = Price(input="0.25", output="2")
     prices = Prices({"scripted": price})
 """
@@ -660,7 +660,7 @@ STARTING = Area(
             "start-within-an-async-tool",
             ContinuationsError,
             "raise caught[0]",
-            'await_(run_async(clerk(), TASK)); await_(AsyncRunner(clerk(), store="memory:").start(TASK))',
+            'from continuations import aio; await_(aio.run(clerk(), TASK)); await_(AsyncRunner(clerk(), store="memory:").start(TASK))',
             setup="""
                 caught = []
                 @tool
@@ -673,7 +673,7 @@ STARTING = Area(
                     return "asked"
                 run(clerk(ask_again, script=[ToolCall("ask_again"), "done"]), TASK)
             """,
-            names=("AsyncRunner", "run_async"),
+            names=("AsyncRunner", "continuations.aio"),
         ),
         Case(
             "run-agent-type",

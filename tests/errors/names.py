@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import BaseModel, field_validator
 
-import continuations
 import continuations_storage
 from continuations import testing
 from continuations.authoring.tool import Tool
@@ -32,6 +31,7 @@ from continuations_storage.obstore import ObjectStore
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors.case import Shown
+from tests.public_names import public_values
 
 _BY_PATH: dict[str, Any] = {
     "asyncio": asyncio,
@@ -75,9 +75,4 @@ _BY_PATH: dict[str, Any] = {
 
 def exported() -> dict[str, Any]:
     """Return every public name, with those that are imported by path."""
-    public = {
-        name: getattr(continuations, name)
-        for name in continuations.__all__
-        if not name.startswith("_")
-    }
-    return {**public, **_BY_PATH}
+    return {**public_values(), **_BY_PATH}

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from socket import socket
 
-    from continuations import Model, Outcome, Verdict, Wait
+    from continuations import Model, Outcome, Wait
+    from continuations.results import Verdict
 
 # Texts that no error may repeat: the task, an argument, and secrets of all kinds.
 TASK = "Pay Jane what nobody may read in a log"

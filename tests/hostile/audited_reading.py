@@ -34,11 +34,11 @@ from continuations import (
     Continuation,
     ContinuationsError,
     Deny,
-    FormatError,
     Suspended,
     run,
 )
 from continuations.core import jsontext
+from continuations.errors import FormatError
 from continuations.ledger import layout
 from continuations.ledger.decisions import build_decision
 from continuations.wire.records import WAIT

@@ -24,16 +24,10 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from continuations import (
-    Approve,
-    Continuation,
-    ContinuationsError,
-    FormatError,
-    RunErased,
-    resume,
-)
+from continuations import Approve, Continuation, ContinuationsError, resume
 from continuations.core.plan import plan
 from continuations.core.transcript import find_violation
+from continuations.errors import FormatError, RunErased
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
     EVENT,

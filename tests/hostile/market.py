@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations import Agent, Runner, Suspended, ToolWait, tool, wait_for
+from continuations import Agent, Runner, Suspended, tool, wait_for
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from tests.hostile.editable_store import EditableStore
 
 if TYPE_CHECKING:

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Approve,
-    Cancelled,
-    ContinuationsError,
-    Finished,
-    FormatError,
-    RunBusy,
-    Runner,
-    StoreError,
-)
+from continuations import Approve, ContinuationsError, Finished, Runner
 from continuations.cli import main
+from continuations.errors import Cancelled, FormatError, RunBusy, StoreError
 from continuations.ledger import layout
 from continuations.ledger.versions import FIRST_TREE
 from tests.hostile import sample_store

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Approve,
-    ContinuationsError,
-    Finished,
+from continuations import Approve, ContinuationsError, Finished, Runner
+from continuations.errors import (
     Inconclusive,
-    Runner,
     StaleRun,
     StoreDenied,
     StoreError,

@@ -11,19 +11,18 @@ import pytest
 from continuations import (
     Agent,
     Approve,
-    Corrupt,
-    FormatError,
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
     ask,
     external,
     tool,
 )
 from continuations.core.decisions import Decision, DecisionKind
+from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from continuations.wire.records import DECISION, WAIT
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock

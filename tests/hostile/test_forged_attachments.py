@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from continuations import Continuation, FormatError, Image
+from continuations import Continuation
+from continuations.attachments import Image
 from continuations.core import jsontext
 from continuations.core.attachments import text_part
 from continuations.core.call_events import CallReturned, CallStarted
 from continuations.core.messages import MalformedMessage, Message
+from continuations.errors import FormatError
 from tests.core.rows import accepted_event, apply_events, new_state, reply_with_calls
 
 PART = Image(b"PNG", "image/png").attachment.part

@@ -13,8 +13,6 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
-    Corrupt,
-    FormatError,
     Grant,
     Runner,
     Suspended,
@@ -22,6 +20,7 @@ from continuations import (
     tool,
 )
 from continuations.core.decisions import Decision
+from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import REVOCATION, Revocation

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    Compaction,
-    FormatError,
-    Runner,
-    Suspended,
-    tool,
-)
+from continuations import Agent, Approve, Compaction, Runner, Suspended, tool
 from continuations.core.frames import HistoryRecord
 from continuations.core.transcript import find_violation
-from continuations.errors import CompactionFailed
+from continuations.errors import CompactionFailed, FormatError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_version, encode_version
 from tests.hostile.editable_store import EditableStore

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
 
-from continuations import (
-    Agent,
-    ContinuationsError,
-    Corrupt,
-    FormatError,
-    Runner,
-    Suspended,
-    tool,
-)
+from continuations import Agent, ContinuationsError, Runner, Suspended, tool
 from continuations.core.decisions import Decision
 from continuations.core.operator_request import OperatorRequest
+from continuations.errors import Corrupt, FormatError
 from continuations.ledger import event_keys, layout
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.wire.arrivals import OPERATOR_REQUEST

@@ -13,8 +13,6 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     Approve,
-    Corrupt,
-    FormatError,
     Runner,
     Suspended,
     escalate,
@@ -23,6 +21,7 @@ from continuations import (
 from continuations.core.decisions import Decision
 from continuations.core.slots import Slot
 from continuations.engine.ports import SystemClock, SystemIdGenerator
+from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.integrity import check_integrity

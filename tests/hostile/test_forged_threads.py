@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Corrupt, FormatError, Replied, Runner
+from continuations import Agent, Replied, Runner
+from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.ledger.thread_keys import message_id_key

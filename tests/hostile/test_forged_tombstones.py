@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    AlreadyDecided,
-    Approve,
-    ContinuationsError,
-    Corrupt,
-    FormatError,
-    RunErased,
-    Runner,
-)
+from continuations import Approve, ContinuationsError, Runner
+from continuations.errors import AlreadyDecided, Corrupt, FormatError, RunErased
 from continuations.ledger import event_keys, layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations import Continuation, ContinuationsError, FormatError
+from continuations import Continuation, ContinuationsError
+from continuations.errors import FormatError
 from tests.hostile import fuzz_from_bytes as fuzz
 from tests.hostile.decompression_bombs import BOMBS, HARMLESS
 from tests.hostile.mutations import mutate, seal_with_digest

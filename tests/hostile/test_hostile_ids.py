@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations import (
-    Approve,
-    ContinuationsError,
-    InvalidId,
-    Runner,
-    WaitNotFound,
-)
+from continuations import Approve, ContinuationsError, Runner
 from continuations.cli import main
+from continuations.errors import InvalidId, WaitNotFound
 from continuations_storage import MemoryStore
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    AlreadyDecided,
-    Cancelled,
-    Corrupt,
-    Deny,
-    Finished,
-)
+from continuations import Deny, Finished
 from continuations.core import ulid
+from continuations.errors import AlreadyDecided, Cancelled, Corrupt
 from continuations.ledger import layout
 from continuations.ledger.doctor import check_integrity, repair
 from continuations.ledger.objects import Objects

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    AlreadyDecided,
-    Approve,
-    Finished,
-    RunBusy,
-    Runner,
-    StaleRun,
-    Suspended,
-    run,
-    tool,
-)
+from continuations import Agent, Approve, Finished, Runner, Suspended, run, tool
+from continuations.errors import AlreadyDecided, RunBusy, StaleRun
 from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Finished, Runner, RunNotFound
+from continuations import Finished, Runner
+from continuations.errors import RunNotFound
 from continuations_storage import FileStore
 from tests.hostile.recorded_app import RUN, SHORT_SCRIPT, RecordedApp
 from tests.hostile.sampling import every_nth

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Deny, InvalidInput
+from continuations import Deny
+from continuations.errors import InvalidInput
 from continuations.interop.agent_continuations import (
     Agent,
     AgentExecutionStatus,

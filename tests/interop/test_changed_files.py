@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations import Continuation, Deny, Finished, FormatError, resume
+from continuations import Continuation, Deny, Finished, resume
 from continuations.core import jsontext
+from continuations.errors import FormatError
 from continuations.interop import snaplogic
 from tests import effect_log
 from tests.interop import snaplogic_files as files

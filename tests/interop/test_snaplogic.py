@@ -12,16 +12,13 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     Continuation,
-    DecisionRefused,
     Deny,
     Finished,
-    FormatError,
-    InvalidInput,
-    RunExists,
     Runner,
     Suspended,
     resume,
 )
+from continuations.errors import DecisionRefused, FormatError, InvalidInput, RunExists
 from continuations.interop import snaplogic
 from tests.engine.agent_builders import tool_results
 from tests.interop import snaplogic_files as files

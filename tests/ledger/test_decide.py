@@ -1345,7 +1345,8 @@ def test_decide_in_a_new_process_imports_no_heavy_modules(
 
 RACER_SCRIPT = """
 import sys
-from continuations import AlreadyDecided, Approve, Deny, Runner
+from continuations import Approve, Deny, Runner
+from continuations.errors import AlreadyDecided
 
 runner = Runner([], store={store!r})
 print("ready", flush=True)

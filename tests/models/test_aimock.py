@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    Finished,
-    ModelError,
-    Runner,
-    Suspended,
-    run,
-    tool,
-)
+from continuations import Agent, Approve, Finished, Runner, Suspended, run, tool
 from continuations.core.messages import user_message
+from continuations.errors import ModelError
 from continuations.models.interface import ModelDelta, ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses

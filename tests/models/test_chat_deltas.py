@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import ModelError
 from continuations.core.messages import user_message
+from continuations.errors import ModelError
 from continuations.models.dialect import ChatDialect
 from continuations.models.interface import ModelDelta, ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Fallback, InvalidInput, ModelError, Price, Prices, Usage
+from continuations import Fallback
 from continuations.core.messages import user_message
+from continuations.errors import InvalidInput, ModelError
 from continuations.models.interface import (
     LostReply,
     Message,
@@ -20,6 +21,7 @@ from continuations.models.interface import (
 )
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import LaterReply, ScriptedModel
+from continuations.prices import Price, Prices, Usage
 from tests.model_server import ModelServer
 from tests.models.model_calls import KEY
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, Finished, ModelError, Runner, Suspended
+from continuations import Agent, Finished, Runner, Suspended
 from continuations.core.messages import user_message
+from continuations.errors import ModelError
 from continuations.models.interface import (
     LostReply,
     ModelReply,

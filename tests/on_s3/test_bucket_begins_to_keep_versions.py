@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Approve,
-    ContinuationsError,
-    RunBusy,
-    Runner,
-    StoreUnsafe,
-    Suspended,
-)
+from continuations import Approve, ContinuationsError, Runner, Suspended
+from continuations.errors import RunBusy, StoreUnsafe
 from continuations_storage.retry_policy import RetryPolicy
 from tests import effect_log, sample_app
 from tests.engine import agent_builders

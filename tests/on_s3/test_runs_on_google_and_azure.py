@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import AlreadyDecided, Approve, Deny, Finished, Runner, Suspended
+from continuations import Approve, Deny, Finished, Runner, Suspended
 from continuations.cli import main
+from continuations.errors import AlreadyDecided
 from tests import effect_log, sample_app
 from tests.engine import agent_builders
 from tests.storage import azurite

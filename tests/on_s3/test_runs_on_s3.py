@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from continuations import (
-    AlreadyDecided,
-    Answer,
-    Approve,
-    Finished,
-    Runner,
-    Suspended,
-    open_store,
-)
+from continuations import Answer, Approve, Finished, Runner, Suspended, open_store
 from continuations.core import ulid
+from continuations.errors import AlreadyDecided
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import AsyncRunner, Finished, InvalidInput, Runner
+from continuations import AsyncRunner, Finished, Runner
+from continuations.errors import InvalidInput
 from continuations.serve.lifespan import worker_lifespan, worker_loop
 from tests import effect_log, sample_app
 from tests.python_path import python_path

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations import Agent, ApprovalPolicy, Compaction, ModelError
+from continuations import Agent, ApprovalPolicy, Compaction
 from continuations.core import jsontext
 from continuations.core.attachments import attachments_of, digest_of
 from continuations.core.messages import Message
+from continuations.errors import ModelError
 from continuations.models.interface import ModelReply, PendingReply
 from tests.simulation.costs import charging
 from tests.simulation.guards.tools import GUARDRAILS, HOOKS, REFUSED_TASK
@@ -27,7 +28,7 @@ from tests.simulation.streams import actors as readers
 from tests.simulation.tools import TOOLS, deployed_tools
 
 if TYPE_CHECKING:
-    from continuations import Guardrails
+    from continuations.guardrails import Guardrails
     from continuations.models.interface import LostReply, ModelRequest
     from tests.simulation.fault_schedule import Deployment
 

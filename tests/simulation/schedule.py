@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations import AgentChanged, SweepResult
+from continuations.errors import AgentChanged
+from continuations.results import SweepResult
 from continuations.wire.fields import to_milliseconds
 from tests.simulation import actors
 from tests.simulation.actors import Actor

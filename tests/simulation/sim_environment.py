@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations import Rewound, Wait
+    from continuations import Wait
     from continuations.authoring.tool import Tool
     from continuations.core.decisions import Verdict
+    from continuations.past import Rewound
     from tests.simulation.fault_schedule import Deployment, FaultSchedule
     from tests.simulation.models.slow_provider import SlowProvider
     from tests.simulation.policy.tools import Recheck

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations import Agent, ToolWait, ask, external, sleep, tool, wait_for
+from continuations import Agent, ask, external, sleep, tool, wait_for
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 
 if TYPE_CHECKING:
     from continuations.models.scripted import Script

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from continuations import RunBusy
+from continuations.errors import RunBusy
 from continuations.testing import AgentHarness, CrashPoint, Effects, every_crash
 from tests.testing.sample_agents import make_boss, make_clerk
 

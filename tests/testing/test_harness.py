@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Failed,
-    InvalidInput,
-    ModelError,
-    ToolContext,
-    ToolWait,
-    WaitExpired,
-    tool,
-    wait_for,
-)
+from continuations import Agent, Failed, ToolContext, tool, wait_for
+from continuations.errors import InvalidInput, ModelError, WaitExpired
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, FrozenClock, NumberedIds
+from continuations.tools import ToolWait
 from tests.testing.sample_agents import (
     make_asker,
     make_boss,

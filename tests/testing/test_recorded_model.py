@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from continuations import Agent, Finished, InvalidInput, ModelError, Runner, run
+from continuations import Agent, Finished, Runner, run
+from continuations.errors import InvalidInput, ModelError
 from continuations.events import TextDelta
 from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -17,15 +17,15 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
-    ModelError,
     ToolContext,
-    ToolWait,
     escalate,
     external,
     tool,
     wait_for,
 )
+from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel
+from continuations.tools import ToolWait
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
 from tests.run_environment import RunEnvironment

@@ -7,21 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from continuations import (
+from continuations import Answer, Approve, Runner, Suspended
+from continuations.core.run import ENDED_STATUSES
+from continuations.errors import (
     AlreadyDecided,
-    Answer,
-    Approve,
     Cancelled,
     InvalidInput,
     ModelError,
     RunBusy,
-    Runner,
     RunNotFound,
-    Suspended,
+    StaleRun,
     WaitExpired,
 )
-from continuations.core.run import ENDED_STATUSES
-from continuations.errors import StaleRun
 from tests.torture.agents import EVENT, EVENT_DATA, JOB_RESULT, RUN, make_root_agent
 
 if TYPE_CHECKING:

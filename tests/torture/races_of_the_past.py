@@ -10,8 +10,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations import Deny, RunBusy, Suspended
-from continuations.errors import RunErased, RunNotFound
+from continuations import Deny, Suspended
+from continuations.errors import RunBusy, RunErased, RunNotFound
 from tests.torture import child_processes
 from tests.torture.agents import RUN
 from tests.torture.crash_points import LEASE_EXPIRED_SECONDS, MOMENTS

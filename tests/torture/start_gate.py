@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from continuations import AlreadyDecided, ContinuationsError
+from continuations import ContinuationsError
+from continuations.errors import AlreadyDecided
 from tests.torture import child_processes
 from tests.torture.process_actor import ProcessActor
 

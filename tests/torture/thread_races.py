@@ -6,14 +6,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from continuations import (
-    AlreadyDecided,
-    Answer,
-    Approve,
-    ContinuationsError,
-    Replied,
-    Runner,
-)
+from continuations import Answer, Approve, ContinuationsError, Replied, Runner
+from continuations.errors import AlreadyDecided
 from tests.engine.thread_agents import CLERK_ASKS, support
 from tests.torture import child_processes
 from tests.torture.crash_points import LEASE_EXPIRED_SECONDS, MOMENTS

@@ -11,15 +11,16 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from continuations import Runner, RunNotFound
 from continuations.core.calls import CLOSED_STATES
 from continuations.core.run import ENDED_STATUSES
+from continuations.errors import RunNotFound
 from tests import effect_log, scripts
 from tests.torture.agents import RUN, conversation_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from continuations import Runner
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
     from tests.torture.process_actor import ProcessActor

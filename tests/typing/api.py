@@ -9,24 +9,18 @@ from pydantic import BaseModel, Field
 
 from continuations import (
     Agent,
-    AlreadyDecided,
     Answer,
     ApprovalPolicy,
     Approve,
     AsyncRunner,
     Continuation,
-    Decision,
     Deny,
     Failed,
-    FailedCall,
     Finished,
     Frame,
-    Retries,
     Runner,
     Suspended,
-    Tool,
     ToolContext,
-    Vote,
     Wait,
     open_store,
     resume,
@@ -36,9 +30,13 @@ from continuations import (
 from continuations.core.messages import Message
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.results import Decision, Vote
+from continuations.tools import FailedCall, Retries, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from continuations.errors import AlreadyDecided
 
 
 class Address(BaseModel):

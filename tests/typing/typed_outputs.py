@@ -15,8 +15,8 @@ from continuations import (
     Suspended,
     resume,
     run,
-    run_async,
 )
+from continuations.aio import run as run_async
 
 
 @dataclass

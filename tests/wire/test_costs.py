@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Budget, FormatError, Usage
+from continuations import Budget
 from continuations.core.delta import diff
+from continuations.errors import FormatError
+from continuations.prices import Usage
 from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import new_state
 

@@ -7,6 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import continuations
+from continuations import tools
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ class Tool:
         return self.func(*args, **kwargs)
 
     @functools.cached_property
-    def function_tool(self) -> continuations.Tool[..., Any]:
+    def function_tool(self) -> tools.Tool[..., Any]:
         """The tool of this library; for tools that are no agents."""
-        made: continuations.Tool[..., Any] = continuations.tool(
+        made: tools.Tool[..., Any] = continuations.tool(
             self.func,
             name=self.name,
             description=self.description,

@@ -14,6 +14,7 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop import snaplogic
 from continuations.interop.agent_continuations import prototype_tools, responses
 from continuations.models.openai_chat import OpenAIChat
+from continuations.tools import SuspendCondition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -251,11 +252,9 @@ def _resumed(given: Mapping[str, Any], agent: continuations.Agent[str]) -> Any:
     return continuations.resume(paused.continuation, agent, answers=answers)
 
 
-def _condition(function: Callable[[], bool]) -> continuations.SuspendCondition:
+def _condition(function: Callable[[], bool]) -> SuspendCondition:
     """Return a condition that asks a suspension function before each turn."""
-    return continuations.SuspendCondition(
-        function.__name__, lambda _progress: bool(function())
-    )
+    return SuspendCondition(function.__name__, lambda _progress: bool(function()))
 
 
 def _built_tool(declared: prototype_tools.Tool) -> ToolProtocol:

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from continuations import Agent, AsyncRunner, File, Identity, Runner, tool
+from continuations import Agent, AsyncRunner, Identity, Runner, tool
+from continuations.attachments import File
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.lambda_console import LambdaConsole

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from continuations import Budget, Image
+from continuations import Budget
+from continuations.attachments import Image
 from continuations.errors import InvalidId
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.serve.aws.lambda_events import (

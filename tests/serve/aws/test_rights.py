@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Approve,
-    Deny,
-    Finished,
-    Image,
-    Runner,
-    StoreDenied,
-    Suspended,
-)
+from continuations import Approve, Deny, Finished, Runner, Suspended
+from continuations.attachments import Image
+from continuations.errors import StoreDenied
 from continuations_storage import Denied as StorageDenied
 from continuations_storage.obstore import ObjectStore
 from continuations_storage.retry_policy import RetryPolicy

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, File, Image, Runner, tool
+from continuations import Agent, AsyncRunner, Runner, tool
+from continuations.attachments import File, Image
 from continuations.core.attachment_parts import ATTACHMENT_TYPE
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.pages.attachment_view import size_text

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from continuations import InvalidInput
+from continuations.errors import InvalidInput
 from continuations.serve import console
 from tests.serve.console.console_client import ConsoleClient
 

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm
 from starlette import requests as starlette_requests
 
-from continuations import Identity, InvalidInput
+from continuations import Identity
+from continuations.errors import InvalidInput
 from continuations.serve.console import local, proxy_header, proxy_jwt
 from continuations.serve.http import asgi_requests
 from continuations.serve.http.request_response import UNIX_SOCKET, Request

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Failed, Hooks, RefuseReply, Runner
+from continuations import Agent, AsyncRunner, Failed, Runner
 from continuations.cli.stack_tree import header_lines
 from continuations.core.refused_replies import refused_replies
 from continuations.core.withheld_texts import shown_state
+from continuations.hooks import Hooks, RefuseReply
 from continuations.models.scripted import ScriptedModel
 from continuations.wire.stack_report import stack_json
 from tests.serve.console.console_client import ConsoleClient

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    AsyncRunner,
-    File,
-    Grant,
-    Identity,
-    Runner,
-    tool,
-)
+from continuations import Agent, Approve, AsyncRunner, Grant, Identity, Runner, tool
+from continuations.attachments import File
 from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

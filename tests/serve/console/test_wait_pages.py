@@ -20,7 +20,8 @@ from tests.serve.pages.html_forms import PageForms, main_of, without_navigation
 if TYPE_CHECKING:
     import httpx
 
-    from continuations import Decision, Identity, Wait
+    from continuations import Identity, Wait
+    from continuations.results import Decision
 
 
 @dataclass

@@ -6,19 +6,11 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations import (
-    Agent,
-    AsyncRunner,
-    Suspended,
-    Tool,
-    ToolContext,
-    ToolWait,
-    external,
-    tool,
-)
+from continuations import Agent, AsyncRunner, Suspended, ToolContext, external, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
+from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.serve.http.api_fixture import BASE_URL, SECRET, RecordingDispatcher

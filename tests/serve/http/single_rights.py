@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from continuations import Identity, Image
+from continuations.attachments import Image
 from tests.serve.http.api_fixture import ApiFixture
 
 if TYPE_CHECKING:
-    from continuations import Wait
+    from continuations import Identity, Wait
     from continuations.serve.http.request_response import Response
 
 RUN, KEY = "jane-1", "k"

@@ -12,12 +12,13 @@ from urllib.parse import urlencode
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from continuations import Agent, Answer, AsyncRunner, Finished, ToolWait, ask, tool
+from continuations import Agent, Answer, AsyncRunner, Finished, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.decision_bodies import decision_from_form
 from continuations.serve.http.links import Links
 from continuations.serve.http.problems import RequestRefused
+from continuations.tools import ToolWait
 from tests.serve.http.api_fixture import BASE_URL, SECRET
 from tests.serve.http.test_link_pages import ParsedPage
 from tests.serve.pages.wait_html import fields_html

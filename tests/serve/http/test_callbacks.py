@@ -16,12 +16,12 @@ from continuations import (
     Runner,
     Suspended,
     ToolContext,
-    ToolWait,
     external,
     tool,
 )
 from continuations.serve.http.api import Request
 from continuations.serve.http.links import CallbackInvalid, Links
+from continuations.tools import ToolWait
 from continuations.wire.report import utc_text
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results

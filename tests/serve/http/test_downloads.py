@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from continuations import File, Image
+from continuations.attachments import File, Image
 from continuations.serve.http import asgi
 from tests.serve.http.api_fixture import BASE_URL, ApiFixture, problem_slug
 

@@ -12,7 +12,8 @@ import pytest
 from openai import InvalidWebhookSignatureError, OpenAI
 from standardwebhooks import Webhook
 
-from continuations import Agent, AsyncRunner, Finished, InvalidInput, Suspended
+from continuations import Agent, AsyncRunner, Finished, Suspended
+from continuations.errors import InvalidInput
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openai_webhook import openai_webhook
 from continuations_storage import MemoryStore

@@ -17,19 +17,19 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.specs.openapi import checks
 
-from continuations import (
+from continuations import AsyncRunner
+from continuations.attachments import Image
+from continuations.core.decisions import DECISION_KINDS
+from continuations.core.run import RUN_STATUSES
+from continuations.core.wait_rules import WAIT_KINDS
+from continuations.errors import (
     AgentChanged,
-    AsyncRunner,
-    Image,
     InboxFull,
     ModelError,
     RunBusy,
     RunErased,
     ThreadClosed,
 )
-from continuations.core.decisions import DECISION_KINDS
-from continuations.core.run import RUN_STATUSES
-from continuations.core.wait_rules import WAIT_KINDS
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openapi import document

@@ -6,7 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from continuations import Agent, AsyncRunner, Finished, ModelError, Suspended, tool
+from continuations import Agent, AsyncRunner, Finished, Suspended, tool
+from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
 from tests.present.schema_check import assert_matches_schema

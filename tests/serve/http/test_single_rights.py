@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from continuations import AlreadyDecided, Approve, Deny
+from continuations import Approve, Deny
+from continuations.errors import AlreadyDecided
 from continuations.serve.http.run_handlers import visible_publication, visible_sweep
 from continuations.serve.operations import OPERATIONS
 from continuations.serve.rights import ACTS

@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Suspended, ToolWait, ask, external, tool
+from continuations import Agent, AsyncRunner, Suspended, ask, external, tool
 from continuations.present.wait_words import wait_facts
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.notify import mail
+from continuations.tools import ToolWait
 from tests.scripts import call, scripted_model
 from tests.serve.http.api_fixture import BASE_URL, SECRET, verify_bearer
 from tests.serve.http.test_link_pages import ParsedPage

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Answer, Approve, AsyncRunner, Finished, InvalidInput
+from continuations import Answer, Approve, AsyncRunner, Finished
+from continuations.errors import InvalidInput
 from continuations.serve import standard_webhooks
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.webhook_receiver import (

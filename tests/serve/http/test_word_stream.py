@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Secret, tool
+from continuations import Agent, AsyncRunner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http import word_stream
 from continuations.serve.http.api import HttpApi, Request, Response
+from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import problem_slug, verify_bearer

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from continuations import Usage
 from continuations.ledger.run_listing import RunSummary
+from continuations.prices import Usage
 from continuations.serve.pages.run_facts import usage_text
 from continuations.serve.pages.runs_view import list_row
 from tests.clocks import ManualClock

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import (
-    Agent,
-    ApprovalPolicy,
-    Guardrail,
-    Guardrails,
-    ReplyInfo,
-    Runner,
-    Suspended,
-    Tripped,
-    TurnInfo,
-    Wait,
-)
+from continuations import Agent, ApprovalPolicy, Runner, Suspended, Wait
 from continuations.cli.entry_point import run_command
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel
 from continuations.present import wait_words
 from continuations.present.json_forms import wait_json

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations import Budget, Prices, Usage
+from continuations import Budget
 from continuations.core import jsontext
 from continuations.core.usage import units_text
 from continuations.models.interface import Message, ModelReply
+from continuations.prices import Prices, Usage
 from tests.simulation.processes import current_process
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from continuations import File
+from continuations.attachments import File
 from continuations.core import attachments
 from tests.simulation.past.actors import FORKERS, act_as_forker
 

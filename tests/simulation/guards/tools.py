@@ -5,15 +5,13 @@ So each process decides alike, and a law can tell what they decided.
 
 from __future__ import annotations
 
-from continuations import (
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import (
     CallInfo,
     ChangeArguments,
     ChangeResult,
-    Guardrail,
-    Guardrails,
     Hooks,
     ResultInfo,
-    Tripped,
     TurnInfo,
 )
 

@@ -6,17 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from continuations import (
-    Agent,
-    Guardrail,
-    Guardrails,
-    ModelError,
-    ReplyInfo,
-    Tripped,
-    TurnInfo,
-)
+from continuations import Agent
 from continuations.core import jsontext
 from continuations.core.messages import Message
+from continuations.errors import ModelError
+from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.interface import ModelReply
 from tests.simulation.processes import ProcessKilled, current_process
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations import ModelError
+from continuations.errors import ModelError
 from continuations.models.interface import LostReply, PendingReply
 from tests.simulation.processes import current_process
 

@@ -17,7 +17,6 @@ from continuations import (
     Deny,
     Fail,
     ToolContext,
-    ToolWait,
     ask,
     external,
     sleep,
@@ -25,6 +24,7 @@ from continuations import (
     wait_for,
 )
 from continuations.core import jsontext
+from continuations.tools import ToolWait
 from tests.simulation.events.actors import EVENT_KEY, EVENT_NAME
 from tests.simulation.processes import current_process
 

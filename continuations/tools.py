@@ -1,0 +1,24 @@
+"""Classes for tools: their options, arguments, waits and results.
+
+from continuations.tools import AgentProgress, FailedCall
+"""
+
+from __future__ import annotations
+
+from continuations.authoring.readings import Money, Secret
+from continuations.authoring.suspend_conditions import AgentProgress, SuspendCondition
+from continuations.authoring.tool import Tool
+from continuations.authoring.tool_options import FailedCall, OfferInfo, Retries
+from continuations.authoring.tool_waits import ToolWait
+
+__all__ = [
+    "AgentProgress",
+    "FailedCall",
+    "Money",
+    "OfferInfo",
+    "Retries",
+    "Secret",
+    "SuspendCondition",
+    "Tool",
+    "ToolWait",
+]
