@@ -11,7 +11,7 @@ from continuations.core.grants import KeptGrant
 from continuations.core.quorum import Vote
 from continuations.core.run import Failure
 from continuations.core.untaken_signals import UntakenSignal
-from continuations.engine.drift_rows import DriftReason, DriftRow
+from continuations.engine.drift import DriftReason, DriftRow
 from continuations.engine.sweeping import SweepResult
 from continuations.ledger.published_events import Publication
 

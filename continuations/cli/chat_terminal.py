@@ -5,28 +5,46 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from continuations.cli import INTERRUPTED, chat_files
-from continuations.cli.chat_decisions import ChatDecisions
+import continuations
+from continuations.cli import INTERRUPTED, chat_files, formatting
 from continuations.cli.chat_lines import EventLines, history_lines, progress_line
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.stack_tree import Line
 from continuations.cli.terminal import print_lines, print_part
+from continuations.core import jsontext
+from continuations.core.decisions import Decision
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
 from continuations.engine.outcomes import Failed, Replied
-from continuations.errors import ContinuationsError, ThreadClosed
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    ContinuationsError,
+    ThreadClosed,
+    WaitExpired,
+    WaitNotFound,
+)
 from continuations.present.escaping import escape_invisible
+from continuations.present.form_fields import schema_fields
+from continuations.present.wait_words import votes_text
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from continuations import Runner
+    from continuations import Runner, Wait
     from continuations.cli.chat_session import ChatSession
     from continuations.cli.decision_input import Actor
+    from continuations.core.decisions import Verdict, VerdictKind
     from continuations.core.live_events import RunEvent
     from continuations.core.run import WhenBusy
     from continuations.core.run_stream import StreamEvent
+    from continuations.present.form_fields import FormField
+
+    # Shows the prompt and a text to edit; returns the line that the person typed.
+    Ask = Callable[[str, str], str]
+
 
 _PROMPT = "> "
 _MORE_HISTORY = 50
@@ -223,3 +241,233 @@ class ChatTerminal:
             # A pasted text of several lines is one message.
             readline.parse_and_bind("set enable-bracketed-paste on")
         chat_files.complete_paths()
+
+
+_LATER = "l"
+_EDIT = "e"
+_DECLINE = "/no"
+_LATER_COMMAND = "/later"
+
+
+class Choice(NamedTuple):
+    """The letter that a person chose for a wait, and the reason after it."""
+
+    key: str
+    reason: str | None
+
+
+class Deferred(Exception):
+    """The person leaves the wait open."""
+
+
+class ChatDecisions:
+    """Shows waits and records the decisions of the person at the terminal."""
+
+    def __init__(self, runner: Runner, actor: Actor, ask: Ask) -> None:
+        self._runner = runner
+        self._actor = actor
+        self._ask = ask
+        # Waits that were shown and left open, and waits that are decided here.
+        self.left_open: set[str] = set()
+        self.decided: set[str] = set()
+
+    def ask_all(self, waits: Iterable[Wait]) -> bool:
+        """Ask about the waits that were not left open; return whether one ended."""
+        new = [wait for wait in waits if wait.id not in self.left_open]
+        ended = [self._ask_about(wait.id, wait) for wait in new]
+        return any(ended)
+
+    def _ask_about(self, wait_id: str, known: Wait) -> bool:
+        if not known.rules.asks_person:
+            write_lines([_awaited(known)])
+            self.left_open.add(wait_id)
+            return False
+        while True:
+            try:
+                # It has the votes and the deadline of now.
+                wait = self._runner.wait(wait_id)
+            except (AlreadyDecided, WaitNotFound):
+                return True
+            _show(wait)
+            try:
+                return self._decide(wait)
+            except Deferred:
+                self.left_open.add(wait_id)
+                return False
+            except (AlreadyDecided, Cancelled, WaitExpired) as error:
+                write_note(f"{type(error).__name__}: {error}")
+                return True
+            except ContinuationsError as error:
+                write_note(f"{type(error).__name__}: {error}")
+
+    def _decide(self, wait: Wait) -> bool:
+        verdict = self._verdict(wait)
+        result = self._runner.decide(
+            wait.id, verdict, shown=wait.digest, door=self._actor.door
+        )
+        if isinstance(result, Decision):
+            self.decided.add(wait.id)
+            return True
+        write_lines([f"  recorded: {votes_text(result)}"])
+        self.left_open.add(wait.id)
+        return False
+
+    def _verdict(self, wait: Wait) -> Verdict:
+        if next(iter(wait.rules.verdicts)) == "answer" and not wait.rules.may_have_run:
+            return self._answer_to_question(wait)
+        keys = _keys(wait)
+        choice = self._choose(wait, keys)
+        by, reason = self._actor.name, choice.reason
+        if choice.key == _EDIT:
+            prefilled = "" if wait.secrets else wait.arguments_json
+            edited = ask_json("arguments (JSON): ", prefilled, self._ask)
+            return continuations.Approve(
+                by=by, reason=reason, arguments=edited, form=self._form(wait)
+            )
+        match keys[choice.key]:
+            case "approve":
+                return continuations.Approve(
+                    by=by, reason=reason, form=self._form(wait)
+                )
+            case "answer":
+                label = wait.rules.verdicts["answer"].value_label
+                value = ask_value(wait.answer_schema, label, self._ask)
+                return continuations.Answer(value, by=by, reason=reason)
+            case _:
+                return continuations.Deny(by=by, reason=reason or self._ask_reason())
+
+    def _choose(self, wait: Wait, keys: Mapping[str, VerdictKind]) -> Choice:
+        verdicts = wait.rules.verdicts
+        offered = {key: verdicts[kind].label for key, kind in keys.items()}
+        if _may_edit(wait):
+            offered[_EDIT] = "Edit"
+        offered[_LATER] = "Later"
+        menu = "  ".join(f"[{key}] {label}" for key, label in offered.items())
+        while True:
+            word, _, rest = self._ask(f"{menu}: ", "").strip().partition(" ")
+            key = word[:1].lower()
+            if key == _LATER:
+                raise Deferred
+            if key in offered:
+                return Choice(key, rest.strip() or None)
+            write_note("Type one of the letters. A reason may follow it.")
+
+    def _answer_to_question(self, wait: Wait) -> Verdict:
+        words = wait.rules.verdicts["answer"]
+        hint = f"{_DECLINE}: decline, {_LATER_COMMAND}: leave it open"
+        write_lines([f"  {hint}"])
+
+        def ask(prompt: str, prefilled: str) -> str:
+            line = self._ask(prompt, prefilled)
+            if line.strip() == _LATER_COMMAND:
+                raise Deferred
+            if line.partition(" ")[0] == _DECLINE:
+                raise _Declined(line.partition(" ")[2].strip())
+            return line
+
+        by = self._actor.name
+        try:
+            value = ask_value(wait.answer_schema, words.value_label, ask)
+        except _Declined as declined:
+            return continuations.Deny(by=by, reason=str(declined) or None)
+        return continuations.Answer(value, by=by)
+
+    def _form(self, wait: Wait) -> dict[str, object] | None:
+        schema = wait.form_schema
+        return None if schema is None else ask_fields(schema, self._ask)
+
+    def _ask_reason(self) -> str | None:
+        return self._ask("reason, for the agent (Enter: none): ", "").strip() or None
+
+
+class _Declined(Exception):
+    """The person declines a question; the text is the reason."""
+
+
+def _show(wait: Wait) -> None:
+    print_lines(_heading(wait))
+    write_lines(formatting.wait_lines(wait, "  "))
+
+
+def _heading(wait: Wait) -> Iterator[Line]:
+    question = wait.rules.question.format(tool=wait.tool)
+    yield Line("", escape_invisible(question), "wait")
+    yield Line("  ", escape_invisible(wait.id))
+
+
+def _awaited(wait: Wait) -> str:
+    since = readable_time(wait.created_at)
+    text = f"The reply waits for {wait.rules.awaited} since {since}"
+    if wait.deadline is not None:
+        label = wait.rules.deadline_label.lower()
+        text += f", {label} {readable_time(wait.deadline)}"
+    if wait.rules.ended_by_unpause:
+        text += f"; end it with: continuations unpause {wait.run_id}"
+    return escape_invisible(f"{text} ({wait.tool}).")
+
+
+def _keys(wait: Wait) -> dict[str, VerdictKind]:
+    """Return what each letter stands for, in the order of the menu."""
+    # No habit of typing "y" repeats a call that may have happened.
+    letters: dict[VerdictKind, str] = {"approve": "y", "deny": "n", "answer": "a"}
+    if wait.rules.may_have_run:
+        letters = {"approve": "r", "deny": "n", "answer": "h"}
+    return {letters[kind]: kind for kind in wait.rules.verdicts}
+
+
+def _may_edit(wait: Wait) -> bool:
+    return wait.rules.allows_edits and wait.editable != ()
+
+
+_TEXT_TYPES = ("string", "any value")
+
+
+def ask_value(schema: dict[str, Any] | None, label: str, ask: Ask) -> Any:
+    """Return a value for a JSON Schema: text as typed, everything else as JSON.
+
+    An object with named fields has a line for each field. Whether the value fits the
+    schema, the decision checks.
+    """
+    if schema is None or schema.get("type", "string") == "string":
+        return ask(f"{label}: ", "")
+    if jsontext.as_object(schema.get("properties")):
+        return ask_fields(schema, ask)
+    return ask_json(f"{label} ({schema.get('type', 'JSON')}): ", "", ask)
+
+
+def ask_fields(schema: dict[str, Any], ask: Ask) -> dict[str, Any]:
+    """Return an object, one line for each field; an empty line leaves a field out."""
+    value: dict[str, Any] = {}
+    for field in schema_fields(schema):
+        typed = _ask_field(field, ask)
+        if typed is not None:
+            value[field.name] = typed
+    return value
+
+
+def _ask_field(field: FormField, ask: Ask) -> Any:
+    prompt = f"{escape_invisible(field.text)}: "
+    is_text = field.type.partition(" (")[0] in _TEXT_TYPES
+    while True:
+        line = ask(prompt, "")
+        if not line and not field.required:
+            return None
+        if is_text:
+            return line
+        try:
+            return jsontext.parse(line, lossless=True)
+        except jsontext.NotJson:
+            # A choice of texts is typed without quotes.
+            if f'"{line}"' in field.type:
+                return line
+            write_note(f"{field.name} must be {field.type}, as JSON. Type it again.")
+
+
+def ask_json(prompt: str, prefilled: str, ask: Ask) -> Any:
+    """Return the JSON value that the person typed; ask again until it is JSON."""
+    while True:
+        line = prefilled = ask(prompt, prefilled)
+        try:
+            return jsontext.parse(line, lossless=True)
+        except jsontext.NotJson as error:
+            write_note(f"This is not JSON: {error}. Type it again.")

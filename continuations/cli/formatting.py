@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.core.wait_rules import WAIT_RULES
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible, indent_escaped

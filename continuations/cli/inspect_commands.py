@@ -6,13 +6,12 @@ import sys
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from continuations.cli import FAILED, formatting
 from continuations.cli.application import missing_code, runner_without_agents
-from continuations.cli.conversation_id import conversation_id
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import detail_of, run_form, write_json
@@ -26,8 +25,16 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.runs_without_model import awaiting_models
+from continuations.cli.stack_tree import Line
 from continuations.cli.store_name import store_name
+from continuations.core.attachments import attachments_of
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.visible_text import shorten
+from continuations.engine import portal
 from continuations.errors import ContinuationsError
+from continuations.ledger import layout
+from continuations.ledger.arrivals import read_inbox_message
+from continuations.ledger.objects import NotFound, Objects, gather_all
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
@@ -38,12 +45,17 @@ from continuations.present.json_forms import (
     wait_summary_json,
 )
 from continuations.present.wait_words import agent_state
+from continuations.wire.fields import readable_time
+from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from continuations import Runner, Wait
+    from continuations import Continuation, Runner, Wait
     from continuations.core.messages import Detail
+    from continuations.wire.arrivals import InboxMessage
+    from continuations_storage import Store
+
 
 # typer reads the annotations when it runs.
 
@@ -298,11 +310,6 @@ def _show_run(
     # Imported here: only this command needs the tree and rich, deciding does not.
     from continuations.cli import stack_tree  # noqa: PLC0415
     from continuations.cli.terminal import print_folded  # noqa: PLC0415
-    from continuations.cli.unread_messages import (  # noqa: PLC0415
-        unread_json,
-        unread_lines,
-        unread_messages,
-    )
     from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
 
     run = runner.look(run_id, version=version)
@@ -373,3 +380,80 @@ def doctor(
         write_lines(doctor.report_lines(*result))
     if report.findings and new_root is None:
         raise typer.Exit(FAILED)
+
+
+def conversation_id(runner: Runner, agent: str, key: str) -> str:
+    """Return the id of the newest run of a conversation; raise `UsageError`."""
+    # Imported here: most commands name a run by its id.
+    from continuations.ledger.thread_keys import newest_generation  # noqa: PLC0415
+
+    found = portal.run_until_complete(
+        newest_generation(Objects(runner.store), agent, key)
+    )
+    if found.version:
+        return found.run_id
+    msg = (
+        f"--key {key!r:.60} names no conversation of agent {agent!r:.60} in this "
+        "store. List the conversations with `continuations runs`."
+    )
+    raise UsageError(msg)
+
+
+_MAX_TEXT_CHARS = 200
+
+
+def unread_messages(store: Store, run: Continuation) -> Sequence[InboxMessage]:
+    """Return the messages after the last one that the run has read, by number."""
+    return portal.run_until_complete(_read(Objects(store), run))
+
+
+async def _read(objects: Objects, run: Continuation) -> list[InboxMessage]:
+    last = run.run_state.run.last_inbox_number
+    prefix = layout.arrivals_prefix(run.run_id) + f"{layout.MESSAGE}-"
+    after = layout.numbered_key(layout.MESSAGE, run.run_id, last) if last else ""
+    keys = [key async for key in objects.all_keys(prefix, after)]
+    numbers = [layout.number_in(layout.MESSAGE, key) for key in keys]
+    found = await gather_all(
+        _message(objects, run.run_id, number) for number in numbers if number
+    )
+    return [each for each in found if each is not None]
+
+
+async def _message(objects: Objects, run_id: str, number: int) -> InboxMessage | None:
+    try:
+        return await read_inbox_message(objects, run_id, number)
+    except NotFound:
+        return None  # the run was erased meanwhile
+
+
+def unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[Line]:
+    """Yield each message with its sender, its time and its files."""
+    from continuations.serve.pages.run_log import message_text  # noqa: PLC0415 - rarely used
+
+    has_ended = run.run_state.run.status in ENDED_STATUSES
+    state = "never read" if has_ended else "not read yet"
+    for each in unread:
+        by = f" from {each.by}" if each.by else ""
+        content = each.message.data.get("content")
+        text = (
+            "closes the conversation" if each.closes else message_text(content, "user")
+        )
+        about = f"{state}: message {each.number}{by}, {readable_time(each.at)}"
+        text = shorten(f"{about}: {text}", _MAX_TEXT_CHARS)
+        yield Line("", escape_invisible(text), "wait")
+        for attachment in attachments_of([each.message]):
+            label = f"attachment {attachment.label} {attachment.digest}"
+            yield Line("  ", escape_invisible(label))
+
+
+def unread_json(unread: Iterable[InboxMessage]) -> list[dict[str, Any]]:
+    """Return messages as JSON values (`unread` of `run`)."""
+    return [
+        {
+            "number": each.number,
+            "at": utc_text(each.at),
+            "by": each.by,
+            "message": each.message.data,
+        }
+        for each in unread
+    ]

@@ -18,7 +18,7 @@ from continuations.cli.grant_commands import grants, revoke
 from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inbox_command import inbox
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.past_commands import diff, fork, history
+from continuations.cli.past_commands import diff, fork, history, rewind
 from continuations.cli.publish_command import publish
 from continuations.cli.request_commands import (
     cancel,
@@ -29,7 +29,6 @@ from continuations.cli.request_commands import (
     unpause,
     wake,
 )
-from continuations.cli.rewind_command import rewind
 from continuations.cli.run_commands import resume, start, sweep
 from continuations.cli.serve_command import serve
 from continuations.cli.signal_commands import drop_signals, signals

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import (
-    call_rows,
-    cancelled_agents,
     denials,
     output_retries,
     run_events,
@@ -19,16 +17,21 @@ from continuations.core import (
 )
 from continuations.core.call_events import (
     Answered,
+    AnswerReceived,
     ApprovalRequested,
+    Approved,
+    CallAccepted,
     CallCancelled,
     CallInvalid,
     CallParked,
     CallRaised,
     CallReturned,
+    CallStarted,
     Denied,
     Expired,
     OutcomeUnknown,
     Reopened,
+    RepeatAllowed,
     SubAgentStarted,
 )
 from continuations.core.calls import (
@@ -37,6 +40,7 @@ from continuations.core.calls import (
     CallRow,
     Errored,
     Nested,
+    Parked,
     Proposed,
     Ready,
     Returned,
@@ -67,6 +71,8 @@ from continuations.core.transitions import illegal_transition, next_state
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations.core.call_events import CallEvent
     from continuations.core.calls import CallState
     from continuations.core.events import Event
@@ -98,7 +104,7 @@ def advance(state: RunState, event: Event) -> RunState:
         case ReplyConfirmed():
             _confirm_reply(draft, event)
         case AgentCancelled():
-            cancelled_agents.mark(draft, event)
+            mark(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
         case RunStopped():
@@ -280,9 +286,9 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     for row in rows:
         draft.drop_call(row.id)
     draft.put_frame(frame)
-    cancelled = cancelled_agents.reason(draft, frame.id)
+    cancelled = reason(draft, frame.id)
     if cancelled is not None:
-        text = cancelled_agents.last_turn_text(cancelled, rows)
+        text = last_turn_text(cancelled, rows)
         code = "cancelled" if frame.parent_call_id else "stopped"
         return frame.id, Errored(code, text)
     if not frame.has_turns():
@@ -332,11 +338,11 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(row.state, Nested):
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
-    call_rows.check_attempts(row, event)
+    check_attempts(row, event)
     if isinstance(event, ApprovalRequested | CallInvalid):
         _keep_trip(draft, event)
     old_wait_id = open_wait_id(row.state)
-    row = call_rows.with_event_data(row, event)
+    row = with_event_data(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):
         draft.drop_wait(old_wait_id)
     if isinstance(event, _OPENING_EVENTS):
@@ -345,7 +351,7 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     if isinstance(state, CLOSED_STATES):
         _end_if(draft, _close_turn(draft, row.frame_id))
         return
-    cancelled = cancelled_agents.reason(draft, row.frame_id)
+    cancelled = reason(draft, row.frame_id)
     if cancelled is not None:
         # A call that may not begin again, or that waits, stays open in no such frame.
         _apply_call_event(draft, CallCancelled(call_id=row.id, reason=cancelled))
@@ -398,3 +404,140 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
     draft.put_frame(frame)
     draft.start_log(frame.id, event.messages)
     return frame.id
+
+
+def mark(draft: Draft, event: AgentCancelled) -> None:
+    """Give the reason to a nested call and to all nested calls below it."""
+    if not isinstance(draft.call(event.call_id).state, Nested):
+        raise illegal_transition(f"call {event.call_id} has no agent", event)
+    call_ids = [event.call_id]
+    while call_ids:
+        row = draft.call(call_ids.pop())
+        if isinstance(row.state, Nested):
+            draft.put_call(replace(row, cancelled=row.cancelled or event.reason))
+            call_ids += draft.frame(row.state.frame_id).open_call_ids
+
+
+def reason(draft: Draft, frame_id: str) -> str | None:
+    """Return why the agent of a frame was cancelled, or `None`.
+
+    The root agent of a thread counts as cancelled while its turn is being stopped.
+    """
+    call_id = draft.frame(frame_id).parent_call_id
+    return draft.run.stopping if call_id is None else draft.call(call_id).cancelled
+
+
+def last_turn_text(reason: str, rows: Iterable[CallRow]) -> str:
+    """Return the reason, and what became of the calls that ran in the last turn.
+
+    No model of the cancelled agent reads these results, so its caller gets them.
+    """
+    ran = [
+        f"{row.tool}: {row.state.content}"
+        for row in rows
+        if isinstance(row.state, CLOSED_STATES) and row.attempts + row.stage
+    ]
+    return "\n".join([reason, *(["Its last calls:"] if ran else []), *ran])
+
+
+def check_attempts(row: CallRow, event: CallEvent) -> None:
+    """Raise `IllegalTransition` if an event denies that the call may have run.
+
+    A call that began once must not wait for an approval. Only a rule denies a call
+    that is ready: a person decided it before.
+    """
+    if isinstance(row.state, Ready) and isinstance(event, Denied):
+        if event.decision.rule is None:
+            raise illegal_transition(f"call {row.id} has its decision", event)
+        return
+    begun = row.attempts + row.stage
+    match row.state, event:
+        case Ready(), ApprovalRequested() | Reopened():
+            wrong = begun > 0
+        case Started(), Reopened():
+            wrong = begun > 1
+        case _:
+            wrong = isinstance(event, CallParked) and row.stage > 0
+    if wrong:
+        raise illegal_transition(f"call {row.id} may have run", event)
+
+
+def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
+    row: CallRow, event: CallEvent
+) -> CallRow:
+    """Return the row with the data of the event, apart from the new state."""
+    match event:
+        case CallAccepted():
+            row = _examined(row, event)
+            return replace(
+                row,
+                approved_digest=event.approved_digest,
+                approved_until=event.approved_until,
+                grant=event.grant,
+                quorum=event.quorum,
+            )
+        case ApprovalRequested():
+            return replace(_examined(row, event), quorum=event.wait.quorum)
+        case Approved():
+            row = replace(
+                row,
+                approved_digest=event.digest,
+                approved_until=event.until,
+                grant=None,
+                # The approval of an unknown outcome has none: the first one holds.
+                form=event.form or row.form,
+            )
+            if event.arguments is None:
+                return row
+            original = row.original_arguments or row.arguments
+            return replace(row, arguments=event.arguments, original_arguments=original)
+        case CallStarted() | SubAgentStarted():
+            return replace(row, attempts=row.attempts + 1)
+        case CallReturned(parts_json=str()):
+            row = replace(row, parts_json=event.parts_json)
+            return row if event.patch is None else _with_patch(row, event.patch)
+        case CallReturned() | CallParked() | Answered() if event.patch is not None:
+            return _with_patch(row, event.patch)
+        case AnswerReceived():
+            # The approval, if any, was for the first stage, which has run.
+            form = row.form
+            row = _without_approval(row)
+            stage = row.stage + 1
+            return replace(row, stage=stage, answer=event.answer, attempts=0, form=form)
+        case Reopened() if not isinstance(row.state, Unknown | Parked):
+            # If the start of the call was recorded, its tool did not run.
+            row = _without_approval(row)
+            return replace(row, attempts=0, quorum=event.wait.quorum)
+        case RepeatAllowed(never_began=True):
+            return replace(row, attempts=row.attempts - 1)
+        case OutcomeUnknown() | RepeatAllowed():
+            # Also after a repair, which does not count a start in a lost version.
+            return replace(row, attempts=max(row.attempts, 1))
+        case _:
+            return row
+
+
+def _with_patch(row: CallRow, patch: str) -> CallRow:
+    from continuations.core import frame_state  # noqa: PLC0415 - few tools write a state
+
+    return replace(row, patch=frame_state.with_patch(row.patch or "", patch))
+
+
+def _without_approval(row: CallRow) -> CallRow:
+    return replace(
+        row, approved_digest=None, approved_until=None, grant=None, form=None
+    )
+
+
+def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
+    """Return the row of a call that is not approved."""
+    return replace(
+        _without_approval(row),
+        arguments=event.arguments,
+        contract_digest=event.contract_digest,
+        repeatable=event.repeatable,
+        verifiable=event.verifiable,
+        secrets=event.secrets,
+        patch=row.patch or ("{}" if event.writes_state else None),
+        quorum=None,
+    )

@@ -16,8 +16,7 @@ from continuations.core.run_past import (
 )
 from continuations.core.sorted_rows import by_depth, shown_arguments
 from continuations.core.state import frame_path
-from continuations.core.waits import Wait
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import Wait, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,19 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from continuations.core import (
-    frame_changes,
-    history,
-    run_stream,
-    tool_messages,
-)
+from continuations.core import frame_state, history, jsontext, run_stream, tool_messages
 from continuations.core.call_ends import BEGUN_ENDS, end_in, end_of
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
-from continuations.core.sub_agent_names import sub_agent_name
 from continuations.core.trip_rows import trips_between
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.run_stream import StreamEvent
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+
 
 E = TypeVar("E", bound="run_stream.BaseEvent")
 
@@ -250,7 +245,7 @@ class _VersionDiff:
     def _add_frame(self, row: FrameRow) -> None:
         added = self._added_messages(row.id)
         calls = self._calls_of.get(row.id, [])
-        changes = frame_changes.other_changes(self._before, self._after, row)
+        changes = other_changes(self._before, self._after, row)
         is_known = row.id in self._old_frames
         if is_known and not (added or calls or changes):
             return
@@ -411,3 +406,34 @@ def _result_of_row(row: CallRow) -> _Result:
     if isinstance(row.state, CLOSED_STATES):
         return _Result(tool_messages.tool_message_text(row), end_of(row))
     return _NO_RESULT
+
+
+def other_changes(
+    before: RunState | None, after: RunState, row: FrameRow
+) -> list[tuple[type[run_stream.BaseEvent], dict[str, Any]]]:
+    """Return the events of a frame between two versions."""
+    changes: list[tuple[type[run_stream.BaseEvent], dict[str, Any]]] = []
+    old_row = before.frames.get(row.id) if before else None
+    old_state = "" if old_row is None else old_row.state_json
+    if row.state_json != old_state:
+        changed = frame_state.changed_fields(old_state, row.state_json)
+        changes.append((run_stream.StateChanged, {"changes_json": changed}))
+    old_log = before.logs.get(row.id) if before else None
+    compacted = history.fields_of_event(old_log, after.logs[row.id], row)
+    if compacted:
+        changes.append((run_stream.Compacted, compacted))
+    return changes
+
+
+def sub_agent_name(state: RunState, row: CallRow) -> str | None:
+    """Return the name of the agent that is the tool of a call, or `None`."""
+    frame = state.frames.get(row.frame_id)
+    if frame is None:
+        return None
+    agents = jsontext.as_array(jsontext.parse(state.manifest)["agents"]) or []
+    for agent in agents:
+        tool = agent["tools"].get(row.tool) if agent["name"] == frame.agent else None
+        if tool is not None and "agent" in tool:
+            name: str = agents[tool["agent"]]["name"]
+            return name
+    return None

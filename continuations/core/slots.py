@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from continuations.core.deadline_actions import Escalate
 from continuations.core.decisions import Decision
 from continuations.core.quorum import Objection, Quorum, Vote
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

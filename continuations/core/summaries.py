@@ -13,6 +13,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
+from continuations.core.messages import Message
 from continuations.core.reading_texts import (
     UNITS,
     MoneyReading,
@@ -23,7 +24,8 @@ from continuations.core.secret_arguments import MASK
 from continuations.core.visible_text import escape_invisible, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
 
 MAX_TITLE_CHARS = 300
 _MAX_TEMPLATE_CHARS = 500
@@ -163,3 +165,66 @@ def _count_text(value: Any) -> str | None:
     items = jsontext.as_array(value)
     fields = jsontext.as_object(value) if items is None else items
     return None if fields is None else f"{len(fields):,}"
+
+
+# The room for the notice; a text is not made shorter than this.
+MIN_CHARS = 200
+_HEAD_PART = 2 / 3
+
+
+def shorten_middle(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, which is at least `MIN_CHARS`.
+
+    The beginning and the end of a longer text are left. A text that was shortened is
+    not shortened again.
+    """
+    if len(text) <= limit:
+        return text
+    notice = f"\n[{len(text)} characters; the middle was left out to save space]\n"
+    room = limit - len(notice)
+    head = int(room * _HEAD_PART)
+    tail = room - head
+    return f"{text[:head]}{notice}{text[len(text) - tail :]}"
+
+
+def shorten_message(message: Message, limit: int) -> Message:
+    """Return a tool message with a shorter content; any other message as it is."""
+    if message.role != "tool" or len(message.content) <= limit:
+        return message
+    data = {**message.data, "content": shorten_middle(message.content, limit)}
+    return Message.from_mapping(data)
+
+
+_BYTES_PER_TOKEN = 4
+# The role of a message, and what separates it from the next one.
+_TOKENS_PER_MESSAGE = 4
+# An image, a sound or a file.
+_TOKENS_PER_OTHER_PART = 1000
+
+
+def estimate_tokens(messages: Sequence[Message]) -> int:
+    """Return about how many tokens messages have for a model.
+
+    A token is taken as four bytes of the message's JSON text. An image, a sound or a
+    file counts as 1,000 tokens.
+    """
+    return sum(_message_tokens(each) for each in messages)
+
+
+def _message_tokens(message: Message) -> int:
+    parts = jsontext.as_array(message.data.get("content"))
+    if parts is None:
+        return _text_tokens(message.text) + _TOKENS_PER_MESSAGE
+    data = {**message.data, "content": None}
+    tokens = _text_tokens(jsontext.dump(data)) + _TOKENS_PER_MESSAGE
+    return tokens + sum(_part_tokens(part) for part in parts)
+
+
+def _part_tokens(part: Any) -> int:
+    fields = jsontext.as_object(part) or {}
+    text = fields.get("text", fields.get("refusal"))
+    return _text_tokens(text) if isinstance(text, str) else _TOKENS_PER_OTHER_PART
+
+
+def _text_tokens(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)

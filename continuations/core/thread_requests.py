@@ -14,8 +14,8 @@ from continuations.core.events import (
 )
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
-from continuations.core.senders import is_by_same
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.threads import is_by_same
 
 if TYPE_CHECKING:
     from collections.abc import Collection

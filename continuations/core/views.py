@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.calls import STATE_NAMES, Nested, open_wait_id
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 
 if TYPE_CHECKING:
     from continuations.core.calls import CallRow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 from continuations.core.wait_rules import WAIT_RULES
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.quorum import Quorum, Vote
     from continuations.core.run import RunRow
     from continuations.core.wait_rules import SubjectKind, WaitKind, WaitRules
+
 
 # The schema of a plain text, the most frequent answer: it needs no validator.
 TEXT_SCHEMA = '{"type":"string"}'
@@ -398,3 +399,18 @@ def _derived_ulid(run: RunRow, *parts: str) -> str:
     text = jsontext.digest(run.run_nonce, *parts)
     milliseconds = (run.created_at - _EPOCH) // timedelta(milliseconds=1)
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
+
+
+def withheld(wait: Wait) -> Wait:
+    """Return a wait with `"[secret]"` in place of each secret value.
+
+    The question of a tool may repeat such a value.
+    """
+    if not wait.secrets:
+        return wait
+    from continuations.core.secret_arguments import masked_json, scrubbed  # noqa: PLC0415 - few tools have secrets
+
+    arguments, secrets = wait.arguments_json, wait.secrets
+    question = wait.question and scrubbed(wait.question, arguments, secrets)
+    masked = masked_json(arguments, secrets)
+    return replace(wait, arguments_json=masked, question=question)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations.core.actions import RunTool
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started
+from continuations.core.plan import RunTool
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.engine import side_task
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from continuations.authoring.call_gate import CallGate
-    from continuations.core.actions import Action
     from continuations.core.events import Event
+    from continuations.core.plan import Action
     from continuations.core.state import RunState
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from continuations.core.untaken_signals import UntakenSignal
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_thread import AsyncThread
-    from continuations.engine.drift_rows import DriftRow
+    from continuations.engine.drift import DriftRow
     from continuations.engine.new_run import Input, UserText
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import Proposed, Ready
 
 if TYPE_CHECKING:
-    from continuations.core.actions import CheckCall
     from continuations.core.events import Event
+    from continuations.core.plan import CheckCall
     from continuations.core.state import RunState
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.core.actions import CheckCall
 from continuations.core.call_events import ApprovalRequested, CallAccepted, CallInvalid
 from continuations.core.decisions import Deny
+from continuations.core.plan import CheckCall
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
 from continuations.engine.grant_coverage import with_grants_of_old_names

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from asyncio import gather
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.authoring import callables
 from continuations.authoring.tool_contract import compute_contract_digest
@@ -24,7 +24,6 @@ from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes
 from continuations.engine.deadlines import is_past_deadline
-from continuations.engine.drift_rows import DRIFT_VERDICTS, DriftReason, DriftRow
 from continuations.engine.parked_calls import answered_tool
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
@@ -37,7 +36,7 @@ from continuations.errors import (
     RunErased,
     RunNotFound,
 )
-from continuations.ledger import index_layout
+from continuations.ledger import run_index
 from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.run_overview import read_overview
 from continuations.ledger.versions import Versions
@@ -50,15 +49,16 @@ if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.calls import CallRow
+    from continuations.core.run import RunStatus
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.drift_rows import DriftVerdict
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.objects import Objects
+
 
 # So many runs are in memory at the same time, and no more.
 _PARALLEL_RUNS = 20
@@ -94,12 +94,10 @@ class DriftCheck:
 
     async def rows(self, after: str = "") -> AsyncIterator[list[DriftRow]]:
         """Iterate over the rows of all live runs, by run id, in small batches."""
-        last = index_layout.live_key(after) if after else ""
+        last = run_index.live_key(after) if after else ""
         while True:
-            page = await self.objects.keys(
-                index_layout.LIVE_PREFIX, last, _PARALLEL_RUNS
-            )
-            ids = filter(None, map(index_layout.indexed_run_id, page))
+            page = await self.objects.keys(run_index.LIVE_PREFIX, last, _PARALLEL_RUNS)
+            ids = filter(None, map(run_index.indexed_run_id, page))
             rows = await gather(*map(self.row, ids))
             yield [row for row in rows if row is not None]
             if is_last_page(page, _PARALLEL_RUNS):
@@ -311,3 +309,70 @@ def _reason(
         wait_id=wait_id,
         text=text,
     )
+
+
+DriftVerdict = Literal["accept", "reopen", "refuse"]
+# From the best to the worst.
+DRIFT_VERDICTS: tuple[DriftVerdict, ...] = ("accept", "reopen", "refuse")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftReason:
+    """Why the code does not accept a run as it is.
+
+    Attributes:
+        verdict: `"reopen"` or `"refuse"`.
+        change: The kind of change:
+
+            - `removed`: an agent, a tool or a function of a tool is missing
+            - `schema`: the tool has other parameters
+            - `contract`: the tool has another contract: its version or a detail of its
+              schema
+            - `approval`: the approval is not valid any more, for example because of
+              another approval policy
+            - `state`: a stored state does not fit the type of its agent
+            - `model`: an agent has no model, or one that cannot answer
+            - `context`: the given `context` has another type
+            - `prices`: the run has a budget in money, and a price is missing
+            - `policy`: the approval policy raised an exception, or denies the call now
+            - `stored`: an object of the run is damaged or newer than this release
+        agent: Name of the agent, as it is stored; empty if it is not known.
+        path: Names from the root agent down to the tool or agent; may be empty.
+        wait_id: Id of the wait that would be opened again, or whose answer would be
+            refused; `None` for other reasons.
+        text: The error that `resume` would raise, or the note of the new wait.
+    """
+
+    verdict: DriftVerdict
+    change: str
+    agent: str
+    path: tuple[str, ...]
+    wait_id: str | None = None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRow:
+    """The effect that the code of this process would have on one run.
+
+    Attributes:
+        run_id: Id of the run.
+        agent: Name of the root agent; empty if the run cannot be read.
+        status: Status of the newest version, or `"unreadable"`.
+        verdict: The worst verdict of `why`; `"accept"` without a reason.
+
+            - `accept`: the run goes on, and open waits can be approved as they are
+            - `reopen`: the run goes on, and an approved call waits again or is denied
+            - `refuse`: `resume` raises an error and changes nothing, now or once an
+              open wait is answered
+        why: The reasons, in the order in which `resume` would meet them.
+        code_changes: All differences between the stored code and the code of this
+            process. Most of them stop nothing.
+    """
+
+    run_id: str
+    agent: str = ""
+    status: RunStatus | Literal["unreadable"] = "unreadable"
+    verdict: DriftVerdict
+    why: tuple[DriftReason, ...] = ()
+    code_changes: tuple[ManifestChange, ...] = ()

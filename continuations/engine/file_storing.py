@@ -10,7 +10,7 @@ from continuations.core.attachments import (
     check_total,
 )
 from continuations.core.call_events import CallRaised, CallReturned
-from continuations.engine.claim_retries import retry_while_claimed
+from continuations.engine.journal import retry_while_claimed
 from continuations.errors import Corrupt, InvalidInput
 from continuations.value_class import dataclass, replace
 

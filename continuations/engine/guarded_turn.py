@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations.authoring.agent_options import copy_settings
 from continuations.authoring.guardrails import Guardrail, Tripped
 from continuations.authoring.hooks import (
     ChangeReply,
@@ -14,11 +15,16 @@ from continuations.authoring.hooks import (
     ReplyInfo,
     TurnInfo,
 )
-from continuations.core import output_retries
+from continuations.core import jsontext, output_retries
 from continuations.core.denials import TRIPPED_CODE
 from continuations.core.events import InputHeld, TurnRefused
 from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, input_digest
-from continuations.core.messages import Message, is_instructions, user_message
+from continuations.core.messages import (
+    MalformedMessage,
+    Message,
+    is_instructions,
+    user_message,
+)
 from continuations.core.refused_replies import with_refused
 from continuations.core.state import frame_path
 from continuations.core.tool_messages import is_incomplete
@@ -26,21 +32,14 @@ from continuations.core.turn_instructions import sent_messages
 from continuations.core.usage import Usage
 from continuations.engine.guardrail_agents import GuardrailAgents
 from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
-from continuations.engine.hook_changes import (
-    OF_HOOK,
-    added_messages,
-    changed_settings,
-    check_reply_change,
-    with_text,
-)
 from continuations.engine.model_delays import may_be_first
 from continuations.engine.state_checks import typed_state
 from continuations.engine.text_waits import new_text_wait
 from continuations.engine.trip_texts import failure_text, new_trip
-from continuations.errors import ModelError
+from continuations.errors import InvalidInput, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from continuations.authoring.hooks import ReplyChange
     from continuations.authoring.tool_protocol import AgentProtocol
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
+
 
 # The code of an agent that ends because a hook refused its reply.
 REFUSED_CODE = "refused"
@@ -369,3 +369,66 @@ def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
     if not texts and frame.turns:
         return None
     return "\n\n".join(reversed(texts))
+
+
+# The metadata of messages that are not of a user: a compaction need not keep them.
+OF_HOOK = '{"from":"hook"}'
+_ADDED_ROLES = ("user", "system", "developer")
+
+
+def added_messages(
+    items: Sequence[str | Mapping[str, Any]],
+) -> tuple[Message, ...]:
+    """Return the messages of a `ChangeRequest`; raises `HookProblem`."""
+    if type(items) not in (list, tuple):
+        msg = "returned ChangeRequest with messages that are no list"
+        raise HookProblem(msg)
+    added: list[Message] = []
+    for item in items:
+        try:
+            made = (
+                user_message(item)
+                if isinstance(item, str)
+                else Message.from_mapping(item)
+            )
+        except (MalformedMessage, jsontext.NotJson, TypeError, ValueError) as error:
+            msg = "returned a message that is no chat message"
+            raise HookProblem(msg) from error
+        if made.role not in _ADDED_ROLES:
+            msg = (
+                f"returned a message with the role {made.role}, and only user, system "
+                "and developer messages can be added"
+            )
+            raise HookProblem(msg)
+        added.append(made.with_metadata(OF_HOOK))
+    return tuple(added)
+
+
+def changed_settings(change: ChangeRequest) -> dict[str, Any]:
+    """Return the settings of a change; raises `HookProblem`."""
+    try:
+        return dict(copy_settings("", change.settings))
+    except InvalidInput as error:
+        msg = f"returned invalid settings ({str(error).removeprefix('agent : ')})"
+        raise HookProblem(msg) from error
+
+
+def check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
+    """Raise `HookProblem` if a reply cannot be changed in this way."""
+    text: object = getattr(change, "text", getattr(change, "reason", ""))
+    if not isinstance(text, str):
+        msg = f"returned {type(change).__name__} without a text"
+        raise HookProblem(msg)
+    if isinstance(change, Continue) and not info.is_final:
+        msg = "returned Continue for a reply with calls"
+        raise HookProblem(msg)
+
+
+def with_text(message: Message, text: str) -> Message:
+    """Return a reply with another text, and the same calls and metadata."""
+    data: dict[str, Any] = {"role": "assistant", "content": text}
+    if message.tool_call_ids:
+        data["tool_calls"] = message.data["tool_calls"]
+    changed = Message.from_mapping(data)
+    known = message.metadata_json
+    return changed if known is None else changed.with_metadata(known)

@@ -8,8 +8,8 @@ from continuations.core.events import ReplyConfirmed, ThreadClosed, UserMessageA
 from continuations.core.frames import final_reply
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.senders import is_by_same
 from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.threads import is_by_same
 
 if TYPE_CHECKING:
     from continuations.core.events import TurnBeginning

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from continuations.core.event_matching import opened_and_closed
+from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import operator_looks
-from continuations.engine.claim_retries import retry_while_claimed
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
 from continuations.errors import (
@@ -25,12 +24,14 @@ from continuations.ledger import claims, layout, markers, run_index
 from continuations.ledger.arrivals import (
     NO_ARRIVALS,
     Arrivals,
+    read_cancel_request,
     read_inbox_message,
     read_late_arrivals,
     read_listed_message,
 )
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.objects import NotFound, gather_all
+from continuations.ledger.operator_inbox import read_following
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import replace
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.operator_request import OperatorRequest
+    from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.arrivals import InboxMessage
+
 
 T = TypeVar("T")
 
@@ -391,12 +394,12 @@ class StoreJournal:
             raise self._versions.stale_error(self.version_number)
         if not (progress.may_be_cancelled or progress.has_requests):
             return NO_ARRIVALS
-        return await operator_looks.read_requests(
+        return await read_requests(
             self._objects, state.run, cancelled=progress.may_be_cancelled
         )
 
     async def _read_requests(self, state: RunState) -> Arrivals:
-        return await operator_looks.read_if_possible(self._objects, state.run)
+        return await read_if_possible(self._objects, state.run)
 
     async def _index_if_new(self, state: RunState) -> None:
         """List the run as live; the caller looks at the newest version afterwards."""
@@ -424,3 +427,79 @@ class StoreJournal:
             self._lease = None
             await self._delete_own_markers()
             raise
+
+
+async def read_if_possible(objects: Objects, run: RunRow) -> Arrivals:
+    """Return the requests of operators; none if the store does not return them now.
+
+    The version beside them may hold the result of a call. It must not fail because of
+    this read; the next commit reads the requests again.
+    """
+    try:
+        return await read_requests(objects, run)
+    except StoreError as error:
+        _log.warning("run %s: requests to it were not read: %s", run.id, error)
+        return NO_ARRIVALS
+
+
+async def read_requests(
+    objects: Objects, run: RunRow, *, cancelled: bool = False
+) -> Arrivals:
+    """Read the next requests; without one, this is one read.
+
+    The cancel request is read if it is known, or if a numbered request names it.
+    """
+    requests = await read_following(objects, run.id, run.last_operator_number)
+    if not requests and not cancelled:
+        return NO_ARRIVALS
+    told = any(tells_of_cancellation(request) for request in requests)
+    return Arrivals(
+        operator_requests=requests,
+        cancel_request=await read_cancel_request(objects, run.id)
+        if cancelled or told
+        else None,
+    )
+
+
+# Seconds between two tries while the store is down: the first and the longest. A store
+# with retries of its own has already retried within each try.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+
+
+class TimeLeft(Protocol):
+    """The time that is left of a claim."""
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until the claim ends."""
+        ...
+
+
+async def retry_while_claimed(
+    attempt: Callable[[], Awaitable[T]],
+    lease: TimeLeft | None,
+    ports: Ports,
+    loaded: LoadedVersion | None,
+) -> T:
+    """Return the result of an attempt; retry until the claim ends, if there is one.
+
+    Work that is not stored is lost, so the limit is a time and not a number. `loaded`
+    is the last version, for the log.
+    """
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await attempt()
+        except (StoreUnavailable, Inconclusive) as error:
+            if lease is None or lease.seconds_left <= pause:
+                raise
+            if pause == _FIRST_PAUSE and loaded is not None:
+                _log.warning(
+                    "run %s: the store is down after version %s; its worker tries "
+                    "again until its claim ends: %s",
+                    loaded.state.run.id,
+                    loaded.number,
+                    error,
+                )
+        await ports.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Nested, Started
 from continuations.core.run_past import BegunCall
+from continuations.core.run_stream_diff import sub_agent_name
 from continuations.core.sorted_rows import shown_arguments
 from continuations.core.state import frame_path
-from continuations.core.sub_agent_names import sub_agent_name
 from continuations.ledger.version_walk import VersionWalk
 from continuations.value_class import dataclass
 

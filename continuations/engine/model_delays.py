@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core.actions import AskModel, CheckCall
 from continuations.core.events import ModelDelayed, ModelFailed
+from continuations.core.plan import AskModel, CheckCall
 from continuations.core.run import Failure
 from continuations.core.state import frame_path
 from continuations.core.usage import Usage
@@ -19,9 +19,9 @@ from continuations.wire.fields import whole_milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.actions import Action
     from continuations.core.frames import FrameRow
     from continuations.core.model_protocol import LostReply, PendingReply
+    from continuations.core.plan import Action
     from continuations.core.state import RunState
     from continuations.engine.ports import Ports
 

@@ -15,8 +15,8 @@ from continuations.core.model_protocol import (
     ModelRequest,
     PendingReply,
     ToolSpec,
+    merged_settings,
 )
-from continuations.core.model_settings import merged_settings
 from continuations.core.turn_instructions import sent_messages
 from continuations.engine.error_reports import describe_error
 from continuations.engine.model_delays import ModelDelays, may_be_first

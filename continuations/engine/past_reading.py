@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.run_comparison import difference
 from continuations.core.run_past import RunDifference, RunVersion, WaitDifference
 from continuations.core.run_stream_diff import events_between
-from continuations.core.waits import Wait
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import Wait, withheld
 from continuations.engine.event_reading import with_deciders
 from continuations.errors import InvalidInput
 from continuations.ledger.recorded_decisions import read_decision

@@ -12,7 +12,6 @@ from continuations.authoring.errors import (
     ResultNotSerializable,
 )
 from continuations.authoring.tool_waits import ToolWait
-from continuations.core.actions import AskModel, CheckCall, VerifyOutcome
 from continuations.core.call_events import (
     Answered,
     CallParked,
@@ -25,6 +24,7 @@ from continuations.core.call_events import (
 from continuations.core.decisions import Approve
 from continuations.core.events import CheckPaid
 from continuations.core.messages import user_message
+from continuations.core.plan import AskModel, CheckCall, VerifyOutcome
 from continuations.core.usage import Usage
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.actions import Launched
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.calls import CallRow
     from continuations.core.events import Event
+    from continuations.core.plan import Launched
     from continuations.core.state import RunState
     from continuations.engine.file_storing import AttachedFiles
     from continuations.engine.live_feeds import EventFeed
@@ -311,7 +311,7 @@ class Performer:
         compaction = self.stack_binding.agent(state, call.frame_id).compaction
         if compaction is None or compaction.result_limit is None:
             return result
-        from continuations.core.shortened_text import shorten_middle  # noqa: PLC0415 - few agents limit results
+        from continuations.core.summaries import shorten_middle  # noqa: PLC0415 - few agents limit results
 
         return shorten_middle(result, compaction.result_limit)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring import callables
 from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers, run_index, waits

@@ -7,8 +7,11 @@ over finishes the rewind. Effects are not undone, and messages are not read agai
 from __future__ import annotations
 
 import asyncio
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from continuations.core import jsontext
 from continuations.core.audit import rewind_reason
 from continuations.core.doors import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
@@ -18,9 +21,7 @@ from continuations.core.run import ENDED_STATUSES, Failure, kept_requesters
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.state import RunState
 from continuations.core.thread_requests import with_turn_ended
-from continuations.core.waits import Wait
-from continuations.core.withheld_waits import withheld
-from continuations.engine import rewind_digest
+from continuations.core.waits import Wait, withheld
 from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -28,16 +29,17 @@ from continuations.engine.publishing import Publisher
 from continuations.engine.readiness import arrivals_unblock, is_runnable
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.stack_binding import StackBinding
-from continuations.errors import InvalidInput
+from continuations.errors import FormatError, InvalidInput, StaleRun
 from continuations.ledger import layout, wait_slots
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
 from continuations.wire.arrivals import MESSAGE
+from continuations.wire.envelope import object_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from continuations.authoring.registry import AgentRegistry
@@ -69,16 +71,16 @@ class Rewinder:
         run = loaded.state.run
         numbers = (target.number, loaded.number)
         later = await read_later_calls(self.objects, run_id, target.state, numbers)
-        keys = await rewind_digest.list_decided(self.objects, loaded)
+        keys = await list_decided(self.objects, loaded)
         state = await wait_slots.with_followed_waits(self.objects, loaded.state)
         waits = (wait for wait in state.waits.values() if wait.subject != "run")
         return RewindPlan(
             run_id=run_id,
             version=target.number,
             newest=loaded.number,
-            digest=rewind_digest.plan_digest(loaded, target, keys),
+            digest=plan_digest(loaded, target, keys),
             waits=tuple(map(withheld, sorted(waits, key=Wait.sort_key))),
-            decided=rewind_digest.decided_ids(keys, state),
+            decided=decided_ids(keys, state),
             calls=later.begun,
             messages=await self._taken_messages(run, target.state.run),
             refusal=_refusal(loaded, target) or None,
@@ -103,7 +105,7 @@ class Rewinder:
         loaded.state.read_messages()
         target = await versions.load(version)
         if shown is not None:
-            await rewind_digest.check_shown(self.objects, loaded, target, shown)
+            await check_shown(self.objects, loaded, target, shown)
         _check_can_rewind(loaded, target)
         check_free(loaded.state.run, self.ports.clock.now())
         return await self._rewind(loaded, target, by, door)
@@ -329,3 +331,84 @@ def _new_logs(newest: RunState, state: RunState) -> tuple[dict[str, MessageLog],
         logs[frame_id] = MessageLog(next_id, tuple(messages))
         next_id += 1
     return logs, next_id
+
+
+_REST_CHARS = 32
+_DIGEST = re.compile(r"([1-9][0-9]{0,9})-([0-9a-f]{32})-[0-9a-f]{32}\Z")
+
+
+async def list_decided(objects: Objects, newest: LoadedVersion) -> list[str]:
+    """Return the keys of what was recorded for the open waits, and of revocations."""
+    run_id, waits = newest.state.run.id, newest.state.waits
+    found: list[str] = []
+    async for key in objects.all_keys(layout.arrivals_prefix(run_id)):
+        slot = layout.parse_slot_key(key, run_id)
+        wait_id = slot[0] if slot else layout.decided_wait_id(key, run_id)
+        number = layout.number_in(layout.REVOCATION, key)
+        if wait_id in waits or number is not None:
+            found.append(key)
+    return found
+
+
+def decided_ids(keys: Sequence[str], state: RunState) -> tuple[str, ...]:
+    """Return the ids of open waits that have a decision, in the order of the keys."""
+    run_id = state.run.id
+    ids = (layout.decided_wait_id(key, run_id) for key in keys)
+    return tuple(each for each in ids if each is not None)
+
+
+def plan_digest(
+    newest: LoadedVersion, target: LoadedVersion, decided: Sequence[str]
+) -> str:
+    """Return the digest of a plan; `decided` is what `list_decided` returned."""
+    parts = (str(target.number), _bytes_digest(target), *decided)
+    rest = jsontext.digest("rewind plan", *parts)[:_REST_CHARS]
+    return f"{newest.number}-{_bytes_digest(newest)}-{rest}"
+
+
+async def check_shown(
+    objects: Objects, newest: LoadedVersion, target: LoadedVersion, shown: object
+) -> None:
+    """Raise `StaleRun` unless a plan is as it was shown.
+
+    Raises `InvalidInput` for a text that is the digest of no plan of the run.
+    """
+    run_id = newest.state.run.id
+    if not isinstance(shown, str):
+        msg = (
+            f"run {run_id} was not rewound: shown must be a text or None, got "
+            f"{type(shown).__name__}. Pass plan_rewind(...).digest."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+    decided = await list_decided(objects, newest)
+    if shown == plan_digest(newest, target, decided):
+        return
+    if not await _names_a_version(objects, newest, shown):
+        msg = (
+            f"run {run_id} was not rewound: shown is the digest of no version of this "
+            f"run, got {shown!r:.80}. Pass plan_rewind(...).digest."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+    msg = (
+        f"run {run_id} was not rewound: it moved on since the plan that was shown, or "
+        "something was decided for it, or the plan is for another version. The run "
+        f"has version {newest.number} now. Make a new plan, and look at it."
+    )
+    raise StaleRun(msg, run_id=run_id)
+
+
+async def _names_a_version(objects: Objects, newest: LoadedVersion, shown: str) -> bool:
+    match = _DIGEST.match(shown)
+    number = int(match[1]) if match else 0
+    if match is None or number > newest.number:
+        return False
+    if number == newest.number:
+        return match[2] == _bytes_digest(newest)
+    with suppress(FormatError):
+        data = await Versions(objects, newest.state.run.id).read(number)
+        return match[2] == object_digest(data).hex()
+    return False  # the version is damaged, and was given up by a repair
+
+
+def _bytes_digest(version: LoadedVersion) -> str:
+    return version.chain[-1].digest.hex()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.identity import MAX_NAME_BYTES, Identity, checked_person
-from continuations.core.model_settings import check_settings
+from continuations.core.model_protocol import check_settings
 from continuations.core.run import is_label
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.turn_instructions import frozen_log

@@ -16,13 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core.actions import (
-    REQUESTS,
-    AskModel,
-    ExamineCall,
-    RecordStart,
-    RunTool,
-)
+from continuations.core.call_cancellation import open_calls_below
 from continuations.core.call_events import (
     ApprovalRequested,
     CallAccepted,
@@ -34,19 +28,28 @@ from continuations.core.call_events import (
     RepeatAllowed,
     SubAgentStarted,
 )
+from continuations.core.calls import Started, Unknown
 from continuations.core.events import FrameWatched, ModelReplied
-from continuations.core.plan import plan
+from continuations.core.operator_waits import with_operator_requests
+from continuations.core.plan import (
+    REQUESTS,
+    AskModel,
+    CheckCall,
+    ExamineCall,
+    RecordStart,
+    RunTool,
+    plan,
+)
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure, budget_failure
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine.action_tasks import ActionTasks
+from continuations.engine.call_checks import is_possible
 from continuations.engine.inbox_messages import (
     is_for_present_reply,
     with_inbox_messages,
 )
-from continuations.engine.last_look import something_comes_first
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
-from continuations.engine.operator_effects import OperatorEffects
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
     ContinuationsError,
@@ -56,15 +59,19 @@ from continuations.errors import (
     StoreError,
 )
 from continuations.ledger.arrivals import NO_ARRIVALS, Arrivals, readable_numbers
-from continuations.value_class import replace
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from continuations.core.actions import Action, Launched
+    from collections.abc import Iterable
+
     from continuations.core.events import Event
+    from continuations.core.operator_request import OperatorRequest
+    from continuations.core.plan import Action, Launched
     from continuations.core.state import RunState
     from continuations.engine.journal_protocol import Journal
     from continuations.engine.performer import Performer
     from continuations.wire.arrivals import CancelRequest, InboxMessage
+
 
 # Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (
@@ -451,3 +458,99 @@ class RunLoop:
             self._last_event_to_save += 1
         if not derived and not repeats:
             self._progress += 1
+
+
+def something_comes_first(state: RunState, reply: ModelReplied, late: Arrivals) -> bool:
+    """Return whether a message, a pause, a stop or a cancellation comes first."""
+    # Messages are read in their order, so only the first one counts.
+    following = late.inbox_messages[:1]
+    reads = any(is_for_present_reply(state, each) for each in following)
+    after = with_operator_requests(state, late.operator_requests)
+    is_held = after.is_suspended or after.run.rests or late.cancel_request is not None
+    return is_held or (reads and _may_ask_again(state, reply))
+
+
+def _may_ask_again(state: RunState, reply: ModelReplied) -> bool:
+    """Return whether the limits of the run allow another turn after a reply."""
+    frame, run = state.frames[reply.frame_id], state.run
+    usage = run.limited_usage + reply.usage
+    return frame.has_turns(1) and not (run.budget and run.budget.reached_limit(usage))
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEffects:
+    """Applies requests of operators to a run with actions in progress."""
+
+    actions: ActionTasks
+    journal: Journal
+
+    async def apply(
+        self, state: RunState, requests: tuple[OperatorRequest, ...]
+    ) -> RunState:
+        """Return the run after requests.
+
+        A tool that was called returns, and a model that was asked replies, unless its
+        frame has ended. The waits of cancelled calls are closed before this returns, so
+        before the version without them.
+
+        If a job with `on_cancel` is cancelled, no request is taken in. Then the caller
+        begins nothing more, and the cancelled calls that have not begun are ready.
+        """
+        if all(each.number <= state.run.last_operator_number for each in requests):
+            return state
+        not_begun = self._not_begun(state, requests)
+        after = with_operator_requests(state, requests, not_begun)
+        ended = [wait for key, wait in state.waits.items() if key not in after.waits]
+        if any(wait.cancels for wait in ended):
+            # `on_cancel` would hold up the renewal of the claim. It is called when the
+            # loop has ended: an open call keeps the run from its end.
+            after = _with_starts_taken_back(state, not_begun)
+        else:
+            await self.journal.close_cancelled_waits(state, ended, requests)
+        await self.actions.drop(
+            [each for each in self.actions if _is_void(after, each)]
+        )
+        return after
+
+    def _not_begun(
+        self, state: RunState, requests: tuple[OperatorRequest, ...]
+    ) -> frozenset[str]:
+        """Return the started calls, below a cancelled one, that begin no more."""
+        cancelled = [each.call_id for each in requests if each.call_id is not None]
+        if any(_ends_turn(state, each) for each in requests):
+            cancelled += state.frames[ROOT_FRAME_ID].open_call_ids
+        below = {
+            call_id for each in cancelled for call_id in open_calls_below(state, each)
+        }
+        return frozenset(
+            call_id
+            for call_id in below
+            if isinstance(state.calls[call_id].state, Started)
+            and not self.actions.has_begun_or_closes(RunTool(call_id))
+        )
+
+
+def _ends_turn(state: RunState, request: OperatorRequest) -> bool:
+    if not request.message_number:
+        return False
+    from continuations.core import thread_requests  # noqa: PLC0415 - for threads
+
+    return thread_requests.ends_turn(state, request)
+
+
+def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunState:
+    for call_id in sorted(call_ids):
+        state = advance(state, RepeatAllowed(call_id=call_id, never_began=True))
+    return state
+
+
+def _is_void(state: RunState, action: Action) -> bool:
+    """Return whether an action in progress has no frame or call any more."""
+    if isinstance(action, AskModel):
+        return action.frame_id not in state.frames or (
+            action.frame_id == ROOT_FRAME_ID and state.run.holds_root
+        )
+    if isinstance(action, CheckCall):
+        return not is_possible(state, action)
+    call = state.calls.get(action.call_id)
+    return call is None or not isinstance(call.state, Started | Unknown)

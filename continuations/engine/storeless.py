@@ -4,44 +4,68 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring.agent import Agent, check_made, got_no_agent
+from continuations.authoring.manifest import compare_manifests
 from continuations.authoring.registry import AgentRegistry
-from continuations.engine import new_run
+from continuations.core.call_events import Reopened
+from continuations.core.deadline_actions import Escalate
+from continuations.core.decisions import Decision, Verdict
+from continuations.core.events import RunStopped, SuspensionBegan
+from continuations.core.operator_waits import without_operator_waits
+from continuations.core.plan import plan
+from continuations.core.reducer import advance
+from continuations.core.run import ENDED_STATUSES
+from continuations.core.slots import Slot, after_slot, objection_to
+from continuations.engine import deadlines, new_run
+from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
 from continuations.engine.context_check import check_context, check_run_prices
+from continuations.engine.inbox_messages import with_confirmed_reply
+from continuations.engine.job_cancellation import JobCanceller
+from continuations.engine.journal_protocol import NoJournal
+from continuations.engine.model_registry import ModelRegistry
+from continuations.engine.outcomes import outcome_of
+from continuations.engine.performer import Performer
 from continuations.engine.ports import Ports
 from continuations.engine.readiness import check_tools, due_decisions
+from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import RunOptions
 from continuations.engine.runner_parts import with_listeners
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.storeless_answers import (
-    decisions_from_answers,
-    with_escalated_waits,
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_MODEL_RETRY_TIME,
+    check_max_depth,
+    check_prices,
 )
-from continuations.engine.storeless_work import StorelessWork
-from continuations.engine.worker_options import check_max_depth, check_prices
-from continuations.errors import InvalidInput
-from continuations.value_class import replace
+from continuations.errors import InvalidInput, WaitNotFound
+from continuations.ledger import claims
+from continuations.ledger.decision_errors import refused_error
+from continuations.ledger.decisions import build_decision
+from continuations.value_class import dataclass, replace
 from continuations.wire.continuation import Continuation
+from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
+    from continuations.authoring.manifest import ManifestChange
     from continuations.core.identity import Identity
     from continuations.core.messages import Message
     from continuations.core.output_type import Output
     from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.core.state import RunState
+    from continuations.core.waits import Wait
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_streams import AsyncRunStream
-    from continuations.engine.storeless_answers import Answers
+    from continuations.engine.storeless_feed import StorelessFeed
     from continuations.ledger.claims import Clock
 
 
@@ -353,3 +377,198 @@ def _check_answers(answers: object) -> None:
             f"{type(answers).__name__}. Pass {{wait.id: Approve()}}."
         )
         raise InvalidInput(msg)
+
+
+Answers: TypeAlias = "Mapping[str, Verdict | list[Verdict] | tuple[Verdict, ...]]"
+
+
+def with_escalated_waits(state: RunState, now: datetime) -> RunState:
+    """Return the run with the next approvers of the waits whose deadline has passed."""
+    for wait in deadlines.late_waits(state.waits.values(), now):
+        action = wait.on_deadline
+        if not isinstance(action, Escalate):
+            continue
+        deadline = whole_milliseconds(now + timedelta(seconds=action.within))
+        slot = _slot(wait, "", now)
+        after = after_slot(wait, replace(slot, kind="escalate", deadline=deadline))
+        if not isinstance(after, Decision):
+            # The row itself changes: there are no slots that say it.
+            escalated = replace(after, last_slot=0, notice="opened")
+            reopened = Reopened(call_id=wait.call_id, wait=escalated)
+            of_call = wait.subject == "call"
+            event = reopened if of_call else SuspensionBegan(wait=escalated)
+            state = advance(state, event)
+    return state
+
+
+def decisions_from_answers(
+    state: RunState, answers: Answers, ports: Ports, now: datetime
+) -> dict[str, Decision]:
+    """Return the decisions that the verdicts make, by wait id.
+
+    Raises:
+        WaitNotFound: A wait is not open.
+        DecisionRefused: A verdict does not fit its wait, its person may not decide it,
+            or the votes are not enough.
+        WaitExpired: The deadline of a wait has passed.
+    """
+    decisions: dict[str, Decision] = {}
+    for wait_id, given in answers.items():
+        wait = state.waits.get(wait_id)
+        if wait is None:
+            msg = (
+                f"answers has {str(wait_id)[:80]!r}, which is not an open wait of run "
+                f"{state.run.id}. Nothing ran. Open waits: "
+                f"{', '.join(state.waits) or 'none'}."
+            )
+            raise WaitNotFound(msg, run_id=state.run.id, wait_id=str(wait_id))
+        decisions[wait_id] = _decision(wait, _verdicts(given), ports, now)
+    return decisions
+
+
+def _verdicts(
+    given: Verdict | list[Verdict] | tuple[Verdict, ...],
+) -> list[Verdict]:
+    # The check of the verdict refuses any other value.
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _decision(
+    wait: Wait, verdicts: list[Verdict], ports: Ports, now: datetime
+) -> Decision:
+    """Return the decision that several verdicts make together."""
+    current: Wait | Decision = wait
+    for number, verdict in enumerate(verdicts):
+        if isinstance(current, Decision):
+            why = f"verdict {number} of its list of {len(verdicts)} ended it already"
+            raise refused_error(wait, why, "Leave the other verdicts out.")
+        ulid = ports.ids.new_ulid(now)
+        vote = build_decision(current, verdict, now=now, decision_id=ulid)
+        if current.quorum is None:
+            current = vote
+            continue
+        objection = objection_to(current, vote)
+        if objection is not None:
+            raise refused_error(wait, objection.why, objection.next_step)
+        current = after_slot(current, replace(_slot(wait, ulid, now), vote=vote))
+    if isinstance(current, Decision):
+        return current
+    count = len(current.votes)
+    why = f"its verdicts are {count} of the {wait.votes_needed} votes that it needs"
+    raise refused_error(wait, why, "Pass all verdicts of the wait as one list.")
+
+
+def _slot(wait: Wait, slot_id: str, at: datetime) -> Slot:
+    return Slot(
+        id=slot_id, wait_id=wait.id, number=0, kind="vote", at=at, digest=wait.digest
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorelessWork:
+    """Works on one run without a store, in this process."""
+
+    agent: Agent
+    stack_binding: StackBinding
+    ports: Ports
+    run_options: RunOptions
+    max_depth: int | None
+    prices: Prices | None
+
+    async def start(self, state: RunState, files: Mapping[str, bytes]) -> Outcome:
+        """Work on a new run."""
+        journal = NoJournal(0, self._feed(state, None))
+        return await self._run_loop(state, journal, files, ())
+
+    async def resume(
+        self,
+        continuation: Continuation,
+        state: RunState,
+        decisions: Mapping[str, Decision],
+        now: datetime,
+        *,
+        unpause: bool,
+    ) -> Outcome:
+        """Apply decisions and passed deadlines, and work on the run if it can go on.
+
+        Args:
+            continuation: The last continuation.
+            state: Its state, whose approvals are escalated.
+            decisions: The decisions of the caller, by wait id.
+            now: The time at which the waits were looked at.
+            unpause: Whether to end the waits of conditions.
+        """
+        before = continuation.run_state
+        changes = compare_manifests(before.manifest, current_manifest(self.agent))
+        feed = self._feed(state, before)
+        journal = NoJournal(continuation.version, feed)
+        if state.run.status not in ENDED_STATUSES:
+            expiries = deadlines.expiries_of(state.waits.values(), self.ports, now)
+            canceller = JobCanceller(
+                stack_binding=self.stack_binding,
+                ports=self.ports,
+                journal=journal,
+                context=self.run_options.context,
+            )
+            await canceller.cancel_expired(state, expiries)
+            reducer = ArrivalReducer(self.stack_binding, self.ports, feed)
+            state = reducer.with_interrupted_calls(state)
+            state = reducer.with_decisions(state, {**decisions, **expiries})
+            if unpause:
+                state = without_operator_waits(state, now)
+            if unpause or decisions:
+                state = with_confirmed_reply(state)
+        if plan(state):
+            return await self._run_loop(state, journal, continuation.files, changes)
+        if state is not before:
+            journal.count(state)
+        same = Continuation(state, journal.version_number, continuation.files)
+        return outcome_of(same, self.agent, changes, has_store=False)
+
+    def _feed(self, state: RunState, known: RunState | None) -> StorelessFeed | None:
+        sink = self.run_options.events
+        if sink is None:
+            return None
+        from continuations.engine.storeless_feed import StorelessFeed  # noqa: PLC0415 - for listeners
+
+        return StorelessFeed(state.run.id, sink, self.ports.clock, known)
+
+    async def _run_loop(
+        self,
+        state: RunState,
+        journal: NoJournal,
+        files: Mapping[str, bytes],
+        changes: tuple[ManifestChange, ...],
+    ) -> Outcome:
+        models = ModelRegistry(
+            DEFAULT_MODEL_RETRY_TIME.total_seconds(),
+            self.ports.clock,
+            DEFAULT_MODEL_FAILURES,
+            self.prices,
+        )
+        performer = Performer(
+            self.stack_binding,
+            self.ports,
+            models,
+            self.run_options,
+            self.max_depth,
+            feed=journal.feed,
+        )
+        if files:
+            from continuations.engine.file_storing import MemoryFiles  # noqa: PLC0415 - few runs have attachments
+
+            performer.files = MemoryFiles(files)
+        loop = RunLoop(state, performer, journal)
+        await loop.run()
+        state = loop.state
+        if loop.failure is not None:
+            state = advance(loop.ending_state, RunStopped(failure=loop.failure))
+        state = claims.released(state)
+        journal.count(state)
+        kept = None if performer.files is None else performer.files.data
+        continuation = Continuation(state, journal.version_number, kept)
+        if loop.model_error is not None:
+            # Without it, the error would lose everything that was done so far.
+            loop.model_error.continuation = continuation
+            raise loop.model_error
+        return outcome_of(continuation, self.agent, changes, has_store=False)

@@ -9,8 +9,12 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from continuations.core.run import ENDED_STATUSES
+from continuations.engine import deadlines
+from continuations.engine.publishing import look_back, notify_waits, publish_again
+from continuations.engine.readiness import arrivals_unblock, needs_worker
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.engine.run_sweep import RunReport, RunSweep
+from continuations.engine.stack_binding import StackBinding
 from continuations.errors import (
     AgentChanged,
     ClockOff,
@@ -19,17 +23,23 @@ from continuations.errors import (
     PriceUnknown,
     RunBusy,
     RunErased,
+    RunNotFound,
     StaleRun,
     StoreError,
 )
-from continuations.ledger import markers
+from continuations.ledger import layout, markers, run_index, waits
+from continuations.ledger.arrivals import read_arrivals
+from continuations.ledger.erasing import Eraser
 from continuations.ledger.misdated_markers import redate_misdated
-from continuations.value_class import dataclass
+from continuations.ledger.recorded_decisions import list_decided_wait_ids
+from continuations.value_class import dataclass, replace
+from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from typing import Any
 
+    from continuations.core.waits import Wait
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
     from continuations.engine.sweep_memory import SweepMemory
@@ -38,6 +48,8 @@ if TYPE_CHECKING:
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
+    from continuations.ledger.versions import LoadedVersion
+
 
 _log = logging.getLogger("continuations")
 
@@ -228,3 +240,255 @@ async def _log_errors(run_id: str, operation: Coroutine[Any, Any, None]) -> None
         await operation
     except ContinuationsError:
         _log.warning("run %s could not be postponed", run_id, exc_info=True)
+
+
+# The delays before these looks are 34 hours together.
+_LOOKS_BEFORE_DELETION = 11
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The result of one look at a due run.
+
+    Attributes:
+        outcome: The outcome, if the run was resumed.
+        error: Why the run cannot continue now.
+        skipped: Why the run was left to other processes.
+    """
+
+    outcome: Outcome | None = None
+    error: ContinuationsError | None = None
+    skipped: ContinuationsError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSweep:
+    """One look at one run, by the store's time."""
+
+    objects: Objects
+    clock: StoreClock
+    worker: Worker
+
+    async def process(self, due_markers: list[Marker]) -> RunReport:
+        """Resume the run if it can progress, and repair what a crash left behind.
+
+        Raises the error that stopped the run. Then its markers are as they were.
+        """
+        try:
+            newest = await self.worker.versions.load_after_kept()
+        except RunNotFound:
+            # The starting process died before version 1, or is about to write it.
+            await self._delete_abandoned_files(due_markers)
+            await self._postpone(due_markers)
+            return RunReport()
+        except RunErased:
+            # The erasing process died, or a process that was frozen wrote afterwards.
+            eraser = Eraser(self.objects, self.clock, self.worker.run_id)
+            await eraser.finish(due_markers)
+            return RunReport()
+        claim = newest.state.run.claim
+        if claim is not None and claim.until > self.clock.now():
+            return RunReport()
+        if not self._is_published(due_markers, newest):
+            notify = self.worker.ports.notify
+            await run_index.mend(self.objects, newest)
+            await publish_again(self.objects, notify, newest.state)
+            ports, open_waits = self.worker.ports, newest.state.waits.values()
+            await look_back(self.objects, ports, open_waits)
+        outcome = None
+        if await self._can_progress(newest):
+            skipped = self._why_not_ours(newest)
+            if skipped is not None:
+                return RunReport(skipped=skipped)
+            outcome = await self.worker.resume()
+        elif newest.state.run.status == "resting":
+            await self._delete_releases(due_markers, newest)
+        await self._repair(due_markers, newest)
+        return RunReport(outcome=outcome)
+
+    async def _delete_abandoned_files(self, due_markers: list[Marker]) -> None:
+        """Delete the attachments of a start that never created its run."""
+        looks = max((marker.fruitless_looks for marker in due_markers), default=0)
+        if looks < _LOOKS_BEFORE_DELETION:
+            return
+        from continuations.ledger.run_files import delete_abandoned  # noqa: PLC0415 - rarely needed
+
+        await self._learn_time()
+        await delete_abandoned(
+            self.objects,
+            self.worker.run_id,
+            now=self.clock.now(),
+            older_than=markers.MAX_RETRY_DELAY,
+        )
+
+    async def _learn_time(self) -> None:
+        ports, run_id = self.worker.ports, self.worker.run_id
+        nonce = ports.ids.new_ulid(ports.clock.now())
+        await self.clock.learn(self.objects, run_id, nonce)
+
+    async def back_off(self, due_markers: list[Marker]) -> None:
+        """Let all sweeps look at the run later, after an error of the run itself."""
+        try:
+            newest = await self.worker.versions.load_newest()
+        except ContinuationsError:
+            await self._postpone(due_markers)
+            return
+        if newest.state.run.claim is not None:
+            # The worker kept its claim, which may have no other guard than these
+            # markers, also if the claimed version has taken the arrivals in.
+            await self._postpone(due_markers)
+            return
+        await self._delete_unneeded(due_markers, newest)
+        needed = [marker for marker in due_markers if _is_needed(marker, newest)]
+        release = _release_marker(newest)
+        if release is not None and not any(map(release.is_dated_copy, needed)):
+            # The worker released the run in this look. After an error its marker is due
+            # later; after a cancellation it is due now.
+            is_due = release.due_ms <= to_milliseconds(self.clock.now())
+            needed += [release] if is_due else []
+        await self._postpone(needed)
+
+    def _why_not_ours(self, newest: LoadedVersion) -> AgentChanged | None:
+        """Return why this process cannot have the run's agents, or `None`."""
+        state, registry = newest.state, self.worker.agent_registry
+        if registry.find_root_agent(state.run.agent) is not None:
+            return None
+        try:
+            StackBinding(registry).check_agents(state, {})
+        except AgentChanged as error:
+            return error
+        return None
+
+    async def _can_progress(self, newest: LoadedVersion) -> bool:
+        state = newest.state
+        if state.run.status in ENDED_STATUSES:
+            return False
+        now, open_waits = self.clock.now(), state.waits.values()
+        plain = (wait for wait in open_waits if not wait.has_slots)
+        if deadlines.late_waits(plain, now) or needs_worker(state):
+            return True
+        arrived = await read_arrivals(self.objects, state)
+        late = deadlines.late_waits(map(arrived.current, open_waits), now)
+        return bool(late) or arrivals_unblock(state, arrived)
+
+    async def _tell_people(
+        self, due_markers: list[Marker], newest: LoadedVersion
+    ) -> None:
+        """Remind people of open waits, and announce waits with a later deadline.
+
+        The marker of each is deleted last, so no person is left out after a crash.
+        """
+        state = newest.state
+        if state.run.status in ENDED_STATUSES:
+            return
+        by_ulid = {
+            layout.parse_wait_id(wait.id).ulid: wait
+            for wait in state.waits.values()
+            if wait.has_slots or wait.remind_after
+        }
+        reasons = {"e": self._finish_moving, "n": self._remind}
+        due = [m for m in due_markers if m.reason in reasons and m.target in by_ulid]
+        left = [m for m in due if await self.objects.keys(m.key, limit=1)]
+        if not left:
+            return
+        arrived = await read_arrivals(self.objects, state)
+        for marker in left:
+            wait = by_ulid[marker.target]
+            if wait.id not in arrived.decisions:
+                await reasons[marker.reason](marker, wait, arrived.current(wait))
+
+    async def _finish_moving(self, marker: Marker, opened: Wait, wait: Wait) -> None:
+        """Announce a wait whose deadline was moved, and delete the old one's marker.
+
+        The process that moved the deadline stopped before it did that. The marker of
+        the new deadline precedes its slot, so it exists.
+        """
+        if not opened.has_slots or wait.deadline is None:
+            return
+        if self.clock.now() < wait.deadline:
+            await notify_waits(self.worker.ports.notify, [wait])
+            await self.objects.delete(marker.key)
+
+    async def _remind(self, marker: Marker, opened: Wait, wait: Wait) -> None:
+        """Remind people of a wait, and create the marker of the next reminder.
+
+        The clock of this machine may be ahead. Then the reminder is not due yet.
+        """
+        await self._learn_time()
+        if marker.due_ms > to_milliseconds(self.clock.now()):
+            return
+        number = markers.reminder_number(opened, self.clock.now())
+        reminder = replace(wait, notice=f"reminder-{number}")
+        await notify_waits(self.worker.ports.notify, [reminder])
+        following = markers.reminder_marker(opened, number + 1)
+        if following is not None:
+            await markers.create(self.objects, following)
+        await self.objects.delete(marker.key)
+
+    async def _repair(self, due_markers: list[Marker], before: LoadedVersion) -> None:
+        """Delete wait objects and markers that are done."""
+        newest = await self.worker.versions.load_after_kept()
+        state = newest.state
+        if state.run.claim is not None or self.worker.keeps_markers:
+            return  # in the second case the next sweep repairs the run
+        if not self._is_published(due_markers, before):
+            # This includes waits that were decided long ago: a process may have created
+            # a wait object again after the decision, and died before it deleted it.
+            decided = await list_decided_wait_ids(self.objects, state.run.id)
+            await waits.delete(self.objects, decided)
+        await self._tell_people(due_markers, newest)
+        await self._delete_unneeded(due_markers, newest)
+
+    def _is_published(self, due_markers: list[Marker], version: LoadedVersion) -> bool:
+        """Return whether everything that follows from a version was published.
+
+        A worker deletes the marker of its version at last. So a marker that the version
+        does not need was left by a process that stopped in between.
+        """
+        return all(_is_needed(marker, version) for marker in due_markers)
+
+    async def _delete_unneeded(
+        self, due_markers: list[Marker], newest: LoadedVersion
+    ) -> None:
+        for marker in due_markers:
+            if not _is_needed(marker, newest):
+                await self.objects.delete(marker.key)
+
+    async def _delete_releases(
+        self, due_markers: list[Marker], newest: LoadedVersion
+    ) -> None:
+        """Delete the release markers of a thread that rests over no message.
+
+        They guard messages behind the turn that ended. A later message has its own.
+        """
+        for marker in due_markers:
+            if marker.reason == "r" and int(marker.target) <= newest.number:
+                await self.objects.delete(marker.key)
+
+    async def _postpone(self, due_markers: list[Marker]) -> None:
+        """Replace due markers by later ones; create the new before deleting the old."""
+        for marker in _without_old_guards(due_markers):
+            await markers.postpone(self.objects, self.clock, marker)
+        for marker in due_markers:
+            await self.objects.delete(marker.key)
+
+
+def _is_needed(marker: Marker, version: LoadedVersion) -> bool:
+    return markers.is_needed(marker, version.number, version.state)
+
+
+def _release_marker(version: LoadedVersion) -> Marker | None:
+    """Return the marker with which the run's last worker released it, or `None`."""
+    if version.state.run.claim is not None:
+        return None
+    keys = filter(layout.is_release_marker, version.marker_keys)
+    return next(map(layout.parse_marker, keys), None)
+
+
+def _without_old_guards(due_markers: list[Marker]) -> list[Marker]:
+    """Leave out all guards but the newest; every try of a run creates one."""
+    guards = [marker for marker in due_markers if marker.reason == "g"]
+    newest = max(guards, key=lambda marker: int(marker.target), default=None)
+    return [
+        marker for marker in due_markers if marker.reason != "g" or marker is newest
+    ]

@@ -15,7 +15,7 @@ from continuations.core.run_stream import StreamEvent
 from continuations.core.untaken_signals import UntakenSignal
 from continuations.core.waits import Wait, WaitSummary
 from continuations.engine.async_runner import AsyncRunner, NOT_GIVEN
-from continuations.engine.drift_rows import DriftRow
+from continuations.engine.drift import DriftRow
 from continuations.engine.new_run import Input, UserText
 from continuations.engine.outcomes import Outcome
 from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify, OnEvent

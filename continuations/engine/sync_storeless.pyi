@@ -9,7 +9,7 @@ from continuations.engine.new_run import Input
 from continuations.engine.outcomes import Outcome
 from continuations.engine.ports import OnEvent
 from continuations.engine.run_streams import RunStream
-from continuations.engine.storeless_answers import Answers
+from continuations.engine.storeless import Answers
 from continuations.ledger.claims import Clock
 from continuations.wire.continuation import Continuation
 from typing import Any

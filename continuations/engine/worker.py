@@ -7,14 +7,19 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import callables
+from continuations.authoring.errors import InstructionsInvalid
+from continuations.core import turn_instructions
+from continuations.core.events import TurnBeginning
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals
+from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import deadlines, readiness, signal_delivery
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
-from continuations.engine.inbox_messages import leaves_messages
+from continuations.engine.inbox_messages import find_beginning_message, leaves_messages
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
 from continuations.engine.outcomes import Suspended, outcome_of
@@ -26,12 +31,12 @@ from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.turn_beginning import turn_beginning
-from continuations.engine.work_log import log_work, outcome_name
+from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import (
     AgentChanged,
     ClockOff,
     ContinuationsError,
+    InvalidInput,
     RunErased,
     RunExists,
     StaleRun,
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
+    from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
     from continuations.engine.model_registry import ModelRegistry
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
+    from continuations.wire.arrivals import InboxMessage
 
 
 _log = logging.getLogger("continuations")
@@ -422,3 +429,86 @@ class Worker:
         agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
         continuation = Continuation(loaded.state, loaded.number)
         return outcome_of(continuation, agent, code_changes, paused=paused)
+
+
+async def turn_beginning(
+    state: RunState, arrived: Arrivals, stack_binding: StackBinding, context: Any
+) -> TurnBeginning | None:
+    """Return what the next turn of a thread begins with; `None`: no turn begins.
+
+    A turn that has begun keeps its instructions. Raises `InvalidInput` if the function
+    of the instructions fails. Nothing is stored then, and the message stays.
+    """
+    message = find_beginning_message(state, arrived.inbox_messages)
+    if message is None:
+        return None
+    agent = stack_binding.agent(state, ROOT_FRAME_ID)
+    log = state.logs[ROOT_FRAME_ID]
+    # A function was called with the first message when the thread was made.
+    is_made = not isinstance(agent.instructions, str) and message.number == 1
+    if turn_instructions.is_frozen(log) or (is_made and log.messages):
+        return TurnBeginning(max_turns=agent.max_turns)
+    text = await _instructions(state, agent, message, context)
+    changed = turn_instructions.new_message(log, text)
+    return TurnBeginning(max_turns=agent.max_turns, instructions=changed)
+
+
+async def _instructions(
+    state: RunState, agent: AgentProtocol, message: InboxMessage, context: Any
+) -> str:
+    try:
+        return await stored_instructions(agent, message.message.content, context)
+    except BaseException as error:
+        if callables.is_task_cancellation(error):
+            raise
+        wrong = isinstance(error, InstructionsInvalid)
+        why = str(error) if wrong else f"raised {type(error).__name__}"
+        run_id = state.run.id
+        msg = (
+            f"run {run_id} did not continue: agent {agent.name}: the instructions "
+            f"function {why}. Nothing ran, and message {message.number} stays. Correct "
+            "the function, or pass the context= that it needs, then resume the run."
+        )
+        raise InvalidInput(msg, run_id=run_id) from error
+
+
+def log_work(
+    run_id: str, *, versions: tuple[int, int], result: str, seconds: float
+) -> None:
+    """Log what a worker did to a run, without arguments and texts of the run.
+
+    The record has the fields `run_id`, `version_from`, `version_to`, `outcome` and
+    `seconds`. A worker that wrote no version is not logged.
+
+    Args:
+        run_id: Id of the run.
+        versions: The newest version before and after the work; 0 for a new run.
+        result: The outcome, or the name of the error that ended the work.
+        seconds: The duration of the work.
+    """
+    first, last = versions
+    if first == last:
+        return
+    fields = {
+        "run_id": run_id,
+        "version_from": first,
+        "version_to": last,
+        "outcome": result,
+        "seconds": round(seconds, 3),
+    }
+    _log.info(
+        "run %s: %s after %.3f s, version %s to %s",
+        run_id,
+        result,
+        seconds,
+        first,
+        last,
+        extra=fields,
+    )
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """Return "finished", "failed", "cancelled", "suspended" or "paused"."""
+    if isinstance(outcome, Suspended):
+        return "paused" if outcome.paused else "suspended"
+    return outcome.continuation.status

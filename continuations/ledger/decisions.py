@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.decisions import (
     VERDICT_KINDS,
+    Answer,
+    Approve,
     Decision,
+    Fail,
     Verdict,
 )
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.errors import (
     DecisionRefused,
     FormatError,
@@ -43,7 +46,6 @@ from continuations.ledger.decision_errors import (
 )
 from continuations.ledger.objects import NotFound
 from continuations.ledger.recorded_decisions import create_decision, read_decision
-from continuations.ledger.verdict_records import decision_from_verdict
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -368,3 +370,43 @@ def _recorded_or_raise(recorded: Decision, proposed: Decision | None) -> Decisio
     if proposed is not None and recorded.is_repeat_of(proposed):
         return recorded
     raise closed_wait_error(recorded, NOT_DECIDED)
+
+
+def decision_from_verdict(
+    wait_id: str, digest: str, verdict: Verdict, *, now: datetime, decision_id: str
+) -> Decision:
+    """Return a verdict as a record; raises `NotJson`."""
+    by, arguments, value = verdict.by, None, None
+    kind: DecisionKind = "approve" if isinstance(verdict, Approve) else "deny"
+    grant = None
+    if isinstance(verdict, Approve) and verdict.remember is not None:
+        from continuations.core.grants import grant_text  # noqa: PLC0415 - rarely given
+
+        grant = grant_text(verdict.remember)
+    if isinstance(verdict, Approve):
+        arguments = _values_text(verdict.arguments)
+    if isinstance(verdict, Answer):
+        kind, value = "answer", jsontext.canonical(verdict.value)
+    if isinstance(verdict, Fail):
+        kind, value = "fail", jsontext.canonical(verdict.error)
+    return Decision(
+        id=decision_id,
+        wait_id=wait_id,
+        kind=kind,
+        at=now,
+        digest=digest,
+        # The name of an `Identity`, without an import of its class.
+        by=by if by is None or isinstance(by, str) else by.name,
+        reason=verdict.reason,
+        arguments=arguments,
+        value=value,
+        grant_json=grant,
+        form=_values_text(verdict.form) if isinstance(verdict, Approve) else None,
+        groups=getattr(by, "groups", ()),
+    )
+
+
+def _values_text(values: object) -> str | None:
+    if values is None:
+        return None
+    return jsontext.canonical(jsontext.normalize_integers(values))

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core.calls import WAITING_STATES
-from continuations.core.decisions import Decision
+from continuations.core import consequences, jsontext
+from continuations.core.calls import (
+    WAITING_STATES,
+    Parked,
+    Ready,
+    Started,
+    Unknown,
+    Waiting,
+)
+from continuations.core.decisions import Answer, Decision
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.secret_arguments import SecretLost, restored_json
 from continuations.core.state import RunState
 from continuations.errors import Corrupt, FormatError, RunBusy, StoreError
 from continuations.ledger import event_waiters, layout, markers, waits
@@ -20,7 +29,6 @@ from continuations.ledger.claims import check_free, released
 from continuations.ledger.integrity import Finding, IntegrityReport, check_integrity
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.recorded_decisions import read_decision
-from continuations.ledger.repaired_calls import as_started
 from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import from_milliseconds, to_milliseconds
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
-    from continuations.ledger.repaired_calls import PriorDecision
+
 
 __all__ = [
     "Finding",
@@ -388,3 +396,61 @@ def _check_claims_ended(
             f"until {until.isoformat()}. Repair the run after that time."
         )
         raise RunBusy(msg, run_id=report.run_id, until=until)
+
+
+# The recorded decision of a wait; "unreadable"; or "undecided". A wait whose old id an
+# earlier repair retired is undecided. A wait that is "kept" is undecided and keeps its
+# id, because another system has it.
+PriorDecision: TypeAlias = "Decision | Literal['undecided', 'unreadable', 'kept']"
+
+
+def as_started(
+    call: CallRow,
+    waits: Mapping[str, Wait],
+    prior_decisions: Mapping[str, PriorDecision],
+) -> CallRow:
+    """Return the call as started if it may have been started in a lost version.
+
+    Args:
+        call: The call, in the last good version.
+        waits: The waits of that version.
+        prior_decisions: The recorded decision of each wait.
+    """
+    if isinstance(call.state, Ready):
+        return replace(call, state=Started())
+    if not isinstance(call.state, Waiting | Unknown | Parked) or call.repeatable:
+        # The call waits for nothing; or it may be repeated, and its decision is valid.
+        return call
+    prior = prior_decisions[call.state.wait_id]
+    if not isinstance(prior, Decision):
+        return call
+    if isinstance(call.state, Parked):
+        return _with_answer(call, waits[call.state.wait_id], prior)
+    return _with_approval(call, prior) if prior.kind == "approve" else call
+
+
+def _with_approval(call: CallRow, approval: Decision) -> CallRow:
+    edited = approval.arguments
+    if edited is None:
+        return replace(call, state=Started())
+    if call.secrets:
+        with suppress(SecretLost):
+            edited = restored_json(edited, call.arguments or "{}", call.secrets)
+    original = call.original_arguments or call.arguments
+    return replace(call, state=Started(), arguments=edited, original_arguments=original)
+
+
+def _with_answer(call: CallRow, wait: Wait, decision: Decision) -> CallRow:
+    """Return the call with its `on_answer` function started, if it got an answer."""
+    consequence = consequences.consequence(wait, decision)
+    if not wait.continues or not isinstance(consequence, Answer):
+        return call
+    return replace(
+        call,
+        state=Started(),
+        stage=call.stage + 1,
+        answer=jsontext.canonical(consequence.value),
+        attempts=1,
+        approved_digest=None,
+        approved_until=None,
+    )

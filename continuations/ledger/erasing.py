@@ -20,14 +20,7 @@ from continuations.errors import (
     RunErased,
     RunNotFound,
 )
-from continuations.ledger import (
-    event_keys,
-    file_keys,
-    index_layout,
-    layout,
-    markers,
-    run_index,
-)
+from continuations.ledger import event_keys, file_keys, layout, markers, run_index
 from continuations.ledger.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.objects import AlreadyExists
@@ -49,7 +42,7 @@ if TYPE_CHECKING:
 
 _MAX_TRIES = 5
 # The prefixes of keys outside the run that list it and its waits for persons.
-_PREFIXES = (layout.WAITS_PREFIX, index_layout.INDEX_PREFIX)
+_PREFIXES = (layout.WAITS_PREFIX, run_index.INDEX_PREFIX)
 _PARALLEL_DELETES = 50
 
 
@@ -200,7 +193,7 @@ class Eraser:
 
     def _is_own_key(self, key: str) -> bool:
         """Return whether a key outside the run lists the run or one of its waits."""
-        listed = index_layout.indexed_run_id(key) or layout.listed_run_id(key)
+        listed = run_index.indexed_run_id(key) or layout.listed_run_id(key)
         return (listed or event_keys.waiting_run_id(key)) == self.run_id
 
     async def _keys_beside(self, number: int) -> set[str]:

@@ -13,7 +13,7 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.event_matching import waits_for_events
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.errors import Corrupt, StoreError
 from continuations.ledger import event_keys, layout
 from continuations.ledger.objects import AlreadyExists, NotFound

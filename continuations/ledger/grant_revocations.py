@@ -14,7 +14,7 @@ from continuations.core.jsontext import canonical
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import InvalidInput, StoreDenied
 from continuations.ledger import layout
-from continuations.ledger.grant_checks import find_problem
+from continuations.ledger.grant_checks import find_problem, with_masked_secret
 from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.revocation_records import (
@@ -22,7 +22,6 @@ from continuations.ledger.revocation_records import (
     read_following,
     read_listed,
 )
-from continuations.ledger.secret_grants import with_masked_secret
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 from continuations.wire.arrivals import REVOCATION, Revocation

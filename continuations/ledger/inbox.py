@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.core.senders import is_by_same
+from continuations.core.threads import is_by_same
 from continuations.errors import (
     Corrupt,
     FormatError,

@@ -14,7 +14,7 @@ from continuations.errors import (
     InvalidInput,
     RunErased,
 )
-from continuations.ledger import index_layout
+from continuations.ledger import run_index
 from continuations.ledger.erasing import ErasedRun, Eraser
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -66,7 +66,7 @@ class Pruner:
         free = Semaphore(_PARALLEL_RUNS)
 
         async def try_run(key: str) -> None:
-            run_id = index_layout.indexed_run_id(key)
+            run_id = run_index.indexed_run_id(key)
             if run_id is None:
                 return  # this library did not write the key
             async with free:
@@ -91,13 +91,13 @@ class Pruner:
         after = ""
         while True:
             page = await self.clock.list_keys(
-                self.objects, index_layout.ENDED_PREFIX, after, _PAGE_LIMIT
+                self.objects, run_index.ENDED_PREFIX, after, _PAGE_LIMIT
             )
-            ids = filter(None, map(index_layout.indexed_run_id, page))
+            ids = filter(None, map(run_index.indexed_run_id, page))
             for run_id in itertools.islice(ids, 1):
                 # Not every listing tells the time, and this machine's may be wrong.
                 await self.clock.learn(self.objects, run_id, self.new_nonce())
-            last = index_layout.key_after_ended(self.clock.now() - older_than)
+            last = run_index.key_after_ended(self.clock.now() - older_than)
             yield [key for key in page if key < last]
             if is_last_page(page, _PAGE_LIMIT) or page[-1] >= last:
                 return
@@ -114,7 +114,7 @@ class Pruner:
             header is not None
             and header.status in ENDED_STATUSES
             and header.at <= self.clock.now() - older_than
-            and index_layout.ended_key(run_id, header.at) == key
+            and run_index.ended_key(run_id, header.at) == key
         )
 
 

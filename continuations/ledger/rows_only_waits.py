@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.errors import FormatError, RunErased, RunNotFound
-from continuations.ledger import index_layout, layout
+from continuations.ledger import layout, run_index
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 
@@ -114,10 +114,8 @@ async def _runs_without_objects(objects: Objects) -> list[str]:
 
 
 async def _live_runs(objects: Objects) -> set[str]:
-    keys = objects.all_keys(index_layout.LIVE_PREFIX)
-    return {
-        run_id async for key in keys if (run_id := index_layout.indexed_run_id(key))
-    }
+    keys = objects.all_keys(run_index.LIVE_PREFIX)
+    return {run_id async for key in keys if (run_id := run_index.indexed_run_id(key))}
 
 
 async def _waits_of(objects: Objects, run_id: str) -> list[Wait]:

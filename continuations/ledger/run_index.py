@@ -13,6 +13,7 @@ writes the keys of a process that died.
 
 from __future__ import annotations
 
+import re
 from asyncio import gather
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.event_matching import waits_for_events
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import RunErased
-from continuations.ledger import index_layout, layout
+from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, gather_all
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
+    from datetime import datetime
 
     from continuations.core.run import RunRow
     from continuations.core.waits import Wait
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 def keys_of(version: LoadedVersion) -> set[str]:
     """Return every key that lists the run or a wait of its newest version."""
     run = version.state.run
-    labels = (index_layout.label_key(run.id, *label) for label in run.labels)
+    labels = (label_key(run.id, *label) for label in run.labels)
     listed = _waiter_keys(waits_for_events(version.state.waits.values()))
     return {*keys_of_ids(version), *listed, *labels}
 
@@ -45,8 +47,8 @@ def keys_of_ids(version: LoadedVersion) -> set[str]:
     """Return those keys that contain ids and times only: no label, no topic."""
     run_id, open_waits = version.state.run.id, version.state.waits.values()
     return {
-        index_layout.live_key(run_id),
-        index_layout.ended_key(run_id, version.at),
+        live_key(run_id),
+        ended_key(run_id, version.at),
         *(layout.wait_key(wait.id) for wait in open_waits),
     }
 
@@ -60,7 +62,7 @@ def _waiter_keys(waits: Iterable[Wait]) -> Iterable[str]:
 
 async def create_live(objects: Objects, run: RunRow) -> None:
     """Create the keys of a live run; the caller looks at its status afterwards."""
-    live = _create(objects, index_layout.live_key(run.id))
+    live = _create(objects, live_key(run.id))
     await gather_all((live, *_label_creates(objects, run)))
 
 
@@ -73,8 +75,8 @@ async def move_to_ended(
     """
     run = version.state.run
     await gather(
-        _create(objects, index_layout.ended_key(run.id, version.at)),
-        objects.delete(index_layout.live_key(run.id)),
+        _create(objects, ended_key(run.id, version.at)),
+        objects.delete(live_key(run.id)),
         *(_label_creates(objects, run) if with_labels else ()),
     )
 
@@ -95,7 +97,7 @@ async def withdraw_if_over(objects: Objects, written: LoadedVersion) -> None:
         await versions.delete_late(written.number)
         raise
     if header is None or header.status in ENDED_STATUSES:
-        await objects.delete(index_layout.live_key(run_id))
+        await objects.delete(live_key(run_id))
 
 
 async def mend(objects: Objects, version: LoadedVersion) -> None:
@@ -117,10 +119,52 @@ async def mend(objects: Objects, version: LoadedVersion) -> None:
 def _label_creates(
     objects: Objects, run: RunRow
 ) -> Iterable[Coroutine[Any, Any, None]]:
-    keys = (index_layout.label_key(run.id, name, value) for name, value in run.labels)
+    keys = (label_key(run.id, name, value) for name, value in run.labels)
     return (_create(objects, key) for key in keys)
 
 
 async def _create(objects: Objects, key: str) -> None:
     with suppress(AlreadyExists):
         await objects.create(key, b"")
+
+
+INDEX_PREFIX = "index/"
+_KEY = re.compile(
+    r"index/(?:live|ended/[0-9]{4}-[0-9]{2}-[0-9]{2}|label/[^/=]+=[^/]*)"
+    r"/([A-Za-z0-9][A-Za-z0-9._-]{0,199})\Z"
+)
+ENDED_PREFIX = "index/ended/"
+LIVE_PREFIX = "index/live/"
+
+
+def live_key(run_id: str) -> str:
+    """Return the key that lists a run which has not ended."""
+    return f"{LIVE_PREFIX}{run_id}"
+
+
+def ended_key(run_id: str, ended_at: datetime) -> str:
+    """Return the key that lists a run which has ended."""
+    return f"{ENDED_PREFIX}{ended_at:%Y-%m-%d}/{run_id}"
+
+
+def key_after_ended(moment: datetime) -> str:
+    """Return a key that sorts after every run that ended on this day or before."""
+    return f"{ENDED_PREFIX}{moment:%Y-%m-%d}/~"
+
+
+def indexed_run_id(key: str) -> str | None:
+    """Return the run that a key of the index lists, or `None` for another key."""
+    match = _KEY.match(key)
+    return match and match[1]
+
+
+def label_in(key: str) -> tuple[str, str] | None:
+    """Return the name and the value of the label in a key of the index, if any."""
+    section, _, rest = key.removeprefix(INDEX_PREFIX).partition("/")
+    name, _, value = rest.partition("/")[0].partition("=")
+    return (name, value) if section == "label" else None
+
+
+def label_key(run_id: str, name: str, value: str) -> str:
+    """Return the key that lists a run with a label."""
+    return f"{INDEX_PREFIX}label/{name}={value}/{run_id}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, is_label
 from continuations.errors import FormatError, InvalidInput, RunErased, StoreError
-from continuations.ledger import index_layout, layout
+from continuations.ledger import layout, run_index
 from continuations.ledger.objects import NotFound
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -178,11 +178,11 @@ async def list_runs(
 async def _cursors(
     objects: Objects, section: str, after: str
 ) -> AsyncIterator[list[str]]:
-    prefix = index_layout.INDEX_PREFIX + section
-    last = f"{index_layout.INDEX_PREFIX}{after}" if after else ""
+    prefix = run_index.INDEX_PREFIX + section
+    last = f"{run_index.INDEX_PREFIX}{after}" if after else ""
     while True:
         page = await objects.keys(prefix, last, _PARALLEL_READS)
-        yield [key.removeprefix(index_layout.INDEX_PREFIX) for key in page]
+        yield [key.removeprefix(run_index.INDEX_PREFIX) for key in page]
         if is_last_page(page, _PARALLEL_READS):
             return
         last = page[-1]
@@ -190,8 +190,8 @@ async def _cursors(
 
 async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
     """Return the run of a key, or `None` if the key is wrong by now."""
-    key = index_layout.INDEX_PREFIX + cursor
-    run_id = index_layout.indexed_run_id(key)
+    key = run_index.INDEX_PREFIX + cursor
+    run_id = run_index.indexed_run_id(key)
     if run_id is None:
         return None  # this library did not write the key
     try:
@@ -227,15 +227,15 @@ async def _is_right(
     objects: Objects, key: str, header: VersionHeader, run: RunRow
 ) -> bool:
     """Return whether a key of the index lists a run rightly, and no better key does."""
-    label = index_layout.label_in(key)
+    label = run_index.label_in(key)
     if label is not None:
         return label in run.labels
-    ended_key = index_layout.ended_key(header.run_id, header.at)
+    ended_key = run_index.ended_key(header.run_id, header.at)
     if header.status not in ENDED_STATUSES:
         # A repair brings an ended run back to life, and it may end on another day.
-        return key == index_layout.live_key(header.run_id)
+        return key == run_index.live_key(header.run_id)
     return key == ended_key or (
-        key == index_layout.live_key(header.run_id)
+        key == run_index.live_key(header.run_id)
         and await objects.keys(ended_key, limit=1) != [ended_key]
     )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.ledger.reply_table import nearest_reply
-from continuations.ledger.versions import Versions, tree_of
+from continuations.ledger.versions import Versions, nearest_reply, tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

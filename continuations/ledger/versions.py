@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 
 from continuations.core.delta import diff
 from continuations.core.run import ENDED_STATUSES
-from continuations.errors import ContinuationsError, Corrupt, RunNotFound, StaleRun
-from continuations.ledger import layout, reply_table
+from continuations.errors import (
+    ContinuationsError,
+    Corrupt,
+    RunNotFound,
+    StaleRun,
+    VersionNotFound,
+)
+from continuations.ledger import layout
 from continuations.ledger.fenwick import Tree
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
     Bases = Mapping[int, RebuiltVersion]
+
 
 __all__ = ["LoadedVersion", "RebuiltVersion", "Versions", "tree_of"]
 
@@ -249,7 +256,7 @@ class Versions:
             state,
             at,
             marker_keys,
-            replies=reply_table.follow(replies, answered, state.run.answered, number),
+            replies=follow(replies, answered, state.run.answered, number),
             may_be_stored=may_be_stored,
         )
 
@@ -347,7 +354,6 @@ class Versions:
     def _not_found_error(self, number: int, newest: int = 1) -> RunNotFound:
         if newest == 0:
             return self.run_not_found_error()
-        from continuations.ledger.not_found import version_not_found_error  # noqa: PLC0415 - rarely needed
 
         return version_not_found_error(self.run_id, number)
 
@@ -438,3 +444,73 @@ class Versions:
                 "versions from one backup."
             )
             raise Corrupt(msg, run_id=self.run_id)
+
+
+def version_not_found_error(run_id: str, number: int) -> VersionNotFound:
+    """Return the error for a number that no version of a run has."""
+    msg = (
+        f"run {run_id} has no version {number} in this store. List its versions with "
+        f"`continuations history {run_id}` or Runner.history()."
+    )
+    return VersionNotFound(msg, run_id=run_id)
+
+
+_WIDTH = 16
+
+ReplyTable = tuple[int, ...]
+
+
+def follow(table: ReplyTable, before: int, after: int, version: int) -> ReplyTable:
+    """Return the table of a version.
+
+    Args:
+        table: The table of the version before, or an empty one.
+        before: Number of the last message that had its reply there.
+        after: Number of the last message that has its reply in the version.
+        version: Number of the version.
+    """
+    if after == before:
+        return table
+    entries: list[int] = []
+    for step, first in _levels(after):
+        for number in range(first + step, after + 1, step):
+            is_new = number > before
+            entries.append(version if is_new else _entry(table, before, number, step))
+    return tuple(entries)
+
+
+def nearest_reply(table: ReplyTable, answered: int, number: int) -> tuple[int, int]:
+    """Return the nearest later message with an entry, and its version, 0 if unknown.
+
+    Args:
+        table: The table of a version.
+        answered: Number of the last message that has its reply there.
+        number: Number of a message, at most `answered`.
+    """
+    for step, first in _levels(answered):
+        if number > first:
+            found = -(-number // step) * step
+            return found, _entry(table, answered, found, step)
+    return answered, 0  # no message has the number 0
+
+
+def _levels(answered: int) -> list[tuple[int, int]]:
+    """Return the step of each level, and the message before its first one."""
+    levels: list[tuple[int, int]] = []
+    step = 1
+    while step <= answered:
+        width = step * _WIDTH
+        levels.append((step, (answered - 1) // width * width))
+        step = width
+    return levels
+
+
+def _entry(table: ReplyTable, answered: int, number: int, step: int) -> int:
+    position = 0
+    for level_step, first in _levels(answered):
+        if level_step == step:
+            position += (number - first) // step - 1
+            is_there = number > first and position < len(table)
+            return table[position] if is_there else 0
+        position += (answered - first) // level_step
+    return 0

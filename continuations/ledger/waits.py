@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from continuations.core.event_matching import waits_for_events
 from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
-from continuations.core.waits import WaitSummary
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import WaitSummary, withheld
 from continuations.errors import Corrupt, InvalidInput
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import (

@@ -37,7 +37,7 @@ from continuations.core.trips import GuardrailStage
 from continuations.core.usage import Usage
 from continuations.core.wait_rules import WAIT_KINDS, WaitKind
 from continuations.core.waits import Wait
-from continuations.engine.drift_rows import DriftReason, DriftRow, DriftVerdict
+from continuations.engine.drift import DriftReason, DriftRow, DriftVerdict
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.wire.report import JSON_FORMS, JsonForm
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.present import wait_words
 from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json

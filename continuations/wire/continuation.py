@@ -9,8 +9,7 @@ from continuations.core import jsontext
 from continuations.core.delta import diff
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.views import Frame
-from continuations.core.waits import Wait
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import Wait, withheld
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import replace
 from continuations.wire import envelope, report, stack_report

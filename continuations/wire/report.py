@@ -19,8 +19,7 @@ from continuations.core import jsontext
 from continuations.core.decisions import Decision
 from continuations.core.quorum import Vote
 from continuations.core.usage import USAGE_COUNTS, Usage
-from continuations.core.waits import Wait
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import Wait, withheld
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

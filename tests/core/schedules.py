@@ -14,13 +14,6 @@ import pytest
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.actions import (
-    Action,
-    AskModel,
-    ExamineCall,
-    RecordStart,
-    VerifyOutcome,
-)
 from continuations.core.call_events import (
     Answered,
     ApprovalRequested,
@@ -41,7 +34,14 @@ from continuations.core.call_events import (
 from continuations.core.calls import Unknown
 from continuations.core.events import Event, ModelReplied, RunStopped, UserMessageAdded
 from continuations.core.messages import system_message, user_message
-from continuations.core.plan import plan
+from continuations.core.plan import (
+    Action,
+    AskModel,
+    ExamineCall,
+    RecordStart,
+    VerifyOutcome,
+    plan,
+)
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, Failure
 from continuations.core.state import ROOT_FRAME_ID

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.actions import RecordStart
 from continuations.core.call_events import (
     CallInvalid,
     CallRaised,
@@ -21,7 +20,7 @@ from continuations.core.delta import DeltaMismatch, apply_delta, diff
 from continuations.core.events import RunStopped
 from continuations.core.frame_state import changed_fields, with_patch
 from continuations.core.frames import FrameRow
-from continuations.core.plan import plan
+from continuations.core.plan import RecordStart, plan
 from continuations.core.reducer import advance
 from continuations.core.run import Failure
 from continuations.core.state import ROOT_FRAME_ID

@@ -24,9 +24,8 @@ from continuations.core.output_retries import (
     retry_message,
 )
 from continuations.core.reducer import advance
-from continuations.core.shortened_text import MIN_CHARS, shorten_middle
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.token_estimate import estimate_tokens
+from continuations.core.summaries import MIN_CHARS, estimate_tokens, shorten_middle
 from continuations.core.transcript import find_violation
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.actions import (
-    Action,
-    AskModel,
-    ExamineCall,
-    RecordStart,
-    RunTool,
-    VerifyOutcome,
-)
 from continuations.core.call_events import (
     CallAccepted,
     CallReturned,
@@ -29,7 +21,15 @@ from continuations.core.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.plan import plan
+from continuations.core.plan import (
+    Action,
+    AskModel,
+    ExamineCall,
+    RecordStart,
+    RunTool,
+    VerifyOutcome,
+    plan,
+)
 from tests.core.rows import (
     STATES,
     accepted_event,

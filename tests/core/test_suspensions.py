@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.actions import AskModel
 from continuations.core.events import (
     FrameAbandoned,
     ModelDelayed,
@@ -17,7 +16,7 @@ from continuations.core.events import (
     UserMessageAdded,
 )
 from continuations.core.messages import user_message
-from continuations.core.plan import plan
+from continuations.core.plan import AskModel, plan
 from continuations.core.run import Failure
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage

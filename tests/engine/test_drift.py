@@ -26,7 +26,7 @@ from continuations import (
     ToolContext,
     tool,
 )
-from continuations.engine.drift_rows import DRIFT_VERDICTS
+from continuations.engine.drift import DRIFT_VERDICTS
 from continuations.errors import (
     AgentChanged,
     FormatError,

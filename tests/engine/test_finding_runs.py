@@ -18,7 +18,7 @@ from continuations import (
     tool,
 )
 from continuations.errors import InvalidInput
-from continuations.ledger import index_layout, layout
+from continuations.ledger import layout, run_index
 from continuations.ledger.objects import Objects
 from continuations.ledger.run_index import mend
 from continuations.ledger.versions import Versions
@@ -54,7 +54,7 @@ def make_runner(store: Store, clock: ManualClock, **options: Any) -> Runner:
 
 def index_keys(store: Store) -> list[str]:
     """Return all keys of the index."""
-    return asyncio.run(store.keys(index_layout.INDEX_PREFIX))
+    return asyncio.run(store.keys(run_index.INDEX_PREFIX))
 
 
 def statuses(runner: Runner, **filters: Any) -> dict[str, str]:
@@ -304,7 +304,7 @@ def test_left_live_key_of_an_ended_run_shows_the_run_once(
     runner = make_runner(store, clock)
     runner.start("hello", run_id="r1")
     runner.start("hello", run_id="r10")
-    asyncio.run(store.create(index_layout.live_key("r1"), b""))
+    asyncio.run(store.create(run_index.live_key("r1"), b""))
 
     assert ["r1", "r10"] == [row.run_id for row in runner.runs()]
     assert {} == statuses(runner, status="live")
@@ -319,8 +319,8 @@ def test_run_that_ended_without_its_key_is_listed(
     runner.start("hello", run_id="r10")
     (row,) = [row for row in runner.runs() if row.run_id == "r1"]
     assert row.updated_at is not None
-    asyncio.run(store.delete(index_layout.ended_key("r1", row.updated_at)))
-    asyncio.run(store.create(index_layout.live_key("r1"), b""))
+    asyncio.run(store.delete(run_index.ended_key("r1", row.updated_at)))
+    asyncio.run(store.create(run_index.live_key("r1"), b""))
 
     assert {"r1": "finished", "r10": "finished"} == statuses(runner)
 

@@ -32,9 +32,9 @@ _REASONS: dict[str, str] = {
     its create corrects it.""": """
         engine/event_sweep.py EventSweep._is_old
         engine/event_sweep.py EventSweep._later
-        engine/run_sweep.py RunSweep._delete_abandoned_files
-        engine/run_sweep.py RunSweep._finish_moving
-        engine/run_sweep.py RunSweep._remind
+        engine/sweeping.py RunSweep._delete_abandoned_files
+        engine/sweeping.py RunSweep._finish_moving
+        engine/sweeping.py RunSweep._remind
         ledger/erasing.py Eraser._bury
         ledger/erasing.py Eraser._make_later_marker
         ledger/grant_revocations.py list_grants
@@ -72,8 +72,8 @@ _REASONS: dict[str, str] = {
         engine/rewinding.py Rewinder._rewound_state
         engine/run_ending.py RunEnder.close_waits
         engine/run_requests.py RunRequests.end_if_cancelled
-        engine/run_sweep.py RunSweep.process
-        engine/run_sweep.py RunSweep._can_progress
+        engine/sweeping.py RunSweep.process
+        engine/sweeping.py RunSweep._can_progress
         engine/suspend_checks.py SuspendChecks._condition_events
         engine/text_waits.py new_text_wait
         engine/verification.py _is_over
@@ -95,7 +95,7 @@ _REASONS: dict[str, str] = {
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
         engine/file_starts.py start_or_resume_with_files
-        engine/run_sweep.py RunSweep.back_off
+        engine/sweeping.py RunSweep.back_off
     """,
     """The time of a request, to be compared with the store's time.""": """
         engine/journal.py StoreJournal._append.append
@@ -118,7 +118,7 @@ _REASONS: dict[str, str] = {
         engine/journal.py StoreJournal.__init__
         engine/journal.py StoreJournal._new_release_marker
         engine/publishing.py look_back
-        engine/run_sweep.py RunSweep._learn_time
+        engine/sweeping.py RunSweep._learn_time
         engine/runner_parts.py RunnerParts._new_ulid
         engine/sweeping.py Sweeper.due_runs
         engine/sweeping.py Sweeper._process_events
@@ -132,7 +132,7 @@ _REASONS: dict[str, str] = {
         engine/run_requests.py RunRequests._wake
         engine/run_requests.py RunRequests.revoke
         engine/run_requests.py RunRequests.cancel
-        engine/thread_posts.py ThreadPosts.new_message
+        engine/async_thread.py ThreadPosts.new_message
     """,
     """Only for what a person or a program reads. Nothing is written.""": """
         cli/chat_pipe.py ChatPipe._write
@@ -181,8 +181,8 @@ _REASONS: dict[str, str] = {
     store. Nothing of a run is deleted or ended by it.""": """
         engine/tool_contexts.py make_tool_context
         models/chat_errors.py _retry_after
-        serve/console/last_views.py LastViews.keep
-        serve/console/last_views.py LastViews.find
+        serve/console/console.py LastViews.keep
+        serve/console/console.py LastViews.find
         serve/http/links.py Links.read
         serve/http/links.py Links._default_until
         serve/http/webhook_route.py receive

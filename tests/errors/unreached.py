@@ -64,7 +64,6 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/fork_page.py:_value": _CONSOLE_PAGE,
     "continuations/serve/console/drift_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/messages_page.py": _FORGED_ADDRESS,
-    "continuations/serve/console/open_streams.py": _CONSOLE_PAGE,
     "continuations/serve/console/rewind_page.py": _CONSOLE_PAGE,
     "continuations/serve/console/run_acts_page.py": _FORGED_FORM,
     "continuations/serve/console/run_page.py": _FORGED_ADDRESS,
@@ -77,7 +76,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/local_identity.py": (
         "only a program that opens its own console twice asks for it"
     ),
-    "continuations/serve/console/proxy_jwt.py": (
+    "continuations/serve/console/identities.py": (
         "a token of a login proxy is not valid; see test_identities.py"
     ),
     "continuations/serve/http/file_routes.py:file_response#2": (
@@ -92,7 +91,6 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
     "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
-    "continuations/engine/hook_changes.py": _HOOK_PROBLEM,
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
@@ -110,7 +108,7 @@ UNREACHED: dict[str, str] = {
         "the console answers with a page; see test_console_app.py"
     ),
     "continuations/core/output_retries.py:check_reply": _FAULT_OF_OURS,
-    "continuations/models/responses_http.py": (
+    "continuations/models/openai_responses.py": (
         "the adapter catches it and returns a LostReply; see test_responses_later.py"
     ),
     "continuations/value_class.py": "it is the wording of the standard library",
@@ -148,7 +146,7 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/model_delays.py": (
         "the run fails with its text; see test_model_waits.py"
     ),
-    "continuations/cli/chat_decisions.py": (
+    "continuations/cli/chat_terminal.py": (
         "the chat catches it; see test_chat_in_a_terminal.py"
     ),
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
@@ -164,7 +162,6 @@ UNREACHED: dict[str, str] = {
         "schema-tool-reference reaches it; another language is between the frames"
     ),
     "continuations/core/messages.py:_facts_of_text": _BYTES,
-    "continuations/core/call_rows.py": _FAULT_OF_OURS,
     "continuations/core/reducer.py": _FAULT_OF_OURS,
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/history.py": _FAULT_OF_OURS,
@@ -174,7 +171,6 @@ UNREACHED: dict[str, str] = {
         "another process closes the thread between two requests"
     ),
     "continuations/core/usage.py:text_units": "its callers name the stored object",
-    "continuations/core/cancelled_agents.py": _FAULT_OF_OURS,
     "continuations/core/grants.py:parse_grant_text": _BYTES,
     "continuations/core/transitions.py": _FAULT_OF_OURS,
     "continuations/engine/journal.py:StoreJournal._check_still_newest": (

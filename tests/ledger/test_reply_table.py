@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from continuations.ledger.reply_table import ReplyTable, follow, nearest_reply
+from continuations.ledger.versions import ReplyTable, follow, nearest_reply
 
 
 def grown(turns: list[tuple[int, int]]) -> dict[int, tuple[ReplyTable, int]]:

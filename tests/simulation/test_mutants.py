@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations.core import event_matching, signal_matching
-from continuations.engine import publishing, rewinding, run_sweep
+from continuations.engine import publishing, rewinding, sweeping
 from continuations.engine.journal import StoreJournal
 from continuations.ledger import claims, doctor, erasing
 from continuations.ledger.arrivals import read_cancel_request
@@ -144,10 +144,10 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
 def test_only_in_replaces_the_imported_copies_alone() -> None:
     """A mutant can spoil one caller and leave the others alone."""
     some = patch(
-        publishing.publish_again, publishing.publish_again, only_in=(run_sweep,)
+        publishing.publish_again, publishing.publish_again, only_in=(sweeping,)
     )
 
-    assert [run_sweep] == [place.owner for place in some.places]
+    assert [sweeping] == [place.owner for place in some.places]
     with pytest.raises(InvalidMutantError, match="not imported by all"):
         patch(publishing.publish_waits, publishing.publish_waits, only_in=(claims,))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import gather
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -12,11 +13,17 @@ from continuations.ledger.thread_ids import is_thread_id
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.list_page import ListPage, read_page
-from continuations.serve.pages.drift_view import drift_view
+from continuations.serve.pages.run_addresses import RunAddresses
+from continuations.serve.pages.run_view import StatePill, status_pill
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.engine.drift_rows import DriftRow
+    from collections.abc import Mapping, Sequence
+
+    from continuations.authoring.manifest import ManifestChange
+    from continuations.engine.drift import DriftReason, DriftRow, DriftVerdict
     from continuations.serve.http.request_response import Response
+
 
 # `drift` reads 20 runs at a time, so a page reads at most 40.
 ROWS_PER_PAGE = 30
@@ -69,3 +76,129 @@ async def _read(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:
 
 
 ROUTES = (PageRoute("/drift", show),)
+
+
+# The first one needs a person most.
+_VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
+    "refuse": (StatePill("warn", "Refuses", "is-danger"), "refused"),
+    "reopen": (StatePill("shield", "Asks again", "is-wait"), "asked about again"),
+    "accept": (StatePill("ok", "Goes on", "is-ok"), "accepted"),
+}
+_ORDER = tuple(_VERDICTS)
+_MAX_CHANGES = 10
+_CHANGES = {
+    "removed": "An agent or a tool is missing",
+    "schema": "The tool has other parameters",
+    "contract": "The tool has another contract",
+    "approval": "The approval is not valid any more",
+    "state": "A stored state does not fit the type of its agent",
+    "model": "An agent has no model that can answer",
+    "context": "The context has another type",
+    "prices": "A price is missing, and the run has a budget in money",
+    "policy": "The approval policy raised an exception",
+    "stored": "A stored object cannot be read",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonView:
+    """Why a run would not just go on.
+
+    Attributes:
+        words: The kind of the change.
+        path: Names from the root agent down to the tool or agent.
+        text: The error of a resume, or the note of the new wait.
+        wait_id: The wait that would be opened again or refused; or "".
+    """
+
+    words: str
+    path: str
+    text: str
+    wait_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRowView:
+    """One waiting run.
+
+    Attributes:
+        run_id: Its id.
+        here: Makes the addresses of its pages.
+        thread: Its key, if it is a thread; or "".
+        agent: Its root agent; "" if the run cannot be read.
+        state: Its status.
+        verdict: The effect of the code on it.
+        why: The reasons, if it would not just go on.
+        changes: The differences of the code that stop nothing, in words.
+    """
+
+    run_id: str
+    here: RunAddresses
+    thread: str
+    agent: str
+    state: StatePill
+    verdict: StatePill
+    why: tuple[ReasonView, ...]
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftView:
+    """A page of waiting runs.
+
+    Attributes:
+        rows: The runs: refused, asked about again, accepted.
+        counts: How many of each the page has, in words.
+    """
+
+    rows: tuple[DriftRowView, ...]
+    counts: str
+
+
+def drift_view(
+    rows: Sequence[DriftRow], threads: Mapping[str, str], root: str
+) -> DriftView:
+    """Return the view of a page of runs.
+
+    Args:
+        rows: The runs.
+        threads: The keys of those that are threads, by run id.
+        root: The mount point of the console.
+    """
+    counts = Counter(row.verdict for row in rows)
+    in_order = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
+    parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
+    return DriftView(
+        rows=tuple(_row(row, threads.get(row.run_id, ""), root) for row in in_order),
+        counts=", ".join(parts),
+    )
+
+
+def _row(row: DriftRow, thread: str, root: str) -> DriftRowView:
+    allowed = row.code_changes if row.verdict == "accept" else ()
+    changes = [_change(each) for each in allowed[:_MAX_CHANGES]]
+    if len(allowed) > _MAX_CHANGES:
+        changes.append(f"{len(allowed) - _MAX_CHANGES} more")
+    return DriftRowView(
+        run_id=row.run_id,
+        here=RunAddresses(root=root, run_id=row.run_id),
+        thread=thread,
+        agent=row.agent,
+        state=status_pill(row.status),
+        verdict=_VERDICTS[row.verdict][0],
+        why=tuple(map(_reason, row.why)),
+        changes=tuple(changes),
+    )
+
+
+def _change(change: ManifestChange) -> str:
+    return f"{change.where}: {change.what}" if change.where else change.what
+
+
+def _reason(reason: DriftReason) -> ReasonView:
+    return ReasonView(
+        words=_CHANGES.get(reason.change, reason.change),
+        path=" > ".join(reason.path) or reason.agent,
+        text=reason.text,
+        wait_id=reason.wait_id or "",
+    )

@@ -10,9 +10,27 @@ A function of your own does as well: it takes a `Request` and returns a name, an
 
 from __future__ import annotations
 
+import hmac
+import logging
+import re
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from continuations.authoring import callables
+from continuations.core import jsontext
+from continuations.core.identity import Identity
+from continuations.errors import InvalidInput
 from continuations.serve.console.local_identity import LocalIdentity, local
-from continuations.serve.console.proxy_header import ProxyHeader, proxy_header
-from continuations.serve.console.proxy_jwt import ProxyJwt, proxy_jwt
+from continuations.serve.http.request_response import UNIX_SOCKET
+from continuations.serve.option_checks import check_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+
+    from continuations.serve.http.request_response import Request
+
 
 __all__ = [
     "LocalIdentity",
@@ -22,3 +40,319 @@ __all__ = [
     "proxy_header",
     "proxy_jwt",
 ]
+
+
+_MIN_SECRET_BYTES = 16
+
+
+class ProxyHeader:
+    """Knows a person by a header of the login proxy; made by `proxy_header`."""
+
+    authentication = "proxy header"
+
+    def __init__(
+        self,
+        name: str,
+        networks: Sequence[IPv4Network | IPv6Network] | None,
+        secret: bytes,
+        secret_header: str,
+        groups_header: str | None,
+    ) -> None:
+        self._name = name
+        self._networks = networks
+        self._secret = secret
+        self._secret_header = secret_header
+        self._groups_header = groups_header
+
+    def __repr__(self) -> str:
+        """Show nothing of the secret."""
+        return f"<identity of the header {self._name}>"
+
+    def __call__(self, request: Request) -> Identity | None:
+        """Return the person of a request that comes from the proxy, or `None`."""
+        used = {self._name, self._secret_header, self._groups_header}
+        if used & request.repeated or not self._is_from_proxy(request):
+            return None
+        name = request.headers.get(self._name, "").strip()
+        groups = request.headers.get(self._groups_header or "", "").split(",")
+        try:
+            return Identity(name, [each.strip() for each in groups if each.strip()])
+        except InvalidInput:
+            return None
+
+    def _is_from_proxy(self, request: Request) -> bool:
+        if self._networks is None:
+            return request.client == UNIX_SOCKET
+        try:
+            address = ip_address(request.client or "")
+        except ValueError:
+            return False
+        given = request.headers.get(self._secret_header, "").encode()
+        has_secret = hmac.compare_digest(given, self._secret)
+        return has_secret and any(address in each for each in self._networks)
+
+
+def proxy_header(
+    name: str,
+    *,
+    trusted: Literal["unix"] | Sequence[str],
+    secret: str | None = None,
+    secret_header: str = "x-proxy-secret",  # noqa: S107 - the name of a header
+    groups_header: str | None = None,
+) -> ProxyHeader:
+    """Return the identities that a login proxy names, for `console.app(verify=...)`.
+
+    The proxy must remove these headers from the requests of clients. A request that has
+    one of them twice has no identity. `proxy_jwt` is safer: its header is signed.
+
+    Args:
+        name: The header with the person's name, such as `x-forwarded-user`.
+        trusted: `"unix"` if the server listens on a unix socket that only the proxy can
+            open. Otherwise the IP addresses or networks of the proxy.
+        secret: With addresses: a secret of at least 16 bytes that the proxy sends too.
+        secret_header: The header with the secret.
+        groups_header: The header with the person's groups, divided by commas.
+
+    Returns:
+        The identities, as a verifier.
+
+    Raises:
+        InvalidInput: An option is invalid. The text contains no secret.
+    """
+    for option, value in (("name", name), ("secret_header", secret_header)):
+        check_type(option, value, str, "the name of a header")
+    networks = None if trusted == "unix" else _networks(trusted)
+    if networks is not None and len((secret or "").encode()) < _MIN_SECRET_BYTES:
+        msg = (
+            "secret is missing or too short: an address alone does not prove that a "
+            "request comes from the proxy. Pass a secret of at least "
+            f"{_MIN_SECRET_BYTES} bytes, and let the proxy send it as {secret_header}."
+        )
+        raise InvalidInput(msg)
+    return ProxyHeader(
+        name.lower(),
+        networks,
+        (secret or "").encode(),
+        secret_header.lower(),
+        None if groups_header is None else groups_header.lower(),
+    )
+
+
+def _networks(trusted: Sequence[str]) -> list[IPv4Network | IPv6Network]:
+    msg = (
+        'trusted must be "unix", or a list of IP addresses and networks of the proxy, '
+        f"got {trusted!r:.80}. Pass for example trusted=['10.0.0.7']."
+    )
+    if isinstance(trusted, str) or not trusted:
+        raise InvalidInput(msg)
+    try:
+        return [ip_network(each) for each in trusted]
+    except (TypeError, ValueError):
+        raise InvalidInput(msg) from None
+
+
+_log = logging.getLogger("continuations")
+# Only signatures that a verifier cannot make itself: no shared secrets, no "none".
+_ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+_PLACE = "{kid}"
+_TIMEOUT_SECONDS = 5
+_LEEWAY_SECONDS = 30
+_MAX_KEY_BYTES = 10_000
+
+
+class ProxyJwt:
+    """Knows a person by a signed token of the login proxy; made by `proxy_jwt`."""
+
+    authentication = "proxy jwt"
+
+    def __init__(
+        self,
+        jwks: str | Mapping[str, Any],
+        issuer: str,
+        audience: str,
+        header: str,
+        claims: tuple[str, str],
+    ) -> None:
+        import jwt  # noqa: PLC0415 - only these identities need it
+
+        self._issuer, self._audience, self._header = issuer, audience, header
+        self._name_claim, self._groups_claim = claims
+        self._key_url = jwks if isinstance(jwks, str) and _PLACE in jwks else None
+        self._single_keys: dict[str, Any] = {}
+        self._client: Any = None
+        self._key_set: Any = None
+        if self._key_url is None and isinstance(jwks, str):
+            self._client = jwt.PyJWKClient(jwks, timeout=_TIMEOUT_SECONDS)
+        elif not isinstance(jwks, str):
+            self._key_set = jwt.PyJWKSet.from_dict({**jwks})
+
+    def __repr__(self) -> str:
+        """Show the header and the issuer."""
+        return f"<identity of the signed header {self._header} of {self._issuer}>"
+
+    async def __call__(self, request: Request) -> Identity | None:
+        """Return the person of a request with a valid token, or `None`.
+
+        Raises:
+            jwt.PyJWKClientConnectionError: The keys cannot be fetched.
+        """
+        if self._header in request.repeated:
+            return None
+        token = request.headers.get(self._header, "").strip()
+        if self._header == "authorization":
+            token = token.removeprefix("Bearer ").strip()
+        if not token:
+            return None
+        # The keys may have to be fetched, so this may block.
+        found: Identity | None = await callables.run_in_thread(
+            lambda: self._identity(token)
+        )
+        return found
+
+    def _identity(self, token: str) -> Identity | None:
+        import jwt  # noqa: PLC0415 - see above
+
+        try:
+            claims = self._checked_claims(token)
+            if self._name_claim == "email" and claims.get("email_verified") is False:
+                return None
+            return Identity(claims[self._name_claim], self._groups(claims))
+        except jwt.PyJWKClientConnectionError:
+            raise
+        except (jwt.PyJWTError, InvalidInput, KeyError, ValueError) as error:
+            _log.info("a token of the login proxy is not valid: %s", type(error))
+            return None
+
+    def _checked_claims(self, token: str) -> dict[str, Any]:
+        import jwt  # noqa: PLC0415 - see above
+
+        unchecked = jwt.get_unverified_header(token)
+        if unchecked.get("alg") not in _ALGORITHMS:
+            msg = "the algorithm is not allowed"
+            raise jwt.InvalidAlgorithmError(msg)
+        is_alb = self._key_url is not None
+        if is_alb and unchecked.get("signer") != self._audience:
+            msg = "the signer is another load balancer"
+            raise jwt.InvalidAudienceError(msg)
+        return jwt.decode(
+            token,
+            self._key_of(unchecked),
+            algorithms=[unchecked["alg"]],
+            issuer=self._issuer,
+            audience=None if is_alb else self._audience,
+            leeway=_LEEWAY_SECONDS,
+            options={"require": ["exp", "iss"] if is_alb else ["exp", "iss", "aud"]},
+        )
+
+    def _key_of(self, unchecked: Mapping[str, Any]) -> Any:
+        import jwt  # noqa: PLC0415 - see above
+
+        key_id = unchecked.get("kid")
+        if not isinstance(key_id, str):
+            msg = "the token names no key"
+            raise jwt.InvalidKeyError(msg)
+        if self._client is not None:
+            return self._client.get_signing_key(key_id)
+        if self._key_set is not None:
+            return self._key_set[key_id]
+        return self._single_key(key_id)
+
+    def _single_key(self, key_id: str) -> Any:
+        from urllib.error import HTTPError  # noqa: PLC0415 - only the ALB needs it
+        from urllib.request import urlopen  # noqa: PLC0415 - see above
+
+        import jwt  # noqa: PLC0415 - see above
+
+        if not _KEY_ID.match(key_id):
+            msg = "the id of the key is not valid"
+            raise jwt.InvalidKeyError(msg)
+        if key_id not in self._single_keys:
+            assert self._key_url is not None  # noqa: S101 - asked before
+            url = self._key_url.replace(_PLACE, key_id)
+            try:
+                with urlopen(url, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - the scheme is checked
+                    key = reply.read(_MAX_KEY_BYTES)
+            except OSError as error:
+                if isinstance(error, HTTPError):
+                    error.close()
+                msg = "the key of the load balancer cannot be fetched"
+                raise jwt.PyJWKClientConnectionError(msg) from error
+            self._single_keys = {key_id: key}  # keys change rarely, one after the other
+        return self._single_keys[key_id]
+
+    def _groups(self, claims: Mapping[str, Any]) -> list[str]:
+        given = jsontext.as_array(claims.get(self._groups_claim))
+        return [each for each in given or () if isinstance(each, str)]
+
+
+def proxy_jwt(
+    jwks: str | Mapping[str, Any],
+    *,
+    issuer: str,
+    audience: str,
+    header: str,
+    claim: str = "email",
+    groups_claim: str = "groups",
+) -> ProxyJwt:
+    """Return the identities of a login proxy's tokens, for `console.app(verify=...)`.
+
+    A token counts if a key of the proxy signed it, it is for this audience, and it has
+    not expired. Signatures with a shared secret are refused.
+
+    Args:
+        jwks: The address of the proxy's keys (JSON Web Key Set), or the keys
+            themselves. If the address contains `{kid}`, it is that of one key, as for
+            AWS ALB.
+        issuer: The `iss` of the tokens.
+        audience: The `aud` of the tokens; for AWS ALB the ARN of the load balancer.
+        header: The header with the token, such as `cf-access-jwt-assertion`,
+            `x-pomerium-jwt-assertion`, `x-amzn-oidc-data`, or `authorization`.
+        claim: The claim with the person's name. An `email` that the provider has not
+            verified is refused.
+        groups_claim: The claim with the list of the person's groups.
+
+    Returns:
+        The identities, as a verifier.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    texts = {"issuer": issuer, "audience": audience, "header": header, "claim": claim}
+    for name, value in {**texts, "groups_claim": groups_claim}.items():
+        check_type(name, value, str, "a text")
+        if not value:
+            msg = f"{name} must not be empty. Pass what the proxy's tokens have."
+            raise InvalidInput(msg)
+    if isinstance(jwks, str) and not _is_safe(jwks):
+        msg = (
+            f"jwks must be an https address or a key set, got {jwks!r:.80}. Pass the "
+            "address under which the proxy publishes its keys."
+        )
+        raise InvalidInput(msg)
+    try:
+        import jwt  # noqa: PLC0415 - only these identities need it
+    except ModuleNotFoundError as error:
+        msg = (
+            "proxy_jwt needs the package PyJWT, which is not installed. Run: pip "
+            "install 'pyjwt[crypto]'."
+        )
+        raise InvalidInput(msg) from error
+    try:
+        return ProxyJwt(jwks, issuer, audience, header.lower(), (claim, groups_claim))
+    except (jwt.PyJWTError, AttributeError, TypeError):
+        msg = (
+            "jwks is not a JSON Web Key Set with usable keys. Pass the address under "
+            "which the proxy publishes its keys."
+        )
+        raise InvalidInput(msg) from None
+
+
+def _is_safe(address: str) -> bool:
+    """Return whether an address has TLS, or names this machine."""
+    parts = urlsplit(address)
+    is_here = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    return parts.scheme == "https" or (parts.scheme == "http" and is_here)

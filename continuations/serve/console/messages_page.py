@@ -5,17 +5,28 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.sorted_rows import shown_arguments
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
+from continuations.serve.pages.argument_words import arguments_text
+from continuations.serve.pages.attachment_view import (
+    AttachmentView,
+    attachment_views,
+    without_attachments,
+)
 from continuations.serve.pages.run_addresses import RunAddresses
+from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import run_title
-from continuations.serve.pages.transcript_view import transcript_view
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from continuations.core.messages import Message
+    from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
 
 
@@ -55,3 +66,159 @@ async def show(page: Page) -> Response:
 
 
 ROUTES = (PageRoute("/runs/{run}/messages", show),)
+
+
+MESSAGES_PER_PAGE = 50
+_MAX_CALLERS = 30
+_ARGUMENT_CHARS = 2000
+_ROLES = {
+    "system": "Instructions",
+    "developer": "Instructions",
+    "user": "Input",
+    "tool": "Result",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageView:
+    """One message.
+
+    Attributes:
+        number: Its place in the transcript, from 1.
+        role: Its role.
+        speaker: The role in words, or the name of the agent or tool.
+        text: Its text.
+        files: Its attachments.
+        calls: The tools that it calls. An open call has its arguments in words. A
+            transcript does not say which arguments of other calls are secret.
+    """
+
+    number: int
+    role: str
+    speaker: str
+    text: str
+    files: tuple[AttachmentView, ...]
+    calls: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameLink:
+    """An agent of the run, for a link."""
+
+    frame: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptView:
+    """The transcript of one agent.
+
+    Attributes:
+        frame: Id of its frame.
+        agent: Name of the agent.
+        messages: The messages of the page, in their order.
+        total: Number of all messages.
+        before: Number before which the page of older messages ends, or 0.
+        above: The agents above it, the root first; at most some of them.
+        left_out: How many agents above it are left out.
+        below: The agents that it called and that are open.
+    """
+
+    frame: str
+    agent: str
+    messages: tuple[MessageView, ...]
+    total: int
+    before: int
+    above: tuple[FrameLink, ...]
+    left_out: int
+    below: tuple[FrameLink, ...]
+
+
+def transcript_view(
+    state: RunState, frame_id: str, here: RunAddresses, *, before: int | None = None
+) -> TranscriptView:
+    """Return the newest messages of an open agent, or those before a number."""
+    messages = state.logs[frame_id].messages
+    end = len(messages) if before is None else min(max(before - 1, 0), len(messages))
+    begin = max(end - MESSAGES_PER_PAGE, 0)
+    names = _tool_names(messages)
+    shown = _shown_arguments(state, frame_id)
+    agent = state.frames[frame_id].agent
+    above = _above(state, frame_id)
+    return TranscriptView(
+        frame=frame_id,
+        agent=agent,
+        messages=tuple(
+            _message(number, messages[number - 1], agent, here, names, shown)
+            for number in range(begin + 1, end + 1)
+        ),
+        total=len(messages),
+        before=begin + 1 if begin else 0,
+        above=tuple(above[-_MAX_CALLERS:]),
+        left_out=max(len(above) - _MAX_CALLERS, 0),
+        below=_below(state, frame_id),
+    )
+
+
+def _message(
+    number: int,
+    message: Message,
+    agent: str,
+    here: RunAddresses,
+    names: dict[str, str],
+    shown: dict[str, str],
+) -> MessageView:
+    role = message.role
+    speaker = agent if role == "assistant" else _ROLES.get(role, role)
+    if role == "tool":
+        speaker = f"Result of {names.get(message.answered_call_id or '', 'a tool')}"
+    content = message.data.get("content")
+    return MessageView(
+        number=number,
+        role=role,
+        speaker=speaker,
+        text=message_text(without_attachments(role, content)),
+        files=attachment_views(role, content, here),
+        calls=tuple(
+            (each.tool, shown.get(each.tool_call_id, "")) for each in message.tool_calls
+        )
+        if role == "assistant"
+        else (),
+    )
+
+
+def _tool_names(messages: tuple[Message, ...]) -> dict[str, str]:
+    """Return the names of the called tools by the provider's ids."""
+    return {
+        each.tool_call_id: each.tool
+        for message in messages
+        if message.role == "assistant"
+        for each in message.tool_calls
+    }
+
+
+def _shown_arguments(state: RunState, frame_id: str) -> dict[str, str]:
+    """Return the arguments of the open calls, with secret values masked."""
+    rows = (state.calls[each] for each in state.frames[frame_id].open_call_ids)
+    return {
+        row.tool_call_id: arguments_text(shown_arguments(row) or "", _ARGUMENT_CHARS)
+        for row in rows
+    }
+
+
+def _above(state: RunState, frame_id: str) -> list[FrameLink]:
+    found: list[FrameLink] = []
+    frame = state.frames[frame_id]
+    while frame.parent_call_id is not None:
+        frame = state.frames[state.calls[frame.parent_call_id].frame_id]
+        found.append(FrameLink(frame=frame.id, agent=frame.agent))
+    return found[::-1]
+
+
+def _below(state: RunState, frame_id: str) -> tuple[FrameLink, ...]:
+    states = (state.calls[each].state for each in state.frames[frame_id].open_call_ids)
+    return tuple(
+        FrameLink(frame=each.frame_id, agent=state.frames[each.frame_id].agent)
+        for each in states
+        if isinstance(each, Nested)
+    )

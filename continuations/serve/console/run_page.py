@@ -6,25 +6,37 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Ready
+from continuations.core.version_window import VersionEvents, VersionWindow
+from continuations.core.visible_text import shorten
 from continuations.engine.window_reading import read_window
-from continuations.errors import FormatError, InvalidInput
+from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
-from continuations.serve.console.damaged_run import readable_snapshot
+from continuations.ledger.versions import Versions
 from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems
+from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.row_states import RowStates
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import run_log
+from continuations.serve.pages.run_rows import rows_of
 from continuations.serve.pages.run_view import RunView, call_view, run_view
-from continuations.serve.pages.timeline import RunRows, tree
+from continuations.serve.pages.time_words import clock_text, length_text
+from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.row_states import RowState
+    from continuations.serve.pages.run_rows import RunRow, Span, SpanKind
+    from continuations.serve.pages.working_time import Segment, WorkingTime
+
 
 _MAX_DIGITS = 10
 
@@ -180,3 +192,276 @@ def number_of(text: str | None, name: str) -> int | None:
 
 
 ROUTES = (PageRoute("/runs/{run}", show),)
+
+
+# The first page shows so many levels. An opened row shows as many below it.
+SHOWN_LEVELS = 3
+MAX_ROWS = 300
+_MIN_WIDTH = 4
+_NOTE_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a row: what held, and where it stands on the axis."""
+
+    kind: SpanKind
+    x: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """The rows below a row that the table does not show.
+
+    Attributes:
+        rows: Their number.
+        waiting: How many of them wait, agents apart.
+    """
+
+    rows: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRow:
+    """One row of the table.
+
+    Attributes:
+        key: Names the row in addresses.
+        level: Its level, from 1.
+        indent: Its indentation, from 0; it stops growing where levels are left out.
+        left_out: Number of levels that are left out above it.
+        is_agent: Whether it is an agent, or a tool.
+        name: Name of the agent or tool.
+        note: Its title or arguments, shortened.
+        state: Its state.
+        bars: Its bars.
+        times: When it ran, in words.
+        is_selected: Whether it is the selected row.
+        fold: The rows that are folded below it, or `None`.
+    """
+
+    key: str
+    level: int
+    indent: int
+    left_out: int
+    is_agent: bool
+    name: str
+    note: str
+    state: RowState
+    bars: tuple[Bar, ...]
+    times: str
+    is_selected: bool
+    fold: Fold | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The table of one page.
+
+    Attributes:
+        segments: The time axis.
+        rows: The rows.
+        total: Number of all rows of the run, shown or folded.
+        opened: Key of the row that is opened below the first levels, or "".
+        next_offset: Where the next page of rows begins, or 0.
+        earlier: Number of the last version that the table leaves out, or 0.
+    """
+
+    segments: tuple[Segment, ...]
+    rows: tuple[TreeRow, ...]
+    total: int
+    opened: str
+    next_offset: int
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """The rows of a run with its time axis.
+
+    Attributes:
+        time: The time axis.
+        rows: All rows, each one before those below it.
+    """
+
+    time: WorkingTime
+    rows: Sequence[RunRow]
+
+    @classmethod
+    def of_window(cls, window: VersionWindow, now: datetime) -> RunRows:
+        """Return the rows of some versions."""
+        time = working_time(window, now)
+        return cls(time, rows_of(window, time))
+
+    def find(self, key: str) -> RunRow | None:
+        """Return a row by its key, by the id of its frame, or `None`."""
+        return next((row for row in self.rows if key in (row.key, row.frame_id)), None)
+
+
+def tree(
+    found: RunRows,
+    states: dict[str, RowState],
+    *,
+    subject: str,
+    earlier: int = 0,
+    selected: str = "",
+    opened: str = "",
+    offset: int = 0,
+) -> Tree:
+    """Return the table.
+
+    Args:
+        found: All rows.
+        states: Their states, by key.
+        subject: The title of the run.
+        earlier: Number of the last version that is left out.
+        selected: Key of the selected row.
+        opened: Key of the row that is opened. Default: the row above the selected one,
+            if it is folded.
+        offset: How many of the visible rows to leave out.
+    """
+    chosen = found.find(selected)
+    focus = found.find(opened)
+    if focus is None and chosen is not None and chosen.depth >= SHOWN_LEVELS:
+        focus = chosen.parent
+    visible = _visible(found.rows, focus)
+    shown = visible[offset : offset + MAX_ROWS]
+    more = offset + MAX_ROWS
+    keys = {row.key for row in visible}
+    return Tree(
+        segments=found.time.segments,
+        rows=tuple(
+            TreeRow(
+                key=row.key,
+                level=row.depth + 1,
+                indent=_indent(row, focus),
+                left_out=_left_out(row, focus),
+                is_agent=row.is_agent,
+                name=row.name,
+                note=row_note(row) if row.parent else shorten(subject, _NOTE_CHARS),
+                state=states[row.key],
+                bars=_bars(row, found.time),
+                times=_times(row),
+                is_selected=row is chosen,
+                fold=_fold(row, keys, states),
+            )
+            for row in shown
+        ),
+        total=len(found.rows),
+        opened=focus.key if focus else "",
+        next_offset=more if more < len(visible) else 0,
+        earlier=earlier,
+    )
+
+
+# What is visible --------------------------------------------------------------
+
+
+def _visible(rows: Sequence[RunRow], focus: RunRow | None) -> list[RunRow]:
+    """Return the first levels, and some levels below the focus."""
+    if focus is None:
+        return [row for row in rows if row.depth < SHOWN_LEVELS]
+    below = {focus.key}
+    visible: list[RunRow] = []
+    for row in rows:
+        # Rows come after the row above them.
+        is_below = row.parent is not None and row.parent.key in below
+        if is_below and row.depth <= focus.depth + SHOWN_LEVELS:
+            below.add(row.key)
+        if row.depth < SHOWN_LEVELS or row.key in below:
+            visible.append(row)
+    return visible
+
+
+def _indent(row: RunRow, focus: RunRow | None) -> int:
+    if row.depth < SHOWN_LEVELS or focus is None:
+        return row.depth
+    return row.depth - max(focus.depth - SHOWN_LEVELS, 0)
+
+
+def _left_out(row: RunRow, focus: RunRow | None) -> int:
+    return row.depth - SHOWN_LEVELS if row is focus and row.depth > SHOWN_LEVELS else 0
+
+
+def _fold(row: RunRow, visible: set[str], states: dict[str, RowState]) -> Fold | None:
+    if all(child.key in visible for child in row.children):
+        return None
+    rows = waiting = 0
+    pending = list(row.children)
+    while pending:
+        child = pending.pop()
+        pending.extend(child.children)
+        if child.key not in visible:
+            rows += 1
+            waiting += states[child.key].waits and not child.is_agent
+    return Fold(rows=rows, waiting=waiting)
+
+
+# One row ----------------------------------------------------------------------
+
+
+def row_note(row: RunRow) -> str:
+    """Return what a call is about: its title, or its arguments, shortened."""
+    if row.wait is not None and row.wait.title is not None and not row.is_agent:
+        return shorten(row.wait.title, _NOTE_CHARS)
+    return arguments_text(row.arguments_json or "", _NOTE_CHARS)
+
+
+def _bars(row: RunRow, time: WorkingTime) -> tuple[Bar, ...]:
+    return tuple(_bar(span, time) for span in row.spans)
+
+
+def _bar(span: Span, time: WorkingTime) -> Bar:
+    x = min(time.x(span.begin), AXIS_WIDTH - _MIN_WIDTH)
+    end = AXIS_WIDTH if span.end is None else time.x(span.end)
+    return Bar(span.kind, x, max(end - x, _MIN_WIDTH))
+
+
+def _times(row: RunRow) -> str:
+    """Return what the bars show, in words."""
+    began = clock_text(row.began)
+    last = row.spans[-1] if row.spans else None
+    if row.ended is not None:
+        return f"{began}, {length_text(row.ended - row.began)} from begin to end"
+    if last is None or last.kind == "frame":
+        return f"since {began}"
+    words = {"work": "started", "hold": "waits since", "lost": "no result since"}
+    return f"{words[last.kind]} {clock_text(last.begin)}"
+
+
+# The window ends with the wanted version, and becomes shorter until it is readable.
+_LIMITS = (100, 50, 25, 12, 6, 3, 2, 1)
+
+
+async def readable_snapshot(
+    page: Page, run_id: str, version: int | None, damage: FormatError
+) -> RunSnapshot:
+    """Return the last versions that can be read; raise `FormatError` without any."""
+    if isinstance(damage, NewerFormat):
+        raise damage
+    objects = Objects(page.runner.store)
+    for limit in _LIMITS:
+        try:
+            window = await read_window(objects, run_id, version=version, limit=limit)
+        except FormatError:
+            continue
+        return RunSnapshot(cursor="", window=window, votes={})
+    window = await _single_version(objects, run_id, version)
+    return RunSnapshot(cursor="", window=window, votes={})
+
+
+async def _single_version(
+    objects: Objects, run_id: str, version: int | None
+) -> VersionWindow:
+    """Return a version without its past; raise the damage if it depends on it."""
+    versions = Versions(objects, run_id)
+    newest = await versions.newest_number()
+    loaded = await versions.load(newest if version is None else version)
+    state = loaded.state
+    state.read_messages()
+    only = VersionEvents(number=loaded.number, at=loaded.at, run=state.run, events=())
+    return VersionWindow(
+        before=state, versions=(only,), state=state, newest_number=newest
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.decisions import Approve
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.present.wait_view import argument_views, wait_view
 from continuations.serve.console.page import PageRoute, run_of_wait

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.core.decisions import Approve
 from continuations.core.grants import Grant
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock

@@ -18,9 +18,11 @@ from continuations.errors import (
     DecisionRefused,
     WaitExpired,
 )
+from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.objects import Objects
+from continuations.ledger.recorded_decisions import read_decision
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS, agent_state
-from continuations.serve.console.closed_waits import closing_facts
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.http import decision_bodies
@@ -33,13 +35,16 @@ from continuations.serve.pages.decision_view import (
     decision_view,
     recorded_view,
 )
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.waits import Wait
+    from continuations.engine.async_runner import AsyncRunner
     from continuations.serve.console.page import Page
     from continuations.serve.http.decision_bodies import PostedDecision
+
 
 _CONFLICT, _REFUSED = 409, 422
 _NEW_CALL = (
@@ -278,3 +283,29 @@ ROUTES = (
     PageRoute("/waits/{wait}", decide, ("POST",)),
     PageRoute("/waits/{wait}/state", state),
 )
+
+
+async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, str]:
+    """Return who closed a wait, when and why, as far as the store tells.
+
+    A request to cancel the run precedes all that it closes.
+    """
+    objects = Objects(runner.store)
+    closed = await read_decision(objects, wait_id)
+    if closed is None:
+        return {}
+    request = await read_cancel_request(objects, run_of_wait(wait_id))
+    if request is not None and closed.by is None and request.at <= closed.at:
+        facts = {
+            "Cancelled by": request.by,
+            "At": readable_time(request.at),
+            "Reason": request.reason,
+            "Through": request.door,
+        }
+    else:
+        facts = {
+            "Closed by": closed.by,
+            "At": readable_time(closed.at),
+            "Reason": closed.reason,
+        }
+    return {label: fact for label, fact in facts.items() if fact}

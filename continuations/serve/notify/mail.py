@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Answer, Fail
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present import wait_words
 from continuations.present.escaping import escape_invisible

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
 from continuations.core.slots import ENDING_ALONE, find_own_vote
-from continuations.core.waits import TEXT_SCHEMA
-from continuations.core.withheld_waits import withheld
+from continuations.core.waits import TEXT_SCHEMA, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.present.times import time_left, time_view

@@ -11,8 +11,8 @@ from continuations.core.refused_replies import refused_replies
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
-from continuations.core.withheld_waits import withheld
-from continuations.serve.pages.call_evidence import EvidenceLine, evidence_lines
+from continuations.core.waits import withheld
+from continuations.present.wait_words import finding_text
 from continuations.serve.pages.run_facts import Fact, run_facts
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.time_words import length_text, moment_text
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.serve.pages.row_states import RowState
     from continuations.serve.pages.run_rows import RunRow
     from continuations.serve.pages.working_time import WorkingTime
+
 
 _TITLE_CHARS = 120
 _WAKE_HINT = "The next attempt comes by itself; More… has “Ask the model now”."
@@ -385,3 +386,45 @@ def _call_facts(row: RunRow, state: RunState, now: datetime) -> tuple[Fact, ...]
         if call.grant is not None:
             facts.append(Fact(words="Approved by grant", value=call.grant))
     return tuple(facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceLine:
+    """The result of an earlier call of the same agent.
+
+    Attributes:
+        source: Name of the tool or agent that was called.
+        text: Beginning of its result.
+        key: Names its row in addresses; "" if the page does not have it.
+        by_agent: Whether an agent wrote the result. Its words are not checked.
+    """
+
+    source: str
+    text: str
+    key: str
+    by_agent: bool
+
+
+def evidence_lines(row: RunRow, wait: Wait) -> tuple[EvidenceLine, ...]:
+    """Return the evidence that a wait keeps, the oldest first."""
+    earlier = [
+        each
+        for each in (row.parent.children if row.parent else ())
+        if each.ended is not None and each is not row
+    ]
+    lines: list[EvidenceLine] = []
+    for finding in reversed(wait.evidence):
+        names = [each.name for each in earlier]
+        key = ""
+        if finding.source in names:
+            place = len(names) - 1 - names[::-1].index(finding.source)
+            key = earlier[place].key
+            del earlier[place:]
+        line = EvidenceLine(
+            source=finding.source,
+            text=finding_text(finding),
+            key=key,
+            by_agent=finding.by_agent,
+        )
+        lines.append(line)
+    return tuple(reversed(lines))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console import last_views
+from continuations.serve.console import console
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Fault, FaultyStore, refused
 from tests.clocks import ManualClock
@@ -93,19 +93,19 @@ def test_nobody_sees_the_page_of_another_person_or_of_other_rights() -> None:
 def test_old_pages_are_few_and_not_older_than_their_limit() -> None:
     scene = Scene()
     scene.get("/runs/r1")
-    for number in range(last_views.MAX_OWN_VIEWS):
+    for number in range(console.MAX_OWN_VIEWS):
         scene.get(f"/runs?agent=a{number}")
     scene.is_away = True
     assert BAR not in scene.get("/runs/r1").text
     assert BAR in scene.get("/runs?agent=a5").text
-    scene.clock.seconds += last_views.MAX_AGE.total_seconds() + 1
+    scene.clock.seconds += console.MAX_AGE.total_seconds() + 1
     assert BAR not in scene.get("/runs?agent=a5").text
 
 
 def test_nobody_puts_out_the_pages_of_another_person() -> None:
     scene = Scene()
     scene.get("/runs/r1", person="lee")
-    for number in range(last_views.MAX_VIEWS):
+    for number in range(console.MAX_VIEWS):
         scene.get(f"/runs?agent=a{number}")
     scene.is_away = True
     assert BAR in scene.get("/runs/r1", person="lee").text
@@ -113,7 +113,7 @@ def test_nobody_puts_out_the_pages_of_another_person() -> None:
 
 def test_pages_of_many_persons_are_bounded() -> None:
     scene = Scene()
-    for number in range(last_views.MAX_VIEWS + 1):
+    for number in range(console.MAX_VIEWS + 1):
         scene.get("/runs/r1", person=f"p{number}")
     scene.is_away = True
     assert BAR not in scene.get("/runs/r1", person="p0").text

@@ -10,7 +10,7 @@ import pytest
 from continuations import AsyncRunner, Identity
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
-from continuations.serve.console import console_options, open_streams
+from continuations.serve.console import console, console_options
 from continuations.serve.console import live as live_module
 from continuations.serve.console.event_streams import open_stream
 from continuations.serve.console.live import LiveWaits
@@ -154,7 +154,7 @@ def test_person_has_a_bounded_number_of_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One more is refused (429); a stream that ends makes room for another."""
-    monkeypatch.setattr(open_streams, "MAX_STREAMS", 2)
+    monkeypatch.setattr(console, "MAX_STREAMS", 2)
 
     async def check() -> None:
         client = ConsoleClient()

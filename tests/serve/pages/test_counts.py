@@ -8,8 +8,8 @@ import pytest
 
 from continuations.ledger.run_listing import RunSummary
 from continuations.prices import Usage
+from continuations.serve.console.runs_page import list_row
 from continuations.serve.pages.run_facts import usage_text
-from continuations.serve.pages.runs_view import list_row
 from tests.clocks import ManualClock
 
 

@@ -12,8 +12,8 @@ from continuations.core import delta, history
 from continuations.core.delta import LogDelta
 from continuations.core.events import HistoryCompacted
 from continuations.core.frames import HistoryRecord
+from continuations.engine.compactor import Summarizer
 from continuations.engine.run_loop import RunLoop
-from continuations.engine.summarizer import Summarizer
 from tests.simulation.compactions.laws import (
     compaction_keeps_what_must_stay,
     stored_summary_is_not_asked_again,

@@ -28,7 +28,6 @@ from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 if TYPE_CHECKING:
     from continuations.authoring.guardrails import Tripped
     from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.actions import CheckCall
     from continuations.core.call_events import (
         CallInvalid,
         CallRaised,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from continuations.core.events import Event
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
+    from continuations.core.plan import CheckCall
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
     from continuations.engine.guardrail_agents import GuardrailAgents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.ledger import index_layout
+from continuations.ledger import run_index
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence
@@ -17,7 +17,7 @@ def runs_are_found(evidence: Evidence) -> str | None:
     A process that dies at the wrong time may leave a live key of an ended run, which a
     listing skips.
     """
-    keys = set(evidence.environment.store.keys(index_layout.INDEX_PREFIX))
+    keys = set(evidence.environment.store.keys(run_index.INDEX_PREFIX))
     for history in evidence.runs.values():
         if not history.versions or history.load_error:
             continue
@@ -28,7 +28,7 @@ def runs_are_found(evidence: Evidence) -> str | None:
                 for key in keys
             )
         else:
-            is_found = index_layout.live_key(history.run_id) in keys
+            is_found = run_index.live_key(history.run_id) in keys
         if not is_found:
             return f"{history.run_id} is {status}, and the index does not list it"
     return None

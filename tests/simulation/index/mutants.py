@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.engine.run_sweep import RunSweep
+from continuations.engine.sweeping import RunSweep
 from continuations.ledger import run_index
 from tests.simulation.families import EVENTS
 from tests.simulation.index.laws import runs_are_found

@@ -21,12 +21,12 @@ from tests.simulation.judging.laws import (
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from continuations.core.actions import CheckCall
     from continuations.core.calls import CallRow
     from continuations.core.decisions import Decision
     from continuations.core.draft import Draft
     from continuations.core.events import Event, ModelReplied, TextRefused
     from continuations.core.frames import FrameRow
+    from continuations.core.plan import CheckCall
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait

@@ -13,7 +13,7 @@ from continuations.core.calls import Started
 from continuations.core.doors import PYTHON
 from continuations.core.reducer import advance
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import fork_changes, rewinding
+from continuations.engine import forking, rewinding
 from continuations.engine.adoption import Relocation
 from continuations.engine.forking import Forker
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -253,7 +253,7 @@ def a_fork_decides_in_its_source() -> Patches:
     family=PAST,
 )
 def changed_messages_are_forgotten() -> Patches:
-    yield gives_back(fork_changes.with_messages, "state")
+    yield gives_back(forking.with_messages, "state")
 
 
 @mutant(
@@ -262,7 +262,7 @@ def changed_messages_are_forgotten() -> Patches:
     family=PAST,
 )
 def messages_of_agents_below_are_not_changed() -> Patches:
-    original = fork_changes.with_messages
+    original = forking.with_messages
 
     def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
         of_root = {key: x for key, x in messages.items() if key == ROOT_FRAME_ID}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.engine import operator_looks, run_requests
+from continuations.engine import journal as operator_looks
+from continuations.engine import run_requests
 from continuations.engine.journal import StoreJournal
 from continuations.engine.worker import Worker
 from continuations.errors import StaleRun

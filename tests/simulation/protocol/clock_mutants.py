@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.engine import sweeping
 from continuations.engine.publishing import Publisher
-from continuations.engine.run_sweep import RunReport, RunSweep
-from continuations.engine.sweeping import Sweeper, SweepResult
+from continuations.engine.sweeping import RunReport, RunSweep, Sweeper, SweepResult
 from continuations.ledger import claims, decisions, markers
 from continuations.ledger.layout import Marker
 from continuations.ledger.misdated_markers import redate_misdated

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.call_gate import CallGate, CallNotBegun
 from continuations.core import threads, tool_messages
-from continuations.core.actions import AskModel, RunTool
 from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.events import ModelReplied, TurnBeginning, UserMessageAdded
-from continuations.core.plan import plan
+from continuations.core.plan import AskModel, RunTool, plan
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from continuations.engine import publishing, readiness
 from continuations.engine.journal import StoreJournal
 from continuations.engine.publishing import Publisher
-from continuations.engine.run_sweep import RunSweep
+from continuations.engine.sweeping import RunSweep
 from continuations.errors import RunNotFound
 from continuations.ledger import decisions, layout, markers, waits
 from tests.simulation.mutants.conditions import canceller_dies, starters_die_late

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.engine import publishing, run_sweep
+from continuations.engine import publishing, sweeping
 from continuations.engine.publishing import Publisher
 from continuations.engine.run_ending import RunEnder
 from continuations.ledger import inbox, layout, waits
@@ -118,7 +118,7 @@ def wait_object_is_not_deleted() -> Patches:
 )
 def a_decided_wait_is_announced_again() -> Patches:
     yield patch(waits.recreate_missing, waits.create)
-    yield returns(list_decided_wait_ids, [], only_in=(run_sweep,))
+    yield returns(list_decided_wait_ids, [], only_in=(sweeping,))
 
 
 @mutant(

@@ -16,7 +16,7 @@ from continuations.engine.inbox_messages import (
     with_inbox_messages,
     with_next_messages,
 )
-from continuations.engine.run_sweep import RunSweep
+from continuations.engine.sweeping import RunSweep
 from continuations.ledger import inbox, thread_ids, thread_keys, thread_replies
 from continuations.ledger.versions import Versions
 from tests.simulation.families import THREADS

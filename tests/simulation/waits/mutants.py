@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core import call_rows, consequences, jsontext
+from continuations.core import consequences, jsontext, reducer
 from continuations.core.call_events import AnswerReceived, RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.decisions import Answer, Deny, Fail
@@ -61,7 +61,7 @@ ENDLESS = 100
     condition=tools_wait,
 )
 def an_answer_runs_the_tool_again() -> Patches:
-    original = call_rows.with_event_data
+    original = reducer.with_event_data
 
     def with_event_data(row: CallRow, event: CallEvent) -> CallRow:
         return row if isinstance(event, AnswerReceived) else original(row, event)
