@@ -33,11 +33,12 @@ Refused:
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pydantic_core import to_jsonable_python
 
@@ -53,14 +54,12 @@ from continuations.authoring.strict_json import (
     truncate,
 )
 from continuations.core import jsontext
-from continuations.core.attachments import ResultWithFiles, is_content, text_part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations.core.attachments import Content
+    from continuations.core.attachments import ResultWithFiles
 
 
+_ATTACHMENTS = "continuations.core.attachments"
 _MAX_DEPTH = 100
 _MAX_PLACE_LENGTH = 80
 _Converter: TypeAlias = Callable[[Any, str, int], Any]
@@ -74,8 +73,11 @@ def serialize_result(result: object) -> str | ResultWithFiles:
     """
     if isinstance(result, str):
         return str.__str__(result)  # a member of a str enum becomes its value
-    if has_contents(result):
-        return result_with_files(result)
+    if _ATTACHMENTS in sys.modules:  # without it, there is no attachment
+        from continuations.authoring import file_results  # noqa: PLC0415 - few tools return one
+
+        if file_results.has_contents(result):
+            return file_results.result_with_files(result)
     return to_json_text(result)
 
 
@@ -131,8 +133,11 @@ class _Serializer:
                 return converter
         if isinstance(value, type):
             return None
-        if is_content(value):
-            return _refuse_content
+        if _ATTACHMENTS in sys.modules:
+            from continuations.core.attachments import is_content  # noqa: PLC0415 - rarely needed
+
+            if is_content(value):
+                return _refuse_content
         if hasattr(value, "__pydantic_serializer__"):
             return self._pydantic
         return self._dataclass if is_dataclass(value) else None
@@ -259,38 +264,3 @@ def _raise_not_serializable(where: str, problem: str) -> NoReturn:
 
 def _type_text(value: object) -> str:
     return f"of type {type(value).__name__}"
-
-
-def has_contents(result: object) -> bool:
-    """Return whether a result is an attachment, or a list that contains one."""
-    if isinstance(result, list | tuple):
-        return any(map(is_content, cast("Sequence[object]", result)))
-    return is_content(result)
-
-
-def result_with_files(result: object) -> ResultWithFiles:
-    """Return the parts of a result; raises `ResultNotSerializable`."""
-    listed = isinstance(result, list | tuple)
-    items = cast("Sequence[object]", result) if listed else (result,)
-    parts: list[dict[str, Any]] = []
-    texts: list[str] = []
-    contents: list[Content] = []
-    for index, item in enumerate(items):
-        if is_content(item):
-            content = cast("Content", item)
-            contents.append(content)
-            parts.append(content.attachment.part)
-            texts.append(content.attachment.label)
-        elif isinstance(item, str):
-            text = str.__str__(item)
-            parts += [text_part(text)] if text else []
-            texts += [text] if text else []
-        else:
-            msg = (
-                f"result[{index}] is of type {type(item).__name__}: a list with an "
-                "attachment has only texts, Image, Audio and File"
-            )
-            raise ResultNotSerializable(msg)
-    return ResultWithFiles(
-        text="\n".join(texts), parts_json=jsontext.dump(parts), contents=tuple(contents)
-    )

@@ -11,11 +11,12 @@ import typer
 
 from continuations.cli import FAILED
 from continuations.cli.application import runner_without_agents
+from continuations.cli.confirmation import confirm
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl
-from continuations.cli.output import confirm, write_lines, write_note
+from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import store_name
 from continuations.present.counted import counted
 from continuations.present.escaping import escape_invisible

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from continuations.cli import FAILED, INTERRUPTED
 from continuations.cli.places import line_with_places
 from continuations.present.escaping import escape_invisible
 
@@ -47,24 +46,3 @@ def wrap_text(line: str, width: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def confirm(question: str, refused: str) -> None:
-    """Ask on standard error; end the command if the answer is not yes.
-
-    Ctrl-C and the end of the input are no answer.
-
-    Args:
-        question: The question.
-        refused: The note that follows another answer than yes.
-    """
-    code = FAILED
-    try:
-        if typer.confirm(escape_invisible(question), err=True):
-            return
-    except typer.Abort as abort:
-        if isinstance(abort.__context__, KeyboardInterrupt):
-            code = INTERRUPTED
-        write_note("")  # the cursor stands behind the question
-    write_note(refused)
-    raise typer.Exit(code)

@@ -12,6 +12,7 @@ import typer
 import continuations
 from continuations.cli import FAILED
 from continuations.cli.application import runner_for_command, runner_without_agents
+from continuations.cli.confirmation import confirm
 from continuations.cli.decision_input import (
     check_run_id,
     parse_json_value,
@@ -21,7 +22,7 @@ from continuations.cli.decision_input import (
 from continuations.cli.errors import UsageError
 from continuations.cli.json_output import detail_of, write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl, Transcript
-from continuations.cli.output import confirm, write_lines, write_note
+from continuations.cli.output import write_lines, write_note
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.present.escaping import escape_invisible

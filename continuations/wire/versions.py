@@ -182,9 +182,10 @@ TOMBSTONE = SplitRecord(
 def erased_error(header: dict[str, Any]) -> RunErased:
     """Return the error for a run whose newest version has this header."""
     run_id = header["run_id"]
+    at = readable_time(header["at"])
     msg = (
-        f"run {run_id} was erased on {readable_time(header['at'])}, and its id is not "
-        "used again. Start a run with another run_id."
+        f"run {run_id[:128]} was erased on {at}, and its id is not used again. Start a "
+        "run with another run_id."
     )
     return RunErased(msg, run_id=run_id)
 

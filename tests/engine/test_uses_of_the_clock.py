@@ -53,6 +53,7 @@ _REASONS: dict[str, str] = {
         engine/admission.py Admission.ask_again
         engine/admission.py Admission._new_wait
         engine/adoption.py adopted_state
+        engine/arrival_reducer.py ArrivalReducer._with_doubtful_answer
         engine/arrival_reducer.py ArrivalReducer.with_interrupted_calls
         engine/call_examination.py CallExaminer._admitted
         engine/call_examination.py CallExaminer._ask
@@ -154,7 +155,6 @@ _REASONS: dict[str, str] = {
         serve/console/threads_page.py show
         serve/console/versions_page.py show
         serve/console/wait_answers.py show
-        serve/console/wait_edits.py _form
         serve/console/wait_edits.py _review
         serve/console/wait_grants.py _form
         serve/console/wait_pages.py wait_page

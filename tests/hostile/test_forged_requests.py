@@ -16,7 +16,7 @@ from continuations.errors import Corrupt, FormatError
 from continuations.ledger import event_keys, layout
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.wire.arrivals import OPERATOR_REQUEST
-from continuations.wire.envelope import decode_object, object_digest
+from continuations.wire.envelope import decode_object
 from continuations.wire.records import DECISION, WAIT
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
@@ -266,9 +266,7 @@ def change_object(
     header, body = dict(opened.header), cast("dict[str, Any]", opened.body)
     header.pop("size", None)
     change(header, body)
-    sealed = seal_with_digest(header, body)
-    content = sealed[:4] + (3).to_bytes(2, "big") + sealed[6:-16]
-    store.replace_body(key, content + object_digest(content))
+    store.replace_body(key, seal_with_digest(header, body))
 
 
 class SlowAgent:

@@ -19,7 +19,7 @@ from starlette import requests as starlette_requests
 
 from continuations import Identity
 from continuations.errors import InvalidInput
-from continuations.serve.console import identities, local
+from continuations.serve.console import local, proxy_header, proxy_jwt
 from continuations.serve.http import asgi_requests
 from continuations.serve.http.request_response import UNIX_SOCKET, Request
 from tests.serve.console.console_client import ConsoleClient
@@ -139,7 +139,7 @@ def headers_of(**headers: str) -> dict[str, str]:
 
 
 def test_header_over_a_unix_socket_names_the_person() -> None:
-    verify = identities("X-User", trusted="unix", groups_header="X-Groups")
+    verify = proxy_header("X-User", trusted="unix", groups_header="X-Groups")
     headers = headers_of(x_user="kim", x_groups="finance, it,")
     request = Request(method="GET", path="/", headers=headers, client=UNIX_SOCKET)
     assert Identity("kim", ["finance", "it"]) == verify(request)
@@ -161,7 +161,7 @@ def test_header_over_a_unix_socket_names_the_person() -> None:
 def test_header_counts_only_from_a_listed_address_with_the_secret(
     client: str | None, secret: str, repeated: frozenset[str], is_known: bool
 ) -> None:
-    verify = identities("x-user", trusted=["10.0.0.7"], secret=SECRET)
+    verify = proxy_header("x-user", trusted=["10.0.0.7"], secret=SECRET)
     request = Request(
         method="GET",
         path="/",
@@ -176,7 +176,7 @@ def test_doubled_header_is_refused_by_a_real_console() -> None:
     """A client adds its own name, and the proxy adds the person's."""
 
     async def check() -> None:
-        verify = identities("x-user", trusted=["127.0.0.1"], secret=SECRET)
+        verify = proxy_header("x-user", trusted=["127.0.0.1"], secret=SECRET)
         client = ConsoleClient(options={"verify": verify}, person=None)
         one = [(b"host", b"agents.example"), (b"x-proxy-secret", SECRET.encode())]
         for names, status in ([b"kim"], 200), ([b"kim", b"eve"], 401):
@@ -217,11 +217,11 @@ def test_address_that_a_client_sends_is_no_unix_socket() -> None:
     }
     request = asgi_requests.plain_request(starlette_requests.Request(scope), "/", b"")
 
-    assert identities("x-user", trusted="unix")(request) is None
+    assert proxy_header("x-user", trusted="unix")(request) is None
 
 
 def test_request_without_a_name_has_no_identity() -> None:
-    verify = identities("x-user", trusted="unix")
+    verify = proxy_header("x-user", trusted="unix")
     for headers in ({}, {"x-user": ""}, {"x-user": " "}, {"x-user": "x" * 300}):
         request = Request(method="GET", path="/", headers=headers, client=UNIX_SOCKET)
         assert verify(request) is None
@@ -254,7 +254,7 @@ def identity_of(verify: Any, token: str, **request: Any) -> Identity | None:
 def test_signed_token_names_the_person_and_the_groups() -> None:
     token = token_of(groups=["finance", 7])
     for header in ("X-Assertion", "Authorization"):
-        verify = identities(KEY_SET, header=header, **TOKENS)
+        verify = proxy_jwt(KEY_SET, header=header, **TOKENS)
         assert Identity("kim@example.com", ["finance"]) == identity_of(verify, token)
 
 
@@ -278,12 +278,12 @@ def test_signed_token_names_the_person_and_the_groups() -> None:
     ],
 )
 def test_token_that_is_not_for_this_console_names_no_person(token: str) -> None:
-    verify = identities(KEY_SET, header="x-assertion", **TOKENS)
+    verify = proxy_jwt(KEY_SET, header="x-assertion", **TOKENS)
     assert identity_of(verify, token) is None
 
 
 def test_doubled_token_names_no_person() -> None:
-    verify = identities(KEY_SET, header="x-assertion", **TOKENS)
+    verify = proxy_jwt(KEY_SET, header="x-assertion", **TOKENS)
     repeated = frozenset({"x-assertion"})
     assert identity_of(verify, token_of(), repeated=repeated) is None
 
@@ -316,7 +316,7 @@ def serve(bodies: dict[str, bytes]) -> Generator[tuple[str, list[str]]]:
 
 def test_keys_are_fetched_once() -> None:
     with serve({"/keys": json.dumps(KEY_SET).encode()}) as (address, paths):
-        verify = identities(f"{address}/keys", header="x-assertion", **TOKENS)
+        verify = proxy_jwt(f"{address}/keys", header="x-assertion", **TOKENS)
         for _ in range(3):
             found = identity_of(verify, token_of())
             assert Identity("kim@example.com") == found
@@ -326,7 +326,7 @@ def test_keys_are_fetched_once() -> None:
 def test_keys_that_cannot_be_fetched_are_an_error_and_no_identity() -> None:
     with serve({}) as (address, _):
         for place in ("/keys", "/{kid}"):
-            verify = identities(address + place, header="x-assertion", **TOKENS)
+            verify = proxy_jwt(address + place, header="x-assertion", **TOKENS)
             headers = {"kid": "k1", "signer": "agents"}
             token = jwt.encode({}, KEY, algorithm="ES256", headers=headers)
             with pytest.raises(jwt.PyJWKClientConnectionError):
@@ -340,7 +340,7 @@ def test_token_of_a_load_balancer_names_its_signer() -> None:
     arn = "arn:aws:elasticloadbalancing:eu-central-1:1:loadbalancer/app/a/b"
     claims = {"iss": "https://login.example", "exp": time.time() + 60, "email": "kim"}
     with serve({"/k1": public}) as (address, paths):
-        verify = identities(
+        verify = proxy_jwt(
             f"{address}/{{kid}}",
             issuer="https://login.example",
             audience=arn,
@@ -368,15 +368,15 @@ def test_token_of_a_load_balancer_names_its_signer() -> None:
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: identities("x", trusted=["10.0.0.7"]), "secret"),
-        (lambda: identities("x", trusted=["10.0.0.7"], secret=SECRET[:9]), "secret"),
-        (lambda: identities("x", trusted=[], secret=SECRET), "trusted"),
-        (lambda: identities("x", trusted="10.0.0.7", secret=SECRET), "trusted"),
-        (lambda: identities("x", trusted=["proxy"], secret=SECRET), "trusted"),
-        (lambda: identities({}, header="x", **TOKENS), "jwks"),
-        (lambda: identities({"keys": []}, header="x", **TOKENS), "jwks"),
-        (lambda: identities("http://x.example", header="x", **TOKENS), "jwks"),
-        (lambda: identities(KEY_SET, header="", **TOKENS), "header"),
+        (lambda: proxy_header("x", trusted=["10.0.0.7"]), "secret"),
+        (lambda: proxy_header("x", trusted=["10.0.0.7"], secret=SECRET[:9]), "secret"),
+        (lambda: proxy_header("x", trusted=[], secret=SECRET), "trusted"),
+        (lambda: proxy_header("x", trusted="10.0.0.7", secret=SECRET), "trusted"),
+        (lambda: proxy_header("x", trusted=["proxy"], secret=SECRET), "trusted"),
+        (lambda: proxy_jwt({}, header="x", **TOKENS), "jwks"),
+        (lambda: proxy_jwt({"keys": []}, header="x", **TOKENS), "jwks"),
+        (lambda: proxy_jwt("http://x.example", header="x", **TOKENS), "jwks"),
+        (lambda: proxy_jwt(KEY_SET, header="", **TOKENS), "header"),
     ],
 )
 def test_invalid_option_of_an_identity_is_refused(make: Any, name: str) -> None:

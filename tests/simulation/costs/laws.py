@@ -25,7 +25,7 @@ def usage_is_what_the_models_charged(evidence: Evidence) -> str | None:
                     1 << message.metadata[CHARGE_FIELD]
                     for log in version.state.logs.values()
                     for message in log.messages
-                    if message.metadata is not None
+                    if message.metadata and CHARGE_FIELD in message.metadata
                 }
             )
             problem = None

@@ -62,7 +62,7 @@ def a_worker_does_not_look_back() -> Patches:
     family=EVENTS,
 )
 def a_repair_does_not_look_back() -> Patches:
-    from continuations.engine import sweeping  # noqa: PLC0415 - patched when it runs
+    from continuations.engine import sweeping  # noqa: PLC0415 - only its copy
 
     yield skip(publishing.look_back, only_in=(sweeping,))
 
