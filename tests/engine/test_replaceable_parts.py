@@ -143,7 +143,7 @@ def test_version_header_names_format_run_number_and_base() -> None:
         assert ["running", "suspended"] == [header.status for header in headers]
         assert [0, 1] == [header.base for header in headers]
         assert {"r"} == {header.run_id for header in headers}
-        assert all(body.startswith(b"CONT\x00\x02") for body in bodies.values())
+        assert all(body.startswith(b"CONT\x00\x01") for body in bodies.values())
         manifest = (await runner.look("r")).run_state.manifest
         assert '"meaning"' in manifest
         assert '"pay"' in manifest
