@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import resolve_actor
@@ -16,7 +15,6 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.runs_without_model import awaiting_models
-from continuations.cli.terminal import folding_console
 from continuations.core.wait_rules import COUNTED_KINDS
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.counted import counted
@@ -26,14 +24,10 @@ from continuations.serve.pages import inbox_view
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.console import Console
+    from collections.abc import Iterator
 
     from continuations import Runner
     from continuations.ledger.worklist import ListedWait
-    from continuations.serve.pages.inbox_view import InboxRow
-
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
@@ -108,10 +102,11 @@ def inbox(
     if not sys.stdout.isatty():
         write_lines(_plain_lines(rows, person, others))
         return
+    from continuations.cli import inbox_terminal  # noqa: PLC0415 - a pipe needs no rich
 
     now = datetime.now(UTC)
     views = [inbox_view.inbox_row(row, now) for row in rows]
-    print_inbox(title(len(rows), person), views, others)
+    inbox_terminal.print_inbox(title(len(rows), person), views, others)
 
 
 def title(count: int, person: str | None) -> str:
@@ -174,44 +169,3 @@ def _plain_lines(
             yield f"  {escape_invisible(fact)}"
         yield f"  {escape_invisible(view.wait_id)}"
     yield from others
-
-
-_TONES = {"is-wait": "yellow", "is-odd": "bold red"}
-_INDENT = "  "
-
-
-def print_inbox(title: str, rows: Iterable[InboxRow], others: Sequence[str]) -> None:
-    """Print the title, each wait, and the waits that need no person.
-
-    Texts of models and people are escaped, and never read as markup. The second line of
-    a text is indented, so that it cannot pass for a row. An id is never folded.
-    """
-    console = folding_console()
-    console.print(_text(title, "bold"))
-    for row in rows:
-        console.print()
-        tone = _TONES.get(row.kind.tone, "cyan")
-        console.print(Text(row.kind.word, tone))
-        _print_indented(console, _text(row.title, "bold"))
-        due = Text(row.due, "bold red" if row.is_soon else "")
-        if row.then:
-            due.append(f", {escape_invisible(row.then)}", "dim")
-        _print_indented(console, due)
-        for fact in row.facts:
-            _print_indented(console, _text(fact, "dim"))
-        # The terminal breaks an id by itself, so that it can be copied whole.
-        console.print(_text(f"{_INDENT}{row.wait_id}", "cyan"), soft_wrap=True)
-    if others:
-        console.print()
-        for line in others:
-            console.print(_text(line, "dim"))
-
-
-def _print_indented(console: Console, text: Text) -> None:
-    for line in text.wrap(console, console.width - len(_INDENT)):
-        line.rstrip()
-        console.print(Text(_INDENT).append_text(line))
-
-
-def _text(text: str, style: str) -> Text:
-    return Text(escape_invisible(text), style)

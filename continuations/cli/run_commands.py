@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +15,10 @@ from continuations.cli.application import (
     runner_for_command,
     runner_with_agents,
 )
-from continuations.cli.chat_lines import progress_line
 from continuations.cli.decision_input import check_run_id
 from continuations.cli.errors import UsageError
-from continuations.cli.event_lines import event_line
 from continuations.cli.file_options import input_with_files
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
-from continuations.cli.json_output import write_json
 from continuations.cli.options import (
     App,
     Context,
@@ -45,26 +40,17 @@ from continuations.cli.options import (
     WaitIfBusy,
 )
 from continuations.cli.output import write_lines, write_note
-from continuations.cli.terminal import print_lines, print_part
+from continuations.cli.setting_options import parse_settings
 from continuations.cli.wait_until_free import wait_until_free
-from continuations.cli.written_text import WrittenText
-from continuations.core import jsontext, run_stream
-from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
-from continuations.core.withheld_texts import shown_event
 from continuations.engine import portal
 from continuations.engine.ports import Ports
-from continuations.present.json_forms import event_json, sweep_result_json
+from continuations.present.json_forms import sweep_result_json
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from continuations import Outcome, Runner
+    from continuations.cli.event_printer import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
-    from continuations.cli.stack_tree import Line
-    from continuations.core.live_events import RunEvent
-    from continuations.core.run_stream import StreamEvent
-
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
@@ -217,6 +203,7 @@ def sweep(
 def _printer(is_wanted: bool, as_json: bool) -> EventPrinter | None:
     if not is_wanted:
         return None
+    from continuations.cli.event_printer import EventPrinter  # noqa: PLC0415 - only --stream needs it
 
     return EventPrinter(as_json=as_json)
 
@@ -316,123 +303,3 @@ class _Advance:
                 "tool of this process was in progress, its outcome may be unknown"
             )
         write_note(f"stopped: run {self.run_id} {text}")
-
-
-# A word needs no quotes: --setting reasoning_effort=low
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
-
-
-def parse_settings(options: list[str]) -> dict[str, Any] | None:
-    """Return the settings that the options give; raises `UsageError`."""
-    settings: dict[str, Any] = {}
-    for option in options:
-        name, equals, text = option.partition("=")
-        if not name or not equals or name in settings:
-            msg = (
-                f"--setting {name!r} is not valid: it must be NAME=JSON, with another "
-                "name for each setting. Pass for example --setting temperature=0."
-            )
-            raise UsageError(msg)
-        settings[name] = _parse_value(name, text)
-    return settings or None
-
-
-def _parse_value(name: str, text: str) -> Any:
-    try:
-        return jsontext.parse(text)
-    except jsontext.NotJson as error:
-        if _WORD.match(text):
-            return text
-        msg = (
-            f"--setting {name!r} is not valid: its value is neither JSON nor a word: "
-            f"{error}. Quote a text: '{name}=\"...\"'."
-        )
-        raise UsageError(msg) from None
-
-
-EndEvent = TypeVar("EndEvent", run_stream.FrameEnded, run_stream.RunEnded)
-
-
-class EventPrinter:
-    """A listener (`on_event`) that prints each event at once.
-
-    It is a plain function, so a pager that stands still does not stop the work. After
-    the reader of a pipe has gone, it prints nothing.
-    """
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._print = self._print_json if as_json else self._print_text
-        self._written = WrittenText()
-        # The last text of the root agent. The end of the run repeats it.
-        self._root_text = ""
-        # Texts of sub-agents that ended. The results of their calls repeat them.
-        self._returned: set[str] = set()
-        self._reader_left = False
-
-    def __call__(self, event: RunEvent) -> None:
-        """Print an event."""
-        if self._reader_left:
-            return
-        try:
-            self._print(shown_event(event, "texts"))
-            sys.stdout.flush()
-        except (BrokenPipeError, SystemExit):  # rich raises SystemExit
-            self._reader_left = True
-
-    def end(self) -> None:
-        """End the line that is open, if one is."""
-        if self._written.close_line() and not self._reader_left:
-            sys.stdout.write("\n")
-
-    def _print_json(self, event: RunEvent) -> None:
-        write_json(event_json(event, "transcript"))
-
-    def _print_text(self, event: RunEvent) -> None:
-        if isinstance(event, TextDelta | ReasoningDelta):
-            for part in self._written.parts(event, "/".join(event.path)):
-                print_part(part)
-            return
-        lines = [*self._lines(event)]
-        if lines:
-            self.end()
-            print_lines(lines)
-
-    def _lines(self, event: StreamEvent | CallProgress) -> Iterator[Line]:
-        match event:
-            case CallProgress():
-                yield progress_line(event)
-            case run_stream.MessageAdded():
-                if not self._repeats(event):
-                    yield event_line(event)
-            case run_stream.FrameEnded():
-                # The last reply of a sub-agent has no message.
-                text = self._written.take(event.frame)
-                if event.call is not None and text:
-                    self._returned.add(text)
-                yield event_line(_without_output(event, text or self._root_text))
-            case run_stream.CallEnded() if event.result in self._returned:
-                yield event_line(replace(event, result=None))
-            case run_stream.RunEnded():
-                yield event_line(_without_output(event, self._root_text))
-            case _:
-                yield event_line(event)
-
-    def _repeats(self, event: run_stream.MessageAdded) -> bool:
-        """Return whether a message has only a text that was printed."""
-        role, content = event.message.get("role"), event.message.get("content")
-        if role == "assistant":
-            text = self._written.take(event.frame)
-            if len(event.path) == 1:
-                self._root_text = text
-            return bool(text) and text == content
-        # The content of a message with files is a list.
-        is_text = role == "tool" and isinstance(content, str)
-        if is_text and content in self._returned:
-            self._returned.remove(content)
-            return True
-        return False
-
-
-def _without_output(event: EndEvent, shown: str) -> EndEvent:
-    """Return an event without its output, if that is a text that was shown."""
-    return replace(event, output=None) if event.output == shown else event

@@ -131,12 +131,14 @@ def forged_continuations(data: bytes, schemas: dict[str, Any]) -> dict[str, byte
 
 
 def read_and_decide(data: bytes) -> str:
-    """Read a continuation completely, and decide its first approval with an edit."""
+    """Read a continuation completely, and decide its first wait with an edit."""
     continuation = Continuation.from_bytes(data)
     fuzz.read_continuation(data)
-    wait = next(each for each in continuation.waits if each.kind == "approval")
+    wait = continuation.waits[0]
     now = wait.created_at
-    build_decision(wait, Deny(by="kim"), now=now, decision_id="0" * 26)
+    _outcome(
+        lambda: build_decision(wait, Deny(by="kim"), now=now, decision_id="0" * 26)
+    )
     return _outcome(
         lambda: build_decision(
             wait, Approve(arguments=EDIT), now=now, decision_id="0" * 26
