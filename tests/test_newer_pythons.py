@@ -22,7 +22,7 @@ SCRIPT = "#!/bin/sh\necho {version}\n"
 def machine_without_pythons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
-    for name in ("NEWER_PYTHONS", "REQUIRE_NEWER_PYTHON"):
+    for name in ("NEWER_PYTHONS", "REQUIRE_NEWER_PYTHON", "NEWEST_PYTHON_ONLY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -54,6 +54,16 @@ def test_minor_releases_are_ordered_by_number(tmp_path: Path) -> None:
         install_with_pyenv(tmp_path, f"3.{minor}.0")
 
     assert [f"3.{NEXT}", f"3.{last}"] == list(newer_pythons.interpreters())
+
+
+def test_newest_version_alone_is_used_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NEWEST_PYTHON_ONLY", "1")
+    for minor in (NEXT, NEXT + 1):
+        install_with_pyenv(tmp_path, f"3.{minor}.0")
+
+    assert [f"3.{NEXT + 1}"] == list(newer_pythons.interpreters())
 
 
 def test_interpreter_that_cannot_run_is_skipped_with_a_message(

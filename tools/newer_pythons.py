@@ -3,7 +3,8 @@
     python tools/newer_pythons.py [ARGUMENT OF PYTEST ...]
 
 Interpreters are found on PATH and in the folder of pyenv. NEWER_PYTHONS adds paths,
-separated like PATH. Each interpreter gets an environment of its own in `.venv/newer`.
+separated like PATH. With NEWEST_PYTHON_ONLY, only the newest version is used. Each
+interpreter gets an environment of its own in `.venv/newer`.
 
 Without a newer interpreter, nothing runs, and a warning on stderr says so. This is no
 failure, because a machine may have one Python only. It is one if an interpreter was
@@ -57,7 +58,10 @@ def interpreters() -> dict[str, str]:
         version = version_of(path)
         if version is not None and version > sys.version_info[:2]:
             found.setdefault(version, path)
-    return {f"{major}.{minor}": path for (major, minor), path in sorted(found.items())}
+    used = sorted(found.items())
+    if os.environ.get("NEWEST_PYTHON_ONLY"):
+        used = used[-1:]
+    return {f"{major}.{minor}": path for (major, minor), path in used}
 
 
 def version_of(path: str) -> tuple[int, ...] | None:
