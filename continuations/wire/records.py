@@ -137,8 +137,8 @@ def check_run(stored_run_id: str, name: str, run_id: str) -> None:
     """Raise `Corrupt` if an object belongs to another run than `run_id`."""
     if stored_run_id != run_id:
         msg = (
-            f"{name} belongs to run {stored_run_id}, not to run {run_id}. It was not "
-            "changed. Restore the right object from a backup."
+            f"{name} belongs to run {stored_run_id[:128]}, not to run {run_id}. It was "
+            "not changed. Restore the right object from a backup."
         )
         raise Corrupt(msg, run_id=run_id)
 

@@ -152,6 +152,7 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
     if is_empty and is_unfiltered and not rest and await _is_new(page):
         first_use = _FIRST_USE
     now = page.clock.now()
+    kinds = sorted(PEOPLES_KINDS)
     return {
         "title": title,
         "tabs": tabs(chosen.whose),
@@ -167,7 +168,7 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,
-        "kinds": {kind: WAIT_RULES[kind].words.word for kind in sorted(PEOPLES_KINDS)},
+        "kinds": {kind: WAIT_RULES[kind].words.word for kind in kinds},
         "notice": "",
     }
 
