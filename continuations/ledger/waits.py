@@ -26,12 +26,15 @@ from continuations_storage.contract import is_last_page
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
+    from continuations.core.wait_rules import WaitKind
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
 
 # The kinds of waits that ask a person.
-PEOPLES_KINDS = frozenset(kind for kind in WAIT_RULES if WAIT_RULES[kind].asks_person)
+PEOPLES_KINDS: frozenset[WaitKind] = frozenset(
+    kind for kind in WAIT_RULES if WAIT_RULES[kind].asks_person
+)
 _PREFIX_LENGTH = len(layout.WAITS_PREFIX)
 _PARALLEL_READS = 50
 
