@@ -11,13 +11,20 @@ from continuations.core import call_cancellation
 from continuations.core.calls import Nested
 from continuations.core.doors import OPERATOR
 from continuations.core.events import AgentCancelled
+from continuations.core.operator_waits import with_operator_requests
 from continuations.core.reducer import advance
 from continuations.core.state import RunState
 from continuations.engine.run_ending import RunEnder
 from continuations.ledger import markers
 from tests.simulation.decisions.laws import ended_by_its_decision
 from tests.simulation.families import OPERATORS
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+)
 from tests.simulation.operators.laws import (
     cancelled_agent_ends,
     cancelled_call_never_begins,
@@ -53,6 +60,15 @@ def a_request_of_an_operator_has_no_marker() -> Patches:
         return None if marker.reason == "o" else await original(objects, marker)
 
     yield patch(markers.create, create)
+
+
+@mutant(
+    "A run does not take in the requests of operators.",
+    breaks=(cancelled_agent_ends,),
+    family=OPERATORS,
+)
+def requests_of_operators_are_not_taken_in() -> Patches:
+    yield gives_back(with_operator_requests, "state")
 
 
 @mutant(
