@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
+from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -261,8 +262,9 @@ def _union_schema(options: tuple[Any, ...], *, may_be_null: bool) -> Json:
 
 def _field_words(cls: Any, name: str) -> str:
     """Return the first paragraph about a field in the docstrings of a class."""
-    pattern = rf"^        {name}: (.*?)(?=\n\n|\n {{4,8}}\S|\Z)"
-    docs = [base.__doc__ or "" for base in cls.__mro__]
+    pattern = rf"^    {name}: (.*?)(?=\n\n|\n {{0,4}}\S|\Z)"
+    # Newer Pythons store docstrings without the indentation of the class.
+    docs = [cleandoc(base.__doc__ or "") for base in cls.__mro__]
     found = [re.search(pattern, each, re.DOTALL | re.MULTILINE) for each in docs]
     texts = [" ".join(each[1].split()) for each in found if each]
     return _as_json_words(texts[0]) if texts else ""

@@ -638,10 +638,6 @@ def document() -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(document(), indent=2) + "\n")
-
-
 _SOME_TEXT: Json = {**TEXT, "minLength": 1}
 _VERSION: Json = {"type": "integer", "minimum": 1}
 
@@ -979,3 +975,7 @@ def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
         {"decision": {"const": kind}, **required},
         {"shown": _SHOWN, "reason": REASON, **(optional or {})},
     )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(document(), indent=2) + "\n")
