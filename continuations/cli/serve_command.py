@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("continuations")
 _DEFAULT_HOST = "127.0.0.1"
-# The fields of the line about the work on a run; see `engine.work_log`.
+# The fields of the line about the work on a run; see `engine.worker`.
 _WORK_FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 
 

@@ -9,6 +9,7 @@ from continuations.core.threads import is_by_same
 from continuations.errors import (
     Corrupt,
     FormatError,
+    InboxFull,
     InvalidInput,
     RunNotFound,
 )
@@ -80,13 +81,20 @@ async def post_once(
         StoreError: The message may or may not be posted.
     """
     key = message_id_key(run_id, message.id)
-    with suppress(NotFound):  # a repeat of an earlier message is found by its key
-        first = MESSAGE_ID.decode(await objects.read(key), key, run_id).number
-        posted = await _posted_from(objects, run_id, message.id, first)
-        if posted is not None:
-            return _checked_repeat(posted, message, run_id)
+    posted = await find_posted(objects, run_id, message.id)
+    if posted is not None:
+        return _checked_repeat(posted, message, run_id)
     number = await _next_number(objects, run_id, last_read)
-    message = await inbox_limits.with_room(objects, run_id, message, last_read, number)
+    try:
+        message = await inbox_limits.with_room(
+            objects, run_id, message, last_read, number
+        )
+    except InboxFull:
+        # Another process may have posted it since the first look.
+        posted = await find_posted(objects, run_id, message.id)
+        if posted is None:
+            raise
+        return _checked_repeat(posted, message, run_id)
     try:
         await objects.create(key, MESSAGE_ID.encode(FirstNumber(number), run_id))
     except AlreadyExists:

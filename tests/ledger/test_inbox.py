@@ -9,10 +9,15 @@ from functools import partial
 import pytest
 
 from continuations.core import messages as chat_messages
-from continuations.errors import FormatError, RunNotFound, StoreUnavailable
-from continuations.ledger import layout
+from continuations.errors import (
+    FormatError,
+    InboxFull,
+    RunNotFound,
+    StoreUnavailable,
+)
+from continuations.ledger import inbox_limits, layout
 from continuations.ledger.arrivals import read_arrivals, read_cancel_request
-from continuations.ledger.inbox import post, record_cancel_request
+from continuations.ledger.inbox import post, post_once, record_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
@@ -199,6 +204,31 @@ def test_post_does_not_overwrite_a_damaged_message() -> None:
         )
         # The next one gets the next number.
         assert 2 == (await post(objects, RUN, make_inbox_message(1))).number
+
+    run_async(scenario())
+
+
+def test_a_repeat_that_fills_the_inbox_meanwhile_is_the_same_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two processes post one message for the last free place: neither is refused."""
+    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
+
+    async def scenario() -> None:
+        inner = MemoryStore()
+        message = make_inbox_message(1)
+
+        async def post_rival() -> None:
+            await post_once(Objects(inner), RUN, message, 0, "rival")
+
+        # Right after our look for the id, which found none.
+        visits = InterleavingStore(inner, 2, post_rival)
+        posted = await post_once(Objects(visits), RUN, message, 0, "own")
+
+        assert (1, message.id) == (posted.number, posted.id)
+        other = replace(message, id="another")
+        with pytest.raises(InboxFull):
+            await post_once(Objects(inner), RUN, other, 0, "own")
 
     run_async(scenario())
 
