@@ -145,6 +145,7 @@ def test_a_start_that_loses_the_race_deletes_only_its_own_attachments(
     assert [] == remaining_keys(store)
 
 
+@pytest.mark.fresh_interpreters
 def test_fresh_processes_see_the_attachments_at_every_depth(
     environment: RunEnvironment,
 ) -> None:

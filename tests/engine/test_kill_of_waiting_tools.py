@@ -16,6 +16,8 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from tests.scripts import Script
 
+pytestmark = pytest.mark.fresh_interpreters
+
 SCRIPT: Script = {
     "go": [[call("hr", input="A")], "all"],
     "A": [[call("clerk", input="B")], "A done"],

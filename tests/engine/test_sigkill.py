@@ -1,4 +1,4 @@
-"""SIGKILL, then an ordinary resume in a fresh interpreter."""
+"""SIGKILL, then an ordinary resume in another process."""
 
 from __future__ import annotations
 
