@@ -67,7 +67,6 @@ LONG_TESTS = (
     "tests/serve/aws/test_lambda_runs.py::test_sweep_continues_a_paused_run",
     "tests/serve/aws/test_lambda_runs.py::test_timed_out_invocation_leaves_an_unknown_call",
     "tests/serve/pages/test_run_rows.py::test_every_frame_and_call_has_one_row",
-    "tests/serve/pages/test_run_rows.py::test_thousand_levels_are_folded_below_three",
     "tests/serve/test_idle_threads.py",
     "tests/storage/test_google_and_azure.py::TestAzureEmulator::test_all_keys_iterates_over_every_page",
     "tests/storage/test_obstore.py::TestObstoreOnS3::test_all_keys_iterates_over_every_page",

@@ -108,7 +108,7 @@ def test_a_crash_at_every_storage_operation(
     end = run_to_end(environment, ManualClock(), undisturbed)
     assert FULL_SCRIPT_EFFECTS == sorted(environment.effect_names())
     turn = (moment == "after") + 2 * (recovery is sweep_to_end)
-    numbers = sample(range(1, len(undisturbed.operations) + 1), 4, turn)
+    numbers = sample(range(1, len(undisturbed.operations) + 1), 8, turn)
     deaths = 0
 
     for number in numbers:

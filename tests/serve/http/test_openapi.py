@@ -38,7 +38,7 @@ from continuations_storage import MemoryStore
 from continuations_storage import errors as storage
 from tests.ledger.runs import make_wait
 from tests.present.schema_check import load_schema
-from tests.sampling import RUNS_ALL_CASES
+from tests.sampling import RUNS_ALL_CASES, pairs
 from tests.serve.http.api_fixture import (
     BASE_URL,
     ApiFixture,
@@ -159,8 +159,10 @@ def schema() -> Any:
     )
 
 
-@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@pytest.mark.parametrize(
+    (("method", "path"), "mode"),
+    pairs(OPERATIONS, schemathesis.GenerationMode),
+)
 def test_generated_request_gets_a_documented_response(
     schema: Any, method: str, path: str, mode: schemathesis.GenerationMode
 ) -> None:
@@ -176,7 +178,7 @@ def test_generated_request_gets_a_documented_response(
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=20 if RUNS_ALL_CASES else 5,
+        max_examples=20 if RUNS_ALL_CASES else 3,
         deadline=None,
         derandomize=True,
         database=None,
