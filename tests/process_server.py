@@ -161,8 +161,8 @@ class Server:
     def serve(self) -> None:
         """Serve requests until the standard input ends."""
         while True:
-            sources = [0, self.listener, self.wakeup]
-            ready: list[Any] = select.select(sources, [], [])[0]
+            sources: list[Any] = [0, self.listener, self.wakeup]
+            ready, _, _ = select.select(sources, [], [])
             if 0 in ready:
                 return
             if self.wakeup in ready:

@@ -156,9 +156,6 @@ FULL_SCRIPT: Script = {
     "B": [[call("pay", what="5")], [call("book", what="6")], "B done"],
     "C": [[call("pay", what="7"), call("act", what="8")], "C done"],
 }
-FULL_SCRIPT_EFFECTS = [
-    *("act 1", "act 8", "book 6", "pay 3", "pay 5", "pay 7", "push 2", "read 4")
-]
 
 
 def make_agents(

@@ -20,6 +20,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log
 from tests.clocks import ManualClock
+from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.sampling import sample
 from tests.scripts import call
@@ -295,11 +296,6 @@ def test_an_adopted_run_counts_its_signals_from_1() -> None:
     assert 1 == other.signal("r2", "receipt", "here")
 
     assert ["here"] == results(other.resume("r2"))
-
-
-def remaining_keys(store: Any) -> list[str]:
-    """Return the markers and waits of a store."""
-    return [key for key in store._bodies if key.startswith(("markers/", "waits/"))]
 
 
 def signal_all(runner: Runner) -> None:
