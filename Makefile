@@ -115,7 +115,6 @@ SLOW_TESTS := \
 	tests/engine/test_pause.py \
 	tests/engine/test_publish_in_processes.py \
 	tests/engine/test_races.py \
-	tests/engine/test_random_schedules.py \
 	tests/engine/test_renamed.py \
 	tests/engine/test_serve_forever.py \
 	tests/engine/test_sigkill.py \
