@@ -156,7 +156,7 @@ class ArrivalLog(Generic[A]):
     # Posting ----------------------------------------------------------------
 
     async def next_number(self, objects: Objects, run_id: str, taken: int) -> int:
-        """Return the first free number after one that exists for certain, or after 0."""
+        """Return the first free number; `taken` exists for certain, or is 0."""
         if objects.lists_whole_folders:
             following = self.key(run_id, taken + 1)
             if not await objects.exists(following):
@@ -291,8 +291,8 @@ class ArrivalLog(Generic[A]):
             if not 0 < first <= free:
                 msg = (
                     f"{key} is damaged: it says that its {self.noun} has at least "
-                    f"number {first}, and run {run_id} has {free - 1} of them. Nothing was "
-                    "sent. Restore it from a backup."
+                    f"number {first}, and run {run_id} has {free - 1} of them. "
+                    "Nothing was sent. Restore it from a backup."
                 )
                 raise Corrupt(msg, run_id=run_id) from None
             return first
