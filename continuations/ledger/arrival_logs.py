@@ -1,4 +1,4 @@
-"""What is sent to a run in dense numbers: messages, signals, requests, revocations.
+"""Logs of a run: messages, signals, requests of operators, revocations of grants.
 
 Each kind has a log of its own under `runs/{run}/in/`. The numbers of a log begin at 1
 and have no gaps; the process that creates a number first has it.
@@ -51,7 +51,7 @@ class ArrivalLog(Generic[A]):
         marker_reason: The reason of the marker of a new one; "" if no worker must act.
         has_store_time: Whether the time of a new one is that of the store, if the store
             tells it to the process that creates the marker.
-        lost: What an error says was not done, because the run was erased meanwhile.
+        lost: The words of an error for an arrival whose run was erased meanwhile.
         id_letter: The first letter of the keys of senders' own ids; "" without any.
         id_record: The table of the objects under these keys, if there are any.
         is_valid: Whether an object can be one of this kind.
