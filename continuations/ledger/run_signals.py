@@ -5,14 +5,9 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.signal_matching import (
-    MAX_KEPT_IN_ALL,
-    MAX_KEPT_SIGNALS,
-    waits_for,
-)
 from continuations.core.untaken_signals import UntakenSignal, drops
 from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
-from continuations.ledger import layout, markers
+from continuations.ledger import layout, markers, signal_limits
 from continuations.ledger.arrivals import read_kept_signal, read_signal
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
@@ -44,16 +39,16 @@ async def post(
         StoreError: The signal may or may not be posted.
     """
     run_id = state.run.id
-    numbers = await _numbers(objects, run_id)
+    newest = await _newest_number(objects, run_id, state.run.last_signal_number)
     if may_repeat:
-        repeated = await _find_among(numbers, objects, run_id, signal)
+        repeated = await _find_until(newest, objects, run_id, signal)
         if repeated is not None:
             return repeated
-    await _check_limits(objects, state, numbers, signal.name)
-    number = max(numbers, default=0) + 1
+    signal = await signal_limits.with_room(objects, state, signal, newest)
     if may_repeat:
-        number = await _keep_lowest(objects, run_id, signal.id, number)
-    return await _post_from(objects, run_id, signal, number, nonce=nonce)
+        await _keep_lowest(objects, run_id, signal.id, newest + 1)
+    # If another process posts a signal with this id meanwhile, it comes after `newest`.
+    return await _post_from(objects, run_id, signal, newest + 1, nonce=nonce)
 
 
 async def _post_from(
@@ -80,6 +75,7 @@ async def _post_from(
             await objects.delete(marker.key)
             if existing.id == signal.id:
                 return _checked_repeat(existing, signal, run_id)
+            signal = signal_limits.behind(signal, existing)
             number += 1
         else:
             return posted
@@ -87,10 +83,10 @@ async def _post_from(
 
 async def _keep_lowest(
     objects: Objects, run_id: str, signal_id: str, number: int
-) -> int:
-    """Keep the lowest number that a signal can have; return the first one kept.
+) -> None:
+    """Keep the lowest number that a signal can have, unless one is kept.
 
-    Every repeat begins there, so all of them meet the signal that was posted.
+    A repeat looks for the signal from there on. `number` is the next one.
     """
     key = layout.signal_id_key(run_id, signal_id)
     try:
@@ -98,7 +94,7 @@ async def _keep_lowest(
     except AlreadyExists:
         first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
         # Others may have posted since the listing.
-        newest = max(await _numbers(objects, run_id), default=0)
+        newest = await _newest_number(objects, run_id, number - 1)
         if not 0 < first <= newest + 1:
             msg = (
                 f"{key} is damaged: it says that its signal has at least number "
@@ -106,37 +102,6 @@ async def _keep_lowest(
                 "Restore it from a backup."
             )
             raise Corrupt(msg, run_id=run_id) from None
-        return first
-    return number
-
-
-async def _check_limits(
-    objects: Objects, state: RunState, numbers: list[int], name: str
-) -> None:
-    """Raise `InvalidInput` if a run keeps too many signals that no wait has taken.
-
-    The names of new signals are read only if there are many.
-    """
-    run = state.run
-    new = [number for number in numbers if number > run.last_signal_number]
-    in_all = len(run.signals) + len(new)
-    if in_all < MAX_KEPT_SIGNALS:
-        return
-    names = [kept.name for kept in run.signals]
-    reads = (read_kept_signal(objects, run.id, number) for number in new)
-    names += [signal.name for signal in await gather(*reads)]
-    of_name = names.count(name)
-    if of_name >= MAX_KEPT_SIGNALS:
-        kept = f"{of_name} signals with the name {name!r}"
-    elif in_all >= MAX_KEPT_IN_ALL and not waits_for(state, name):
-        kept = f"{in_all} signals"
-    else:
-        return
-    msg = (
-        f"The signal was not sent: run {run.id} keeps {kept} that no wait has taken. "
-        "Drop those that nothing waits for with drop_signals(), or resume the run."
-    )
-    raise InvalidInput(msg, run_id=run.id)
 
 
 async def list_untaken(
@@ -149,8 +114,8 @@ async def list_untaken(
     """
     run = state.run
     numbers = [kept.number for kept in run.signals]
-    listed = await _numbers(objects, run.id)
-    numbers += [number for number in listed if number > run.last_signal_number]
+    newest = await _newest_number(objects, run.id, run.last_signal_number)
+    numbers += range(run.last_signal_number + 1, newest + 1)
     reads = (read_kept_signal(objects, run.id, number) for number in numbers)
     return [
         UntakenSignal(
@@ -165,25 +130,31 @@ async def list_untaken(
     ]
 
 
-async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal | None:
+async def find_repeat(
+    objects: Objects, state: RunState, signal: Signal
+) -> Signal | None:
     """Return the recorded signal with the id of a signal, or `None`.
 
     Raises:
         InvalidInput: It has another name or other data.
         Corrupt, FormatError: A signal cannot be read.
     """
-    numbers = await _numbers(objects, run_id)
-    return await _find_among(numbers, objects, run_id, signal)
+    run = state.run
+    newest = await _newest_number(objects, run.id, run.last_signal_number)
+    return await _find_until(newest, objects, run.id, signal)
 
 
-async def _numbers(objects: Objects, run_id: str) -> list[int]:
-    keys = objects.all_keys(layout.signals_prefix(run_id))
-    listed = [layout.number_in(layout.SIGNAL, key) async for key in keys]
-    return [number for number in listed if number is not None]
+async def _newest_number(objects: Objects, run_id: str, known: int) -> int:
+    """Return the number of the newest signal; signal `known` exists, or it is 0."""
+    after = layout.numbered_key(layout.SIGNAL, run_id, known) if known else ""
+    newest = known
+    async for key in objects.all_keys(layout.signals_prefix(run_id), after):
+        newest = layout.number_in(layout.SIGNAL, key) or newest
+    return newest
 
 
-async def _find_among(
-    numbers: list[int], objects: Objects, run_id: str, signal: Signal
+async def _find_until(
+    newest: int, objects: Objects, run_id: str, signal: Signal
 ) -> Signal | None:
     """Return the signal with the id of a signal, or `None`.
 
@@ -194,7 +165,7 @@ async def _find_among(
         first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
     except NotFound:
         return None
-    for number in sorted(each for each in numbers if each >= first):
+    for number in range(first, newest + 1):
         existing = await read_kept_signal(objects, run_id, number)
         if existing.id == signal.id:
             return _checked_repeat(existing, signal, run_id)
