@@ -1279,9 +1279,9 @@ class AsyncRunner(RunnerParts, Generic[Output]):
     ) -> int:
         """Send a user message to a run.
 
-        The root agent reads it at the next resume or sweep, or before a worker finishes
-        the run, and never between a call and its result. A message that arrives between
-        the worker's last look and the end of the run is not read.
+        The root agent reads it at the next resume or sweep. A worker that already works
+        on the run reads it only before it finishes the run, and not between two turns.
+        A message that arrives between its last look and the end of the run is not read.
 
         Args:
             run_id: Id of the run.
