@@ -142,7 +142,7 @@ class RunRequests:
             authentication=door.authentication,
         )
         if run.status in ENDED_STATUSES and signal_id is not None:
-            repeated = await run_signals.find_repeat(self.objects, state, signal)
+            repeated = await run_signals.find_repeat(self.objects, run.id, signal)
             if repeated is not None:
                 return repeated.number
         _check_accepts_signal(run, 0)

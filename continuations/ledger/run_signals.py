@@ -1,18 +1,13 @@
-"""Post signals to a run, in dense numbers of their own."""
+"""Post signals to a run, and list those that no wait has taken."""
 
 from __future__ import annotations
 
-from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.untaken_signals import UntakenSignal, drops
-from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
-from continuations.ledger import layout, markers, signal_limits
-from continuations.ledger.arrivals import read_kept_signal, read_signal
-from continuations.ledger.objects import AlreadyExists, NotFound
-from continuations.value_class import replace
-from continuations.wire.arrivals import SIGNAL, SIGNAL_ID, FirstNumber, Signal
-from continuations.wire.fields import whole_milliseconds
+from continuations.errors import InvalidInput
+from continuations.ledger import signal_limits
+from continuations.ledger.arrival_logs import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +15,7 @@ if TYPE_CHECKING:
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
+    from continuations.wire.arrivals import Signal
 
 
 async def post(
@@ -38,70 +34,28 @@ async def post(
         Corrupt, FormatError: Another signal cannot be read.
         StoreError: The signal may or may not be posted.
     """
-    run_id = state.run.id
-    newest = await _newest_number(objects, run_id, state.run.last_signal_number)
-    if may_repeat:
-        repeated = await _find_until(newest, objects, run_id, signal)
-        if repeated is not None:
-            return repeated
-    signal = await signal_limits.with_room(objects, state, signal, newest)
-    if may_repeat:
-        await _keep_lowest(objects, run_id, signal.id, newest + 1)
-    # If another process posts a signal with this id meanwhile, it comes after `newest`.
-    return await _post_from(objects, run_id, signal, newest + 1, nonce=nonce)
-
-
-async def _post_from(
-    objects: Objects, run_id: str, signal: Signal, number: int, *, nonce: str
-) -> Signal:
-    while True:
-        marker = markers.for_signal(run_id, number, nonce)
-        at = await markers.create(objects, marker) or signal.at
-        posted = replace(
-            signal,
-            number=number,
-            at=whole_milliseconds(at),
-            marker=marker.key,
-        )
-        try:
-            await objects.create(
-                layout.numbered_key(layout.SIGNAL, run_id, number),
-                SIGNAL.encode(posted, run_id),
-            )
-        except AlreadyExists:
-            existing = await _read_existing(objects, run_id, number, marker.key)
-            if existing.marker == marker.key:
-                return existing  # the reply to an earlier try of this create was lost
-            await objects.delete(marker.key)
-            if existing.id == signal.id:
-                return _checked_repeat(existing, signal, run_id)
-            signal = signal_limits.behind(signal, existing)
-            number += 1
-        else:
-            return posted
-
-
-async def _keep_lowest(
-    objects: Objects, run_id: str, signal_id: str, number: int
-) -> None:
-    """Keep the lowest number that a signal can have, unless one is kept.
-
-    A repeat looks for the signal from there on. `number` is the next one.
-    """
-    key = layout.signal_id_key(run_id, signal_id)
+    run = state.run
+    number = await SIGNALS.next_number(objects, run.id, run.last_signal_number)
+    repeated = await find_repeat(objects, run.id, signal) if may_repeat else None
+    if repeated is not None:
+        return repeated
     try:
-        await objects.create(key, SIGNAL_ID.encode(FirstNumber(number), run_id))
-    except AlreadyExists:
-        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
-        # Others may have posted since the listing.
-        newest = await _newest_number(objects, run_id, number - 1)
-        if not 0 < first <= newest + 1:
-            msg = (
-                f"{key} is damaged: it says that its signal has at least number "
-                f"{first}, and run {run_id} has {newest} signals. Nothing was sent. "
-                "Restore it from a backup."
-            )
-            raise Corrupt(msg, run_id=run_id) from None
+        signal = await signal_limits.with_room(objects, state, signal, number - 1)
+    except InvalidInput:
+        # Another process may have posted it since the first look.
+        repeated = await find_repeat(objects, run.id, signal) if may_repeat else None
+        if repeated is None:
+            raise
+        return repeated
+    if may_repeat:
+        await SIGNALS.keep_lowest(
+            objects, run.id, signal.id, number, taken=run.last_signal_number
+        )
+    # If another process posts a signal with this id meanwhile, its number is not lower.
+    posted = await SIGNALS.append(
+        objects, run.id, signal, number, nonce=nonce, behind=signal_limits.behind
+    )
+    return _checked_repeat(posted, signal, run.id)
 
 
 async def list_untaken(
@@ -114,9 +68,7 @@ async def list_untaken(
     """
     run = state.run
     numbers = [kept.number for kept in run.signals]
-    newest = await _newest_number(objects, run.id, run.last_signal_number)
-    numbers += range(run.last_signal_number + 1, newest + 1)
-    reads = (read_kept_signal(objects, run.id, number) for number in numbers)
+    numbers += await SIGNALS.numbers(objects, run.id, run.last_signal_number)
     return [
         UntakenSignal(
             number=each.number,
@@ -125,51 +77,20 @@ async def list_untaken(
             by=each.by,
             data_json=each.data,
         )
-        for each in await gather(*reads)
+        for each in await SIGNALS.read_all(objects, run.id, numbers)
         if not any(drops(request, each.number, each.name) for request in requests)
     ]
 
 
-async def find_repeat(
-    objects: Objects, state: RunState, signal: Signal
-) -> Signal | None:
+async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal | None:
     """Return the recorded signal with the id of a signal, or `None`.
 
     Raises:
         InvalidInput: It has another name or other data.
         Corrupt, FormatError: A signal cannot be read.
     """
-    run = state.run
-    newest = await _newest_number(objects, run.id, run.last_signal_number)
-    return await _find_until(newest, objects, run.id, signal)
-
-
-async def _newest_number(objects: Objects, run_id: str, known: int) -> int:
-    """Return the number of the newest signal; signal `known` exists, or it is 0."""
-    after = layout.numbered_key(layout.SIGNAL, run_id, known) if known else ""
-    newest = known
-    async for key in objects.all_keys(layout.signals_prefix(run_id), after):
-        newest = layout.number_in(layout.SIGNAL, key) or newest
-    return newest
-
-
-async def _find_until(
-    newest: int, objects: Objects, run_id: str, signal: Signal
-) -> Signal | None:
-    """Return the signal with the id of a signal, or `None`.
-
-    A signal with an own id is not before the number that its key keeps.
-    """
-    key = layout.signal_id_key(run_id, signal.id)
-    try:
-        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
-    except NotFound:
-        return None
-    for number in range(first, newest + 1):
-        existing = await read_kept_signal(objects, run_id, number)
-        if existing.id == signal.id:
-            return _checked_repeat(existing, signal, run_id)
-    return None
+    found = await SIGNALS.find(objects, run_id, signal.id)
+    return None if found is None else _checked_repeat(found, signal, run_id)
 
 
 def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:
@@ -180,17 +101,3 @@ def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:
         f"{existing.number}, which has another name or other data. Use a new id."
     )
     raise InvalidInput(msg, run_id=run_id)
-
-
-async def _read_existing(
-    objects: Objects, run_id: str, number: int, marker_key: str
-) -> Signal:
-    try:
-        return await read_signal(objects, run_id, number)
-    except NotFound:
-        await objects.delete(marker_key)
-        msg = f"The signal to run {run_id} was not sent: the run was erased meanwhile."
-        raise RunNotFound(msg, run_id=run_id) from None
-    except FormatError:
-        await objects.delete(marker_key)
-        raise

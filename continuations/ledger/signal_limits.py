@@ -7,7 +7,6 @@ of them has the names of those before it. So a sender reads the newest one and c
 from __future__ import annotations
 
 import hashlib
-from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.signal_matching import (
@@ -16,8 +15,8 @@ from continuations.core.signal_matching import (
     waits_for,
 )
 from continuations.errors import InvalidInput, RunNotFound
-from continuations.ledger.arrivals import read_signal
-from continuations.ledger.objects import NotFound
+from continuations.ledger.arrival_logs import SIGNALS
+from continuations.ledger.objects import NotFound, gather_all
 from continuations.value_class import replace
 from continuations.wire.arrivals import SIGNAL_NAME_BYTES
 
@@ -108,9 +107,9 @@ async def _names_of_new(
 
 
 async def _read_all(objects: Objects, run_id: str, numbers: range) -> list[Signal]:
-    reads = (read_signal(objects, run_id, number) for number in numbers)
+    reads = (SIGNALS.read(objects, run_id, number) for number in numbers)
     try:
-        return list(await gather(*reads))
+        return await gather_all(reads)
     except NotFound:
         msg = f"The signal to run {run_id} was not sent: the run was erased meanwhile."
         raise RunNotFound(msg, run_id=run_id) from None
