@@ -1059,8 +1059,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         """Iterate over the runs of the store: live ones by id, then ended ones by day.
 
         The index has the keys of the runs. Each run that is listed costs a listing and
-        one or two reads more, in parallel. A run that an older release started is
-        listed from its end on.
+        one or two reads more, in parallel.
 
         Args:
             agent: Return only runs of this root agent, also those that were stored
@@ -1212,8 +1211,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         Functions of approval policies are called for calls that were accepted and have
         not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
-        run that ended is left out, and so is a run that an older release started and
-        that is not in the index of runs.
+        run that ended is left out.
 
         Each row costs a listing and the reads of one resume. At most 20 runs are in
         memory at a time.
