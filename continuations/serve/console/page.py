@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.request_response import Request
-    from continuations.serve.pages.shell import Shell
+    from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
 
 __all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]

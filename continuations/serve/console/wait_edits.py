@@ -19,8 +19,7 @@ from continuations.serve.console.wait_pages import decider, record, wait_page
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.form_errors import typed_fields, value_errors
 from continuations.serve.pages.decision_view import form_view, labelled
-from continuations.serve.pages.field_view import field_errors_of
-from continuations.serve.pages.form_view import FormFields
+from continuations.serve.pages.form_view import FormFields, field_errors_of
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
