@@ -165,7 +165,7 @@ _REASONS: dict[str, str] = {
         serve/http/reading_handlers.py show_version
         serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
-        serve/http/work_stream.py _WorkStream._result
+        serve/http/event_stream.py _WorkStream._result
         serve/run_responses.py run_response
         serve/run_responses.py outcome_response
         serve/run_responses.py reply_response
@@ -185,7 +185,7 @@ _REASONS: dict[str, str] = {
         serve/console/console.py LastViews.find
         serve/http/links.py Links.read
         serve/http/links.py Links._default_until
-        serve/http/webhook_route.py receive
+        serve/http/webhook_receiver.py receive
         serve/notify/webhook.py WebhookNotifier._headers
         serve/notify/webhook.py WebhookNotifier._check_status
     """,

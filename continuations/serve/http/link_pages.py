@@ -129,7 +129,7 @@ async def _form_again(
     fields = decision_bodies.form_fields(context.request)
     if fields.get("as") != "fields" or fields.get("decision") not in link.allowed:
         raise error
-    from continuations.serve.http.form_errors import field_errors  # noqa: PLC0415 - rarely needed
+    from continuations.serve.http.answer_forms import field_errors  # noqa: PLC0415 - rarely needed
 
     subject = await _wait_or_decision(context, link)
     errors = {} if isinstance(subject, Decision) else field_errors(subject, fields)

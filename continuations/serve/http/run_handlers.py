@@ -35,9 +35,9 @@ async def start(context: RequestContext) -> Response:
     begin = partial(context.runner.start, text, by=context.identity_name, **fields)
     work = fields.get("work", True)
     if work and context.request.wants_live_events:
-        from continuations.serve.http import work_stream  # noqa: PLC0415 - few requests stream
+        from continuations.serve.http import event_stream  # noqa: PLC0415 - few requests stream
 
-        return await work_stream.of_run(context, begin, is_new=True)
+        return await event_stream.work_on_run(context, begin, is_new=True)
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     outcome = await begin()
@@ -57,9 +57,9 @@ async def resume(context: RequestContext) -> Response:
         return json_response({"run_id": run_id, "woken": True}, 202)
     begin = partial(context.runner.resume, run_id, reopen=reopen)
     if context.request.wants_live_events:
-        from continuations.serve.http import work_stream  # noqa: PLC0415 - few requests stream
+        from continuations.serve.http import event_stream  # noqa: PLC0415 - few requests stream
 
-        return await work_stream.of_run(context, begin, is_new=False)
+        return await event_stream.work_on_run(context, begin, is_new=False)
     return await _outcome(context, await begin())
 
 

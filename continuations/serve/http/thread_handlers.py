@@ -14,8 +14,6 @@ from continuations.serve.http import (
     event_stream,
     problems,
     request_fields,
-    word_stream,
-    work_stream,
 )
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
@@ -63,7 +61,7 @@ async def post_message(context: RequestContext) -> Response:
         None, run_id=ticket.run_id, number=ticket.number, now=context.clock.now()
     )
     if streams:
-        return await work_stream.of_message(
+        return await event_stream.work_on_message(
             context, ticket, place, form, partial(_worked_form, context, ticket)
         )
     if wait:
@@ -128,7 +126,9 @@ async def stream_events(context: RequestContext) -> Response:
     params = context.path_params
     words = request_fields.query(context)["words"]
     if words and context.request.can_stream:
-        return await word_stream.of_thread(context, params["agent"], params["key"])
+        return await event_stream.words_of_thread(
+            context, params["agent"], params["key"]
+        )
     return await event_stream.of_thread(context, params["agent"], params["key"])
 
 
