@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from continuations.errors import Corrupt
 from continuations.ledger import layout
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, Objects
 from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
     from continuations.core.decisions import Decision
-    from continuations.ledger.objects import Objects
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import Store
 
 
 async def create_decision(objects: Objects, proposed: Decision) -> Decision:
@@ -60,3 +61,14 @@ async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
     prefix = layout.arrivals_prefix(run_id)
     ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
     return [wait_id for wait_id in ids if wait_id is not None]
+
+
+async def decided_wait_ids(store: Store, run: Continuation) -> frozenset[str]:
+    """Return the ids of the decided waits of a run, with at most one listing.
+
+    A decision is an object of its own. A version contains a decided wait until the run
+    is resumed, so a report of the run needs both.
+    """
+    if not run.waits:
+        return frozenset()
+    return frozenset(await list_decided_wait_ids(Objects(store), run.run_id))

@@ -21,9 +21,9 @@ from continuations.errors import (
     RunBusy,
     StoreDenied,
 )
+from continuations.ledger.recorded_decisions import decided_wait_ids
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
-from continuations.present.decided_waits import decided_wait_ids
 from continuations.wire.report import utc_text
 from tests.present.schema_check import (
     SCHEMA_FILE,

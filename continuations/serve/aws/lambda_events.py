@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, unquote
 
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.serve.field_checks import (
+from continuations.serve.http.request_fields import (
     FieldsInvalid,
     check_fields,
     request_schema,

@@ -10,7 +10,7 @@ from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.list_page import read_page
+from continuations.serve.http.cursors import read_page
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from continuations.present.counted import counted
 from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.list_page import read_page
+from continuations.serve.http.cursors import read_page
 from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.value_class import dataclass
 

@@ -16,14 +16,14 @@ from continuations.serve.http import (
     problems,
     request_fields,
 )
+from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.list_page import read_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from continuations.serve.http.cursors import ListPage
     from continuations.serve.http.request_context import RequestContext, RouteHandler
-    from continuations.serve.list_page import ListPage
 
 _VERSION_DIGITS = 10
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.field_checks import start_options
-from continuations.serve.fork_ids import new_fork_id
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_fields import start_options
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import outcome_response, sweep_response
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_context import RouteHandler
+
+_MAX_RUN_ID_CHARS = 200
+_RANDOM_BYTES = 6
 
 
 async def start(context: RequestContext) -> Response:
@@ -81,6 +84,15 @@ async def erase(context: RequestContext) -> Response:
         for tell in context.when_erased:
             tell(run_id)
     return json_response(json_forms.erased_run_json(receipt))
+
+
+def new_fork_id(run_id: str) -> str:
+    """Return a new id for a fork of a run.
+
+    It begins with the id of the run: an application may give rights by prefixes.
+    """
+    suffix = f"-fork-{secrets.token_hex(_RANDOM_BYTES)}"
+    return run_id[: _MAX_RUN_ID_CHARS - len(suffix)] + suffix
 
 
 async def fork(context: RequestContext) -> Response:
