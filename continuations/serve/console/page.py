@@ -20,7 +20,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import (
+    problems,
+    request_fields,
+)
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.value_class import dataclass
@@ -88,7 +91,7 @@ class Page:
     @property
     def form(self) -> Mapping[str, str]:
         """The fields of the posted form; a body that is no form is refused."""
-        return decision_bodies.form_fields(self.request)
+        return request_fields.form_fields(self.request)
 
     async def can(self, act: Act, run_id: str | None) -> bool:
         """Return whether the person may do something with a run."""

@@ -15,7 +15,11 @@ from continuations.core.decisions import Answer, Fail
 from continuations.core.doors import Door
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, problems
+from continuations.present.requests import JOB_RESULT
+from continuations.serve.http import (
+    problems,
+    request_fields,
+)
 from continuations.serve.http.links import CallbackInvalid
 from continuations.serve.http.request_response import json_response
 from continuations.wire.report import utc_text
@@ -47,8 +51,6 @@ async def report(context: RequestContext) -> Response:
 async def extend(context: RequestContext) -> Response:
     """Give a job more time, in seconds from now; return its newest deadline."""
     wait_id = read_token(context)
-    from continuations.serve.http import request_fields  # noqa: PLC0415 - not to decide
-
     fields = request_fields.body(context)
     try:
         wait = await context.runner.heartbeat(wait_id, **fields, by=CALLBACK.name)
@@ -66,13 +68,12 @@ def read_token(context: RequestContext) -> str:
 
 
 def _verdict(request: Request) -> Answer | Fail:
-    fields = decision_bodies.parse_json_object(request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"value", "error"}))
+    fields = request_fields.parse_json_object(request)
+    request_fields.check(fields, JOB_RESULT)
     if len(fields) != 1:
         raise problems.malformed('The body needs "value" or "error", and not both.')
-    error = decision_bodies.optional_text(fields, "error")
-    if error is not None:
-        return Fail(error, by=CALLBACK.name)
+    if "error" in fields:
+        return Fail(fields["error"], by=CALLBACK.name)
     return Answer(fields["value"], by=CALLBACK.name)
 
 

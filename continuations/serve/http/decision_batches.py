@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext
 from continuations.core.decisions import Decision
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies, problems
+from continuations.present.requests import MAX_DECISIONS
+from continuations.serve.http import (
+    decision_bodies,
+    problems,
+    request_fields,
+)
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 
 if TYPE_CHECKING:
     from continuations.core.quorum import Vote
-
-MAX_DECISIONS = 100
 
 
 async def decide_all(context: RequestContext) -> Response:
@@ -40,10 +42,7 @@ async def decide_all(context: RequestContext) -> Response:
 def _posted_decisions(
     context: RequestContext,
 ) -> dict[str, decision_bodies.PostedDecision]:
-    fields = decision_bodies.parse_json_object(context.request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"decisions"}))
-    given = jsontext.as_array(fields.get("decisions"))
-    items = () if given is None else given
+    items = request_fields.body(context)["decisions"]
     if not 1 <= len(items) <= MAX_DECISIONS:
         msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
         raise problems.malformed(msg)

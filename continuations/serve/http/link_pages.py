@@ -23,7 +23,12 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, pages, problems
+from continuations.serve.http import (
+    decision_bodies,
+    pages,
+    problems,
+    request_fields,
+)
 from continuations.serve.http.links import LinkInvalid
 from continuations.serve.http.request_response import Response
 
@@ -80,7 +85,7 @@ def _open_page(
     person = link.actor or UNNAMED_LINK_HOLDER
     decider = decider_of(wait, person, link.allowed)
     if errors:
-        fields = decision_bodies.form_fields(context.request)
+        fields = request_fields.form_fields(context.request)
         decider = decider.with_errors(fields, errors)
     return wait_page(wait, decider, context.clock.now(), status=status)
 
@@ -160,7 +165,7 @@ async def _form_again(
 
     Raises the error if it is not about a field of the page.
     """
-    fields = decision_bodies.form_fields(context.request)
+    fields = request_fields.form_fields(context.request)
     if fields.get("as") != "fields" or fields.get("decision") not in link.allowed:
         raise error
     from continuations.serve.http.answer_forms import field_errors  # noqa: PLC0415 - rarely needed

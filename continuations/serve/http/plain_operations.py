@@ -16,7 +16,9 @@ from continuations.present.json_forms import (
     rewound_json,
     untaken_signal_json,
 )
-from continuations.serve.http import decision_bodies, request_fields
+from continuations.serve.http import (
+    request_fields,
+)
 from continuations.serve.http.request_context import HTTP
 from continuations.serve.http.request_response import json_response
 from continuations.serve.run_responses import run_response
@@ -62,7 +64,7 @@ def _fields(context: RequestContext) -> Mapping[str, Any]:
     if "files" not in fields:
         return fields
     own = {name: fields[name] for name in fields if name != "files"}
-    return {**own, "text": decision_bodies.text_with_files(fields, fields["text"])}
+    return {**own, "text": request_fields.text_with_files(fields, fields["text"])}
 
 
 def _sender(context: RequestContext) -> dict[str, Any]:

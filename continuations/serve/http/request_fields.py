@@ -1,108 +1,21 @@
-"""The fields of the JSON body and of the query of a request, checked with schemas."""
+"""The fields of the JSON body, the form and the query of a request."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.run import Budget
-from continuations.engine.worker_options import is_number
-from continuations.present.json_forms import MAX_TEXT_CHARS
-from continuations.serve.http import decision_bodies, problems
-from continuations.serve.http.parameters import QUERY_PARAMETERS
+from continuations.present import requests
+from continuations.serve.http import problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from continuations.serve.http.request_context import RequestContext
+    from continuations.serve.http.request_response import Request
 
-# Only the limit of the whole request applies: these may be long documents.
-_DOCUMENTS = frozenset({"input", "message", "text"})
-_TYPES: Mapping[str, tuple[Callable[[Any], object], str]] = {
-    "string": (lambda value: type(value) is str, "a string"),
-    "boolean": (lambda value: type(value) is bool, "true or false"),
-    "integer": (lambda value: type(value) is int, "an integer"),
-    "number": (is_number, "a number"),
-    "object": (lambda value: jsontext.as_object(value) is not None, "an object"),
-    "array": (lambda value: jsontext.as_array(value) is not None, "a list"),
-}
-
-
-class FieldsInvalid(ValueError):
-    """The fields are not those of the schema; the text names the field."""
-
-
-@cache
-def request_schema(name: str) -> Mapping[str, Any]:
-    """Return the schema of a request by its name."""
-    from continuations.present import schemas  # noqa: PLC0415 - many requests need none
-
-    schema: Mapping[str, Any] = schemas.definitions()[name]
-    return schema
-
-
-def check_fields(
-    fields: Mapping[str, Any], schema: Mapping[str, Any], where: str = "The body"
-) -> None:
-    """Check the fields of an object.
-
-    Args:
-        fields: The fields.
-        schema: The schema of the object; it lists all properties.
-        where: The object, as the beginning of a sentence.
-
-    Raises:
-        FieldsInvalid: The fields are others, or a value has another type.
-    """
-    properties: Mapping[str, Any] = schema["properties"]
-    if not fields.keys() <= properties.keys():
-        allowed = ", ".join(sorted(properties))
-        msg = f"{where} has unknown fields. Allowed: {allowed}."
-        raise FieldsInvalid(msg)
-    if not fields.keys() >= set(schema["required"]):
-        names = " and ".join(f'"{name}"' for name in schema["required"])
-        msg = f"{where} needs {names}."
-        raise FieldsInvalid(msg)
-    for name, value in fields.items():
-        _check_value(name, value, properties[name])
-
-
-def _check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    given = schema.get("type", [])
-    types = [given] if isinstance(given, str) else given
-    if types and not any(_TYPES[each][0](value) for each in types):
-        words = " or ".join(_TYPES[each][1] for each in types)
-        msg = f'"{name}" must be {words}.'
-        raise FieldsInvalid(msg)
-    choices = schema.get("enum")
-    # A list or an object equals no text.
-    if choices is not None and value not in list(choices):
-        listed = " or ".join(f'"{each}"' for each in choices)
-        msg = f'"{name}" must be {listed}.'
-        raise FieldsInvalid(msg)
-    if "properties" in schema:
-        check_fields(value, schema, f'"{name}"')
-    elif isinstance(value, str):
-        _check_text(name, value)
-
-
-def _check_text(name: str, value: str) -> None:
-    if name in _DOCUMENTS:
-        if not value:
-            msg = f'"{name}" must not be empty.'
-            raise FieldsInvalid(msg)
-    elif len(value) > MAX_TEXT_CHARS:
-        msg = f'"{name}" has {len(value)} characters; the maximum is {MAX_TEXT_CHARS}.'
-        raise FieldsInvalid(msg)
-
-
-def start_options(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return checked fields of a start as options of `AsyncRunner.start`."""
-    options = {**fields}
-    if "budget" in options:
-        options["budget"] = Budget(**options["budget"])
-    return options
+JSON_TYPE = "application/json"
+FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 def body(context: RequestContext) -> Mapping[str, Any]:
@@ -114,12 +27,42 @@ def body(context: RequestContext) -> Mapping[str, Any]:
     if not context.operation.needs_body and not context.request.body:
         return {}
     # A JSON body is required: a form of another site cannot send one.
-    fields = decision_bodies.parse_json_object(context.request)
-    try:
-        check_fields(fields, request_schema(context.operation.body))
-    except FieldsInvalid as error:
-        raise problems.malformed(str(error)) from None
+    fields = parse_json_object(context.request)
+    check(fields, requests.REQUESTS[context.operation.body])
     return fields
+
+
+def check(
+    fields: Mapping[str, Any], schema: Mapping[str, Any], where: str = "The body"
+) -> None:
+    """Raise `RequestRefused` unless fields are those of a schema."""
+    try:
+        requests.check_fields(fields, schema, where)
+    except requests.FieldsInvalid as error:
+        raise problems.malformed(str(error)) from None
+
+
+def text_with_files(fields: Mapping[str, Any], text: str) -> Any:
+    """Return a text, with the attachments of the field `files` if the body has some.
+
+    Raises `RequestRefused`, and `AttachmentsTooLarge` for more than any run can have.
+    """
+    if "files" not in fields:
+        return text
+    try:
+        return requests.text_with_files(text, fields["files"])
+    except requests.FieldsInvalid as error:
+        raise problems.malformed(f"{error}.".replace("..", ".")) from None
+
+
+def start_options(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked fields of a start as options of `AsyncRunner.start`."""
+    from continuations.core.run import Budget  # noqa: PLC0415 - a decision has none
+
+    options = {**fields}
+    if "budget" in options:
+        options["budget"] = Budget(**options["budget"])
+    return options
 
 
 def query(context: RequestContext) -> dict[str, Any]:
@@ -128,6 +71,8 @@ def query(context: RequestContext) -> dict[str, Any]:
     Raises:
         RequestRefused: The query is not what the operation says.
     """
+    from continuations.serve.http.parameters import QUERY_PARAMETERS  # noqa: PLC0415 - not to decide
+
     operation, given = context.operation, context.request.query
     known = [QUERY_PARAMETERS[each] for each in operation.query]
     names = [parameter["name"] for parameter in known]
@@ -163,3 +108,58 @@ def _number(name: str, text: str, least: int, most: int) -> int:
         msg = f'"{name}" must be a number from {least} to {most}.'
         raise problems.malformed(msg)
     return int(text)
+
+
+def parse_json_object(request: Request) -> Mapping[str, Any]:
+    """Return the JSON object in a body; raise `RequestRefused` for anything else."""
+    _check_content_type(request, JSON_TYPE)
+    if not request.body:
+        raise problems.malformed("The body is empty. Send a JSON object, such as {}.")
+    try:
+        value = jsontext.parse(request.body, lossless=True)
+    except jsontext.NotJson as error:
+        msg = f"The body is not JSON: {error}."
+        raise problems.malformed(msg) from None
+    fields = jsontext.as_object(value)
+    if fields is None:
+        raise problems.malformed("The body must be a JSON object.")
+    return fields
+
+
+def form_fields(request: Request) -> Mapping[str, str]:
+    """Return the fields of a posted form; raise `RequestRefused` if it is invalid."""
+    # Not Starlette's parser: one parser decides what approves, also in AWS Lambda
+    # (docs/decisions/0012-http-and-cold-start.md).
+    from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON bodies do not need it
+
+    _check_content_type(request, FORM_TYPE)
+    try:
+        pairs = parse_qsl(
+            request.body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+        )
+    except ValueError:
+        raise problems.malformed("The body is not a valid form.") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise problems.malformed("The form has a repeated field.")
+    return fields
+
+
+def check_length(name: str, text: str) -> None:
+    """Raise `RequestRefused` for a text of a form that is too long."""
+    try:
+        requests.check_text(name, text)
+    except requests.FieldsInvalid as error:
+        raise problems.malformed(str(error)) from None
+
+
+def _check_content_type(request: Request, expected: str) -> None:
+    content_type = request.headers.get("content-type", "")
+    media_type, _, parameters = content_type.partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    is_expected = media_type.strip().lower() == expected
+    if not is_expected or charset not in {"", "charset=utf-8"}:
+        raise problems.unsupported_media_type(expected)

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies, problems, request_fields
+from continuations.serve.http import (
+    decision_bodies,
+    problems,
+    request_fields,
+)
 from continuations.serve.http.request_context import HTTP, RequestContext
-from continuations.serve.http.request_fields import start_options
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import outcome_response, sweep_response
 
@@ -32,8 +35,8 @@ async def start(context: RequestContext) -> Response:
     The client chooses the run id, so a repeated request starts one run. With
     `"work": false` the run is only stored, and a resume or sweep works on it.
     """
-    fields = start_options(request_fields.body(context))
-    text = decision_bodies.text_with_files(fields, fields.pop("input"))
+    fields = request_fields.start_options(request_fields.body(context))
+    text = request_fields.text_with_files(fields, fields.pop("input"))
     fields.pop("files", None)
     begin = partial(context.runner.start, text, by=context.identity_name, **fields)
     work = fields.get("work", True)

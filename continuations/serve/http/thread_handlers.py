@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.present import json_forms
 from continuations.serve.http import (
-    decision_bodies,
     event_stream,
     problems,
     request_fields,
@@ -52,7 +51,7 @@ async def post_message(context: RequestContext) -> Response:
         params = context.path_params
         place = event_stream.last_place(context.request, params["agent"], params["key"])
     ticket = await thread.post(
-        decision_bodies.text_with_files(fields, fields["text"]),
+        request_fields.text_with_files(fields, fields["text"]),
         by=context.identity,
         door=HTTP,
         **options,
