@@ -172,7 +172,7 @@ def value_schema(
     Returns:
         The schema of an object, with the words of the docstring.
     """
-    form = form or JSON_FORMS.get(cls) or JsonForm()
+    form = form or JSON_FORMS.get(cls.__name__) or JsonForm()
     differs = {**_DIFFERENCES.get(cls, {}), **differs}
     optional = form.optional.split()
     fields = {
@@ -346,9 +346,7 @@ def _wait_definitions() -> Json:
             {name: wait[name] for name in required},
             {"state": _WAIT_STATE, "agent_state": _AGENT_STATE},
         ),
-        "wait_summary": value_schema(
-            WaitSummary, json_forms.WAIT_SUMMARY, kind=TEXT, state=_WAIT_STATE
-        ),
+        "wait_summary": value_schema(WaitSummary, kind=TEXT, state=_WAIT_STATE),
         "wait_notice": object_form(
             "The part of a wait that a notification contains.",
             field_schemas(_WAIT, json_forms.WAIT_NOTICE),
@@ -459,16 +457,12 @@ _IDENTITY: Json = {
 
 def _audit_definitions() -> Json:
     return {
-        "audit_line": value_schema(
-            AuditLine, json_forms.AUDIT_LINE, identity=_IDENTITY
-        ),
+        "audit_line": value_schema(AuditLine, identity=_IDENTITY),
         "audit": object_form(
             "The recorded acts on a run.",
             {"run_id": TEXT, "lines": array(ref("audit_line"))},
         ),
-        "kept_grant": value_schema(
-            KeptGrant, json_forms.KEPT_GRANT, arguments=GRANT_ARGUMENTS
-        ),
+        "kept_grant": value_schema(KeptGrant, arguments=GRANT_ARGUMENTS),
         "grant_list": object_form(
             "The grants of a run.",
             {"run_id": TEXT, "grants": array(ref("kept_grant"))},
@@ -514,9 +508,7 @@ def _past_definitions() -> Json:
     }
     return {
         "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
-        "rewind_plan": value_schema(
-            RewindPlan, json_forms.REWIND_PLAN, digest="Send it as `shown`."
-        ),
+        "rewind_plan": value_schema(RewindPlan, digest="Send it as `shown`."),
         "rewound": value_schema(Rewound),
         "run_version": value_schema(RunVersion, json_forms.RUN_VERSION),
         "version_page": object_form(
@@ -748,7 +740,6 @@ def _thread_definitions() -> Json:
 def _signal_definitions() -> Json:
     signal = value_schema(
         UntakenSignal,
-        json_forms.UNTAKEN_SIGNAL,
         name=EVENT_NAME,
         data=described(ANY, "Left out without the right to read."),
     )

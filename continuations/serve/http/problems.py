@@ -13,7 +13,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations import errors
-from continuations.present.json_forms import decision_json
 from continuations.present.problems import (
     INTERNAL_ERROR,
     TYPE_PREFIX,
@@ -23,7 +22,7 @@ from continuations.present.problems import (
 from continuations.serve.http.links import CallbackInvalid, LinkInvalid
 from continuations.serve.http.request_response import json_response
 from continuations.value_class import dataclass
-from continuations.wire.report import utc_text
+from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -284,7 +283,7 @@ def _members(error: Exception) -> dict[str, Any]:
         ids = {"run_id": error.run_id, "wait_id": error.wait_id}
         members |= {name: value for name, value in ids.items() if value is not None}
     if isinstance(error, errors.AlreadyDecided):
-        members["decision"] = decision_json(error.decision)
+        members["decision"] = to_json(error.decision)
     if isinstance(error, errors.RunBusy):
         members["until"] = utc_text(error.until)
     return members

@@ -18,6 +18,7 @@ from continuations.serve.http import (
 )
 from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_response import Response, json_response
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -49,8 +50,7 @@ async def list_waits(context: RequestContext) -> Response:
         query["limit"],
         lambda wait: wait.id,
     )
-    rows = [json_forms.wait_summary_json(each) for each in page.rows]
-    return await _page_of_waits(context, rows, page.next)
+    return await _page_of_waits(context, to_json(page.rows), page.next)
 
 
 async def _list_due_first(
@@ -126,20 +126,16 @@ async def list_runs(context: RequestContext) -> Response:
         query["after"] = context.cursors().open(query["after"])
     items = context.runner.runs(**query)
     page = await _read_page(context, items, limit, lambda row: row.cursor)
-    rows = [json_forms.run_summary_json(each) for each in page.rows]
-    return json_response({"runs": rows, "next": page.next})
+    return json_response({"runs": to_json(page.rows), "next": page.next})
 
 
 async def list_drift(context: RequestContext) -> Response:
     """List the runs with what `resume` would do, one page at a time."""
-    from continuations.present.json_forms import drift_row_json  # noqa: PLC0415 - rarely used
-
     query = request_fields.query(context)
     after = context.cursors().open(query.get("after", ""))
     items = context.runner.drift(after=after)
     page = await _read_page(context, items, query["limit"], lambda row: row.run_id)
-    rows = [drift_row_json(row) for row in page.rows]
-    return json_response({"runs": rows, "next": page.next})
+    return json_response({"runs": to_json(page.rows), "next": page.next})
 
 
 # Versions and events of a run ---------------------------------------------------

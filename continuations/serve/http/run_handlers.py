@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.ledger import layout
-from continuations.present import json_forms
 from continuations.serve.http import (
     decision_bodies,
     problems,
@@ -17,6 +16,7 @@ from continuations.serve.http import (
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import outcome_response, sweep_response
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,7 +86,7 @@ async def erase(context: RequestContext) -> Response:
     finally:  # an erasure that failed may have deleted some objects
         for tell in context.when_erased:
             tell(run_id)
-    return json_response(json_forms.erased_run_json(receipt))
+    return json_response(to_json(receipt))
 
 
 def new_fork_id(run_id: str) -> str:
@@ -142,7 +142,7 @@ async def publish(context: RequestContext) -> Response:
         **fields,
     )
     woken = await context.wake_all(publication.run_ids)
-    form = {**json_forms.publication_json(publication), "woken": woken}
+    form = {**to_json(publication), "woken": woken}
     return json_response(await visible_publication(context, form))
 
 
