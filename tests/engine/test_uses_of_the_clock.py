@@ -159,7 +159,7 @@ _REASONS: dict[str, str] = {
         serve/console/wait_grants.py _form
         serve/console/wait_pages.py wait_page
         serve/http/api.py HttpApi.handle_route
-        serve/http/decision_batches.py _result_json
+        serve/http/run_handlers.py _result_json
         serve/http/link_pages.py show
         serve/http/link_pages.py _open_page
         serve/http/reading_handlers.py show_version

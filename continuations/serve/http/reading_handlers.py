@@ -23,6 +23,7 @@ from continuations.wire.report import to_json
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from continuations.core.messages import Detail
     from continuations.serve.http.cursors import ListPage
     from continuations.serve.http.request_context import RequestContext, RouteHandler
 
@@ -144,15 +145,40 @@ async def list_drift(context: RequestContext) -> Response:
 async def list_versions(context: RequestContext) -> Response:
     """List the versions of a run, one page at a time."""
     run_id, query = context.path_params["run_id"], request_fields.query(context)
-    rows: list[dict[str, Any]] = []
-    next_after = None
+    versions = context.runner.history(run_id, after=query["after"])
+    return await _page_of_run(context, "versions", versions, version_json, "number")
+
+
+async def list_events(context: RequestContext) -> Response:
+    """List what happened in a run, one page at a time; or as server-sent events."""
+    run_id, query = context.path_params["run_id"], request_fields.query(context)
+    if event_stream.is_wanted(context.request):
+        return await event_stream.of_run(context, run_id)
+    events = context.runner.events(run_id, after=query.get("after", ""))
+    return await _page_of_run(context, "events", events, event_json, "cursor")
+
+
+async def _page_of_run(
+    context: RequestContext,
+    name: str,
+    items: AsyncIterator[Any],
+    form_of: Callable[[Any, Detail], dict[str, Any]],
+    cursor: str,
+) -> Response:
+    """Return a page of things of one run; `cursor` names the field of the cursor."""
+    run_id, limit = (
+        context.path_params["run_id"],
+        request_fields.query(context)["limit"],
+    )
     detail = await context.detail(run_id)
-    async for version in context.runner.history(run_id, after=query["after"]):
-        if len(rows) == query["limit"]:
-            next_after = rows[-1]["number"]
+    rows: list[dict[str, Any]] = []
+    following = None
+    async for item in items:
+        if len(rows) == limit:
+            following = rows[-1][cursor]
             break
-        rows.append(version_json(version, detail))
-    return json_response({"run_id": run_id, "versions": rows, "next": next_after})
+        rows.append(form_of(item, detail))
+    return json_response({"run_id": run_id, name: rows, "next": following})
 
 
 async def show_version(context: RequestContext) -> Response:
@@ -169,22 +195,6 @@ async def show_version(context: RequestContext) -> Response:
         detail=await context.detail(run.run_id),
     )
     return json_response(form)
-
-
-async def list_events(context: RequestContext) -> Response:
-    """List what happened in a run, one page at a time; or as server-sent events."""
-    run_id, query = context.path_params["run_id"], request_fields.query(context)
-    if event_stream.is_wanted(context.request):
-        return await event_stream.of_run(context, run_id)
-    rows: list[dict[str, Any]] = []
-    next_after = None
-    detail = await context.detail(run_id)
-    async for event in context.runner.events(run_id, after=query.get("after", "")):
-        if len(rows) == query["limit"]:
-            next_after = rows[-1]["cursor"]
-            break
-        rows.append(event_json(event, detail))
-    return json_response({"run_id": run_id, "events": rows, "next": next_after})
 
 
 async def openapi(_: RequestContext) -> Response:

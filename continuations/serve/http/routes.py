@@ -108,10 +108,6 @@ def handler_of(operation: Operation) -> RouteHandler:
 
 def _handler_in_module(operation: Operation) -> RouteHandler:
     """Return a function from the only module that its request needs."""
-    if operation.subject == "decisions":
-        from continuations.serve.http import decision_batches  # noqa: PLC0415
-
-        return decision_batches.decide_all
     if operation.subject == "thread":
         from continuations.serve.http import thread_handlers  # noqa: PLC0415
 
