@@ -16,6 +16,7 @@ from continuations.cli.terminal import print_lines, print_part
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
+from continuations.core.visible_text import escape_invisible
 from continuations.engine.outcomes import Failed, Replied
 from continuations.errors import (
     AlreadyDecided,
@@ -25,7 +26,6 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from continuations.present.escaping import escape_invisible
 from continuations.present.wait_words import schema_fields, votes_text
 from continuations.wire.fields import readable_time
 

@@ -18,9 +18,9 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import store_name
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import prune_result_json
+from continuations.present.times import counted
 from continuations.wire.report import to_json
 
 # typer reads the annotations when it runs.

@@ -29,13 +29,12 @@ from continuations.cli.stack_tree import Line
 from continuations.cli.store_name import store_name
 from continuations.core.attachments import attachments_of
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.visible_text import shorten
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.engine import portal
 from continuations.errors import ContinuationsError
 from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.worklist import MAX_PAGE
-from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
     listed_wait_json,
     wait_json,

@@ -24,8 +24,7 @@ from continuations.cli.json_output import detail_of, write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl, Transcript
 from continuations.cli.output import write_lines, write_note
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.visible_text import shorten
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.json_forms import rewind_json
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from continuations.cli.decision_input import (
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
+from continuations.present.times import counted
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 

@@ -1,4 +1,7 @@
-"""Times as people read them. A page cannot know the time zone of its reader: UTC."""
+"""Times, lengths and counts as people read them.
+
+A page cannot know the time zone of its reader, so it shows UTC.
+"""
 
 from __future__ import annotations
 
@@ -103,3 +106,8 @@ def moment_text(moment: datetime, now: datetime) -> str:
     if moment.date() == now.date():
         return f"today {clock_text(moment)}"
     return f"{day_text(moment)}, {clock_text(moment)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Deny, Fail
-from continuations.present.counted import counted
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -425,6 +424,8 @@ def _type_text(shape: Any, schema: dict[str, Any], *, may_refer: bool = True) ->
 
 def awaiting_models_words(found: RunsAwaitingModels) -> str:
     """Return for example `2 runs wait for their models`; empty without such runs."""
+    from continuations.present.times import counted  # noqa: PLC0415 - not to decide
+
     count = len(found.run_ids)
     if not count:
         return ""

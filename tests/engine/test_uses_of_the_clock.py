@@ -185,7 +185,7 @@ _REASONS: dict[str, str] = {
         serve/console/console.py LastViews.find
         serve/http/links.py Links.read
         serve/http/links.py Links._default_until
-        serve/http/webhook_receiver.py receive
+        serve/http/callbacks.py receive
         serve/notify/webhook.py WebhookNotifier._headers
         serve/notify/webhook.py WebhookNotifier._check_status
     """,

@@ -20,10 +20,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger import layout
-from continuations.serve.http import (
-    problems,
-    request_fields,
-)
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.value_class import dataclass

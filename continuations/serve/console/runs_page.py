@@ -8,8 +8,7 @@ from urllib.parse import urlencode
 
 from continuations.core.visible_text import shorten
 from continuations.errors import ContinuationsError
-from continuations.present.counted import counted
-from continuations.present.times import moment_text
+from continuations.present.times import counted, moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import read_page

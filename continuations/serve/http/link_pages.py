@@ -23,12 +23,7 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout
-from continuations.serve.http import (
-    decision_bodies,
-    pages,
-    problems,
-    request_fields,
-)
+from continuations.serve.http import decision_bodies, pages, problems, request_fields
 from continuations.serve.http.links import LinkInvalid
 from continuations.serve.http.request_response import Response
 

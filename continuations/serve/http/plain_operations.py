@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.present.json_forms import difference_json, rewind_json
-from continuations.serve.http import (
-    request_fields,
-)
+from continuations.serve.http import request_fields
 from continuations.serve.http.request_context import HTTP
 from continuations.serve.http.request_response import json_response
 from continuations.serve.run_responses import run_response

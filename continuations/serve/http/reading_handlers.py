@@ -11,11 +11,7 @@ from continuations.ledger.objects import Objects
 from continuations.present import json_forms
 from continuations.present.json_forms import event_json, version_json
 from continuations.present.wait_words import agent_state
-from continuations.serve.http import (
-    event_stream,
-    problems,
-    request_fields,
-)
+from continuations.serve.http import event_stream, problems, request_fields
 from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_response import Response, json_response
 from continuations.wire.report import to_json

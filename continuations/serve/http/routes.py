@@ -131,10 +131,6 @@ def _handler_with_secret(operation: Operation) -> RouteHandler:
         from continuations.serve.http import link_pages  # noqa: PLC0415 - only of links
 
         return link_pages.show if operation.method == "GET" else link_pages.decide
-    if operation.id == "receiveWebhook":
-        from continuations.serve.http import webhook_receiver  # noqa: PLC0415 - rarely used
-
-        return webhook_receiver.receive
     from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
 
     return callbacks.HANDLERS[operation.id]

@@ -11,11 +11,7 @@ from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.present.requests import MAX_DECISIONS
-from continuations.serve.http import (
-    decision_bodies,
-    problems,
-    request_fields,
-)
+from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import outcome_response, sweep_response

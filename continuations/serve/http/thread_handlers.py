@@ -9,11 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.present import json_forms
-from continuations.serve.http import (
-    event_stream,
-    problems,
-    request_fields,
-)
+from continuations.serve.http import event_stream, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import reply_response, thread_response

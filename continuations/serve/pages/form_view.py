@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.serve.pages.field_names import MAX_DEPTH, below, field_name
 from continuations.value_class import dataclass

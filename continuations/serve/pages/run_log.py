@@ -9,8 +9,7 @@ from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
-from continuations.present.counted import counted
-from continuations.present.times import clock_text, day_text
+from continuations.present.times import clock_text, counted, day_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
 from continuations.core.waits import withheld
-from continuations.present.counted import counted
-from continuations.present.times import length_text, moment_text
+from continuations.present.times import counted, length_text, moment_text
 from continuations.present.wait_words import finding_text
 from continuations.serve.pages.run_log import message_text
 from continuations.value_class import dataclass
