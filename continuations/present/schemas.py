@@ -47,13 +47,13 @@ from continuations.core.run_past import (
     WaitDifference,
 )
 from continuations.core.run_stream import RunEnded, StreamEvent
+from continuations.core.signal_matching import UntakenSignal
 from continuations.core.trips import GuardrailStage
-from continuations.core.untaken_signals import UntakenSignal
 from continuations.core.usage import Usage
 from continuations.core.wait_rules import WaitKind
 from continuations.core.waits import Wait, WaitSummary
 from continuations.engine.drift import DriftReason, DriftRow, DriftVerdict
-from continuations.ledger.erasing import ErasedRun
+from continuations.ledger.pruning import ErasedRun
 from continuations.ledger.published_events import Publication
 from continuations.ledger.run_listing import RunSummary
 from continuations.present import json_forms

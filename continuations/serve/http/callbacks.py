@@ -15,8 +15,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import VERDICT_KINDS, Answer, Fail
-from continuations.core.doors import Door
+from continuations.core.decisions import VERDICT_KINDS, Answer, Door, Fail
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,
