@@ -35,8 +35,8 @@ _REASONS: dict[str, str] = {
         engine/sweeping.py RunSweep._delete_abandoned_files
         engine/sweeping.py RunSweep._finish_moving
         engine/sweeping.py RunSweep._remind
-        ledger/erasing.py Eraser._bury
-        ledger/erasing.py Eraser._make_later_marker
+        ledger/pruning.py Eraser._bury
+        ledger/pruning.py Eraser._make_later_marker
         ledger/grant_revocations.py list_grants
         ledger/heartbeats.py extend_deadline
         ledger/markers.py postpone
@@ -91,7 +91,7 @@ _REASONS: dict[str, str] = {
         cli/doctor.py repair_run
         engine/async_runner.py AsyncRunner.decide
         engine/forking.py Forker._decide
-        ledger/event_delivery.py EventDelivery._end
+        ledger/published_events.py EventDelivery._end
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
