@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# What the commands of the tests import, also late. It is imported once, in the server.
+# The modules that commands import, also late. The server imports them once.
 PRELOADED = (
     "concurrent.futures.thread",
     "jsonschema_rs",
