@@ -266,8 +266,8 @@ class ToolDeclaration(Protocol):
 class ToolProtocol(ToolDeclaration, Protocol):
     """A tool that a model may call.
 
-    `Tool` wraps a Python function, `SchemaTool` a JSON Schema and a callable, and
-    `AgentTool` an agent. The engine uses only this protocol.
+    `Tool` wraps a function of the application, and `AgentTool` an agent. The engine
+    uses only this protocol.
     """
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:

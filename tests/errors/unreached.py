@@ -121,10 +121,10 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/__init__.py:__getattr__": (
         "the wording is Python's own"
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
+    "continuations/authoring/schema_parameters.py:SchemaParameters.effective_arguments#1": (
         _BACKSTOP
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
+    "continuations/authoring/schema_parameters.py:SchemaParameters.values_by_name": (
         "another schema is another contract, which is compared before"
     ),
     "continuations/authoring/call_gate.py:CallGate.enter": (
@@ -138,7 +138,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/authoring/agent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/authoring/base_tool.py:BaseTool.receive_answer": _FAULT_OF_OURS,
-    "continuations/authoring/base_tool.py:WaitingTool.receive_answer": (
+    "continuations/authoring/tool.py:Tool.receive_answer": (
         "the text is that of the model; see test_function_waits_only_once"
     ),
     "continuations/authoring/agent.py:_no_type": "the check of a summary catches it",
