@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
-from continuations.authoring import answer_types, callables
+from continuations.authoring import callables, tool_waits
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ResultNotSerializable
@@ -29,6 +40,7 @@ from continuations.authoring.tool_options import (
 from continuations.authoring.tool_parameters import FunctionParameters
 from continuations.authoring.tool_waits import (
     ToolWait,
+    ask,
     check_returned,
     is_tool_wait,
     record_waits,
@@ -109,7 +121,7 @@ class AnswerFunction(HandlerFunction):
         The type is that of the annotation. Without one, it is any JSON value.
         """
         parameter = inspect.signature(self.function).parameters[ANSWER_PARAMETER]
-        return answer_types.typed_value(answer_json, self.type_of(parameter))
+        return tool_waits.typed_value(answer_json, self.type_of(parameter))
 
     def arguments(
         self, answer_json: str, values: Mapping[str, Any], ctx: ToolContext
@@ -634,3 +646,28 @@ def _made(
     if callables.is_method(function):
         return MethodTool(function, options, frame)
     return Tool(function, **options, scope=enclosing_locals(function, frame))
+
+
+AnswerKind: TypeAlias = Literal["text", "yes or no", "number", "date"]
+_TYPES: dict[AnswerKind, Any] = {
+    "text": str,
+    "yes or no": bool,
+    "number": float,
+    "date": date,
+}
+
+
+# A question has no effect that could be doubled: after a crash it is asked again. A
+# person is not asked whether a person may be asked.
+@tool(approval=False, read_only=True)
+def ask_person(question: str, answer_type: AnswerKind = "text") -> ToolWait[Any]:
+    """Ask a person a question, and get the answer.
+
+    Use it if you need a fact or a choice that only a person can give. The answer may
+    take days.
+
+    Args:
+        question: The whole question. The person sees nothing else.
+        answer_type: The type of the answer.
+    """
+    return ask(question, _TYPES[answer_type])

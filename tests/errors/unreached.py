@@ -94,7 +94,7 @@ UNREACHED: dict[str, str] = {
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
-    "continuations/authoring/file_results.py:result_with_files": (
+    "continuations/authoring/tool_results.py:_result_with_files": (
         "it is a part of the text that the model reads; see test_attachments.py"
     ),
     "continuations/serve/console/wait_edits.py": _FORGED_FORM,
