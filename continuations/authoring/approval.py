@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from continuations.authoring import (
+    answer_types,
     callables,
     deadline_options,
     tool_contract,
-    tool_waits,
 )
 from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
@@ -44,7 +44,7 @@ class ApprovalForm:
 
         Raises `ArgumentsInvalid` if a validator of the type rejects it.
         """
-        return tool_waits.typed_value(form_json, self.type)
+        return answer_types.typed_value(form_json, self.type)
 
 
 def checked_form(form_type: Any) -> ApprovalForm:
@@ -53,7 +53,7 @@ def checked_form(form_type: Any) -> ApprovalForm:
 
     label = "ApprovalPolicy: form"
     try:
-        schema_json = tool_waits.schema_json_of(form_type) or "{}"
+        schema_json = answer_types.schema_json_of(form_type) or "{}"
     except InvalidInput as error:
         msg = f"{label} cannot be used: {error}"
         raise InvalidInput(msg) from None

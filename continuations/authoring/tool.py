@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from continuations.authoring import callables, tool_waits
+from continuations.authoring import answer_types, callables
 from continuations.authoring.base_tool import BaseTool
 from continuations.authoring.call_gate import begin_call
 from continuations.authoring.errors import ResultNotSerializable
@@ -121,7 +121,7 @@ class AnswerFunction(HandlerFunction):
         The type is that of the annotation. Without one, it is any JSON value.
         """
         parameter = inspect.signature(self.function).parameters[ANSWER_PARAMETER]
-        return tool_waits.typed_value(answer_json, self.type_of(parameter))
+        return answer_types.typed_value(answer_json, self.type_of(parameter))
 
     def arguments(
         self, answer_json: str, values: Mapping[str, Any], ctx: ToolContext

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.core.call_events import ApprovalRequested, CallAccepted, CallInvalid
+from continuations.core.calls import Proposed, Ready
 from continuations.core.decisions import Deny
 from continuations.core.plan import CheckCall
 from continuations.engine import call_failures
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
     from continuations.engine.admission import Admission
-    from continuations.engine.call_checks import CallChecks
     from continuations.engine.guarded_calls import GuardedCall
     from continuations.engine.guardrail_agents import GuardrailAgents
     from continuations.engine.ports import Ports
     from continuations.engine.rule_approvals import RuleApprovals
     from continuations.engine.stack_binding import StackBinding
+
 
 _HISTORY_LOST_NOTE = (
     "Versions of this run were lost, and this call may have run in them. Find out "
@@ -244,10 +245,49 @@ class CallExaminer:
 
 
 def _noted(trip: Trip, note: str | None) -> str:
-    from continuations.engine.trip_texts import approval_note  # noqa: PLC0415 - rarely needed
+    from continuations.core.trips import approval_note  # noqa: PLC0415 - rarely needed
 
     return " ".join(filter(None, (approval_note(trip), note)))
 
 
 def _is_too_deep(state: RunState, call: CallRow, limit: int | None) -> bool:
     return limit is not None and state.frames[call.frame_id].depth + 1 >= limit
+
+
+class CallChecks:
+    """The checks that one loop needs, and the results that it has not used.
+
+    A check that a process did not finish is made again by the next one.
+
+    Attributes:
+        needed: The checks that have no result yet.
+        guarded_ids: The accepted calls whose guardrails this process has asked again.
+    """
+
+    def __init__(self) -> None:
+        self.needed: dict[CheckCall, None] = {}
+        self.guarded_ids: set[str] = set()
+        self._results: dict[CheckCall, Event | None] = {}
+
+    def is_made(self, check: CheckCall) -> bool:
+        """Return whether a check has a result; if not, it is needed."""
+        if check in self._results:
+            return True
+        self.needed[check] = None
+        return False
+
+    def take_result(self, check: CheckCall) -> Event | None:
+        """Remove and return the event that follows, `None` if the call may start."""
+        return self._results.pop(check)
+
+    def put_result(self, check: CheckCall, event: Event | None) -> None:
+        """Keep the result of a check."""
+        self._results[check] = event
+        self.needed.pop(check, None)
+
+
+def is_possible(state: RunState, check: CheckCall) -> bool:
+    """Return whether the call of a check is still at the point that is checked."""
+    call = state.calls.get(check.call_id)
+    point = Ready if check.before_start else Proposed
+    return call is not None and isinstance(call.state, point)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring import tool_waits
+from continuations.authoring import answer_types
 from continuations.core import jsontext
 from continuations.core.secret_arguments import scrubbed
 from continuations.core.state import frame_path
@@ -186,11 +186,11 @@ def parked_wait(
         created_at=now,
         deadline=deadline and whole_milliseconds(deadline),
         question=asked.question,
-        answer_schema_json=tool_waits.schema_json_of(asked.answer_type),
+        answer_schema_json=answer_types.schema_json_of(asked.answer_type),
         event=asked.event,
         event_key=asked.key,
         stage=call.stage,
-        on_deadline_json=tool_waits.action_json_of(
+        on_deadline_json=answer_types.action_json_of(
             asked.on_deadline, asked.answer_type
         ),
         continues=tool.continues,

@@ -18,7 +18,7 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, kept_requesters
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import NOTHING_CHECKED
-from continuations.engine import file_moving
+from continuations.engine import file_storing
 from continuations.engine.adoption import Relocation
 from continuations.engine.journal import StoreJournal
 from continuations.engine.later_versions import LaterCalls, read_later_calls
@@ -188,13 +188,13 @@ class Forker:
         journal = StoreJournal(
             self.objects, versions, None, self.ports, lease=self.lease
         )
-        await file_moving.give_files(self.objects, journal, state, source, {})
+        await file_storing.give_files(self.objects, journal, state, source, {})
         try:
             if is_runnable(state):
                 await journal.make_release_marker()
             await publisher.commit_and_publish(journal, state, state, Arrivals())
         except StaleRun:
-            await file_moving.take_back_files(self.objects, state)
+            await file_storing.take_back_files(self.objects, state)
             return await self._created_before(state, versions, publisher)
         return state
 

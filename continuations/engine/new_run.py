@@ -18,7 +18,6 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
-from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.run_overview import has_thread_id
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.attachments import Audio, Content, File, Image
     from continuations.core.prices import Prices
     from continuations.ledger.objects import Objects
+
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
 
@@ -287,3 +287,15 @@ def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
         waits={},
         logs={ROOT_FRAME_ID: MessageLog(2, with_instructions(messages, instructions))},
     )
+
+
+async def stored_instructions(
+    agent: AgentProtocol, agent_input: Any, context: Any
+) -> str:
+    """Return the instructions that a conversation stores; errors pass.
+
+    Those of a state are made for each request.
+    """
+    if agent.renders_state:
+        return ""
+    return await agent.make_instructions(agent_input, context)

@@ -12,32 +12,35 @@ from continuations.authoring.errors import (
     ResultNotSerializable,
 )
 from continuations.authoring.tool_waits import ToolWait
+from continuations.core import jsontext
 from continuations.core.call_events import (
     Answered,
+    Approved,
     CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
+    Denied,
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.decisions import Approve
+from continuations.core.calls import Unknown
+from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.core.events import CheckPaid
 from continuations.core.messages import user_message
 from continuations.core.plan import AskModel, CheckCall, VerifyOutcome
 from continuations.core.usage import Usage
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
-from continuations.engine.call_checks import CallChecks, is_possible
-from continuations.engine.call_examination import CallExaminer
+from continuations.engine.call_examination import CallChecks, CallExaminer, is_possible
+from continuations.engine.call_waits import approval_digest, approved_contract_digest
 from continuations.engine.model_turn import ModelTurn
-from continuations.engine.new_run import with_instructions
+from continuations.engine.new_run import stored_instructions, with_instructions
 from continuations.engine.rule_approvals import (
     RuleApprovals,
     asks_person,
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.engine.stored_instructions import stored_instructions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import context_of_call
 from continuations.errors import AgentChanged, ModelError
@@ -50,15 +53,17 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Verdict
     from continuations.core.events import Event
     from continuations.core.plan import Launched
     from continuations.core.state import RunState
+    from continuations.engine.event_feeds import EventFeed
     from continuations.engine.file_storing import AttachedFiles
-    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
     from continuations.ledger.objects import Objects
+
 
 # No limit of an agent is lower.
 _SHORT_RESULT = 200
@@ -339,8 +344,6 @@ class Performer:
             changed = context.call_state
             patch = None if changed is None else changed.take_patch()
             return self._parked_by_verification(state, call, tool, verdict, patch)
-        from continuations.engine.verification import verification_event  # noqa: PLC0415 - rarely needed
-
         event = verification_event(self.ports, state, call, tool, verdict)
         if isinstance(event, Answered):
             changed = context.call_state
@@ -373,3 +376,47 @@ class Performer:
         )
         is_parked = isinstance(event, CallParked)
         return event if is_parked else Unverified(call_id=call.id)
+
+
+def _is_over(ports: Ports, state: RunState, unknown: Unknown) -> bool:
+    """Return whether a call of unknown outcome cannot be running any more."""
+    over = state.waits[unknown.wait_id].approve_after
+    return over is None or ports.clock.now() > over
+
+
+def verification_event(
+    ports: Ports,
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    verdict: Verdict | None,
+) -> Event:
+    """Return the event of the verdict of a tool's `verify` function."""
+    assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
+    match verdict:
+        case Answer(value=str(text)):
+            return Answered(call_id=call.id, content=text)
+        case Answer(value=value):
+            try:
+                return Answered(call_id=call.id, content=jsontext.canonical(value))
+            except jsontext.NotJson:
+                return Unverified(call_id=call.id)
+        case Approve(arguments=None) if _is_over(ports, state, call.state):
+            contract = approved_contract_digest(tool)
+            digest = approval_digest(state, call, call.arguments or "{}", contract)
+            return Approved(call_id=call.id, digest=digest)
+        case Deny(reason=reason):
+            now = ports.clock.now()
+            wait = state.waits[call.state.wait_id]
+            decision = Decision(
+                id=ports.ids.new_ulid(now),
+                wait_id=wait.id,
+                kind="deny",
+                at=now,
+                digest=wait.digest,
+                by="verify",
+                reason=reason,
+            )
+            return Denied(call_id=call.id, decision=decision)
+        case _:
+            return Unverified(call_id=call.id)

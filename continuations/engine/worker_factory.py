@@ -8,10 +8,10 @@ from continuations.authoring.agent import Agent, check_made, got_no_agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
 from continuations.engine.code_changes import current_manifest
-from continuations.engine.context_check import check_context
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.worker import Worker
+from continuations.engine.worker_options import check_context
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from continuations.core.run import Budget
     from continuations.core.state import RunState
-    from continuations.engine.adopter import Adopter
+    from continuations.engine.adoption import Adopter
     from continuations.engine.drift import DriftCheck
     from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input, UserText
@@ -138,7 +138,7 @@ class WorkerFactory:
         """Return a worker for one run."""
         feed, events = None, run_options.events
         if events is not None and events.listens(run_id):
-            from continuations.engine.run_feed import RunFeed  # noqa: PLC0415 - for listeners
+            from continuations.engine.event_feeds import RunFeed  # noqa: PLC0415 - for listeners
 
             feed = RunFeed(
                 *(self._objects, self._ports, run_id),
@@ -158,7 +158,7 @@ class WorkerFactory:
 
     def make_adopter(self) -> Adopter:
         """Return the part that stores adopted runs."""
-        from continuations.engine.adopter import Adopter  # noqa: PLC0415 - rarely needed
+        from continuations.engine.adoption import Adopter  # noqa: PLC0415 - rarely needed
 
         return Adopter(
             objects=self._objects,

@@ -77,8 +77,8 @@ _REASONS: dict[str, str] = {
         engine/sweeping.py RunSweep._can_progress
         engine/suspend_checks.py SuspendChecks._condition_events
         engine/text_waits.py new_text_wait
-        engine/verification.py _is_over
-        engine/verification.py verification_event
+        engine/performer.py _is_over
+        engine/performer.py verification_event
         engine/worker.py Worker._apply_arrivals
         engine/worker_factory.py WorkerFactory.initial_state
         engine/worker_factory.py WorkerFactory.thread_state
@@ -95,7 +95,7 @@ _REASONS: dict[str, str] = {
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
-        engine/file_starts.py start_or_resume_with_files
+        engine/worker.py Worker.start_or_resume_with_files
         engine/sweeping.py RunSweep.back_off
     """,
     """The time of a request, to be compared with the store's time.""": """
@@ -192,7 +192,7 @@ _REASONS: dict[str, str] = {
     """There is no store whose time could count.""": """
         engine/storeless.py resume_async
         engine/storeless.py _first_state
-        engine/storeless_feed.py StorelessFeed.report
+        engine/event_feeds.py StorelessFeed.report
         interop/snaplogic.py read
     """,
     """The port itself.""": """

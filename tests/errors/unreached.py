@@ -36,7 +36,7 @@ _SIGNAL_IDS = "see tests/engine/test_signal_ids.py"
 UNREACHED: dict[str, str] = {
     "continuations/engine/async_thread.py:AsyncThread.state#1": _AGENTLESS,
     "continuations/engine/async_ticket.py:AsyncTicket._reply_of_others#1": _AGENTLESS,
-    "continuations/engine/state_instructions.py:with_rendered#1": _OF_STATE,
+    "continuations/engine/state_checks.py:with_rendered#1": _OF_STATE,
     "continuations/ledger/inbox_limits.py:_unread_bytes#1": _FULL,
     "continuations/ledger/run_signals.py:_keep_lowest#1": _SIGNAL_IDS,
     "continuations/authoring/tool_waits.py:ToolWait.__await__": _MISTAKE,
