@@ -166,7 +166,6 @@ UNREACHED: dict[str, str] = {
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/history.py": _FAULT_OF_OURS,
     "continuations/core/threads.py": _FAULT_OF_OURS,
-    "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
         "another process closes the thread between two requests"
     ),
@@ -202,11 +201,8 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/audit_records.py": (
         "an object that is deleted between a listing and the read after it"
     ),
-    "continuations/ledger/operator_inbox.py:_read_existing": _ERASED,
-    "continuations/ledger/operator_inbox.py:read_listed_request": (
-        "an object that is deleted between a listing and the read after it"
-    ),
-    "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
+    "continuations/ledger/arrival_logs.py:ArrivalLog._read_first": _ERASED,
+    "continuations/ledger/arrival_logs.py:ArrivalLog.keep_lowest": _BYTES,
     "continuations/ledger/run_signals.py:_read_existing": _ERASED,
     "continuations/ledger/event_waiters.py:read": _LOGGED,
     "continuations/ledger/event_delivery.py:read_event": _LOGGED,

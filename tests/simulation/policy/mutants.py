@@ -17,8 +17,8 @@ from continuations.engine.admission import Admission
 from continuations.engine.rule_approvals import ExaminedCall, RuleApprovals, Ruling
 from continuations.errors import StoreError
 from continuations.ledger import grant_revocations, layout, rule_decisions
+from continuations.ledger.arrival_logs import REVOCATIONS
 from continuations.ledger.objects import AlreadyExists
-from continuations.ledger.revocation_records import list_numbers
 from continuations.wire.arrivals import REVOCATION
 from tests.simulation.families import POLICY
 from tests.simulation.mutants.mutant import (
@@ -76,7 +76,7 @@ def a_revocation_is_ignored() -> Patches:
 )
 def a_revocation_under_a_taken_number_is_a_success() -> Patches:
     async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
-        numbers = await list_numbers(objects, run_id)
+        numbers = await REVOCATIONS.numbers(objects, run_id)
         await grant_revocations._check_has_grant(objects, run_id, revocation)
         posted = replace(revocation, number=max(numbers, default=0) + 1)
         key = layout.numbered_key(layout.REVOCATION, run_id, posted.number)
