@@ -548,12 +548,7 @@ def _with_policy(tool: ToolProtocol, policy: ApprovalPolicy | None) -> ToolProto
         return tool
     if isinstance(tool, BaseTool):
         return tool if tool.never_asks else tool.with_policy(policy)
-    kind = type(tool).__name__
-    msg = (
-        f"tool {tool.name} ({kind}) cannot take the approval policy of its agent. Give "
-        "the tool a policy of its own."
-    )
-    raise InvalidInput(msg)
+    raise _foreign_tool_error(tool, "approval policy", "a policy")
 
 
 def _with_tool_errors(
@@ -569,12 +564,15 @@ def _with_tool_errors(
         made = copy.copy(tool)
         made.on_error = function
         return made
-    kind = type(tool).__name__
+    raise _foreign_tool_error(tool, "tool_errors", "an on_error")
+
+
+def _foreign_tool_error(tool: ToolProtocol, option: str, own: str) -> InvalidInput:
     msg = (
-        f"tool {tool.name} ({kind}) cannot take the tool_errors of its agent. Give the "
-        "tool an on_error of its own."
+        f"tool {tool.name} ({type(tool).__name__}) cannot take the {option} of its "
+        f"agent. Give the tool {own} of its own."
     )
-    raise InvalidInput(msg)
+    return InvalidInput(msg)
 
 
 async def _called_text(function: Any, *arguments: Any) -> str:

@@ -6,7 +6,7 @@ import copy
 import re
 from abc import ABC, abstractmethod
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.callables import takes_positional
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from continuations.authoring.approval import ApprovalPolicy
+    from continuations.authoring.arguments import ArgumentsValidator
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import DeclaredDisplay, Reading, Summary
+    from continuations.authoring.schema_parameters import SchemaParameters
     from continuations.authoring.tool_options import (
         EnabledCondition,
         OfferCondition,
@@ -32,12 +34,16 @@ if TYPE_CHECKING:
         Retries,
         ToolErrorFunction,
     )
-    from continuations.authoring.tool_parameters import ToolParameters
+    from continuations.authoring.tool_parameters import FunctionParameters
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.call_display import CallDisplay
     from continuations.core.decisions import Answer, Approve, Deny
+
+    ToolParameters: TypeAlias = (
+        FunctionParameters | SchemaParameters | ArgumentsValidator
+    )
 
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers accept

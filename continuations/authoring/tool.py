@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading
+    from continuations.authoring.schema_parameters import SchemaParameters
     from continuations.authoring.tool_options import SchemaFunction
-    from continuations.authoring.tool_parameters import CallableParameters
     from continuations.core.attachments import ResultWithFiles
 
 
@@ -201,7 +201,7 @@ class Tool(BaseTool, Generic[P, R]):
         self,
         name: str,
         function: Callable[..., Any],
-        parameters: CallableParameters,
+        parameters: FunctionParameters | SchemaParameters,
         options: Mapping[str, Any],
     ) -> None:
         """Set the function, its parameters and the options; raises `InvalidInput`."""
@@ -294,7 +294,7 @@ class Tool(BaseTool, Generic[P, R]):
         return self._of_function.description
 
     @property
-    def _parameters(self) -> CallableParameters:
+    def _parameters(self) -> FunctionParameters | SchemaParameters:
         return self._of_function
 
     @property

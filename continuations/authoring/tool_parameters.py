@@ -20,7 +20,6 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    Protocol,
     Union,
     get_args,
     get_origin,
@@ -32,66 +31,12 @@ from continuations.core import jsontext
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from continuations.authoring.arguments import ToolSignature
     from continuations.authoring.callables import Docstring
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading
-
-
-class ToolParameters(Protocol):
-    """Reads the arguments of a tool; see `ToolProtocol`, which has the promises."""
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments. Callers must not change it."""
-        ...
-
-    def effective_arguments(self, raw_arguments: str) -> str:
-        """Return the effective arguments as canonical JSON."""
-        ...
-
-    def find_edit_difference(self, edited_arguments: str) -> str | None:
-        """Return where the tool would run with another value than a person's edit."""
-        ...
-
-    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
-        """Return effective arguments as Python values; raises `ArgumentsInvalid`."""
-        ...
-
-
-class CallableParameters(ToolParameters, Protocol):
-    """Reads the arguments of a tool that calls functions of the application."""
-
-    @property
-    def names(self) -> Sequence[str] | None:
-        """The names of the arguments; `None` if they are not readable yet."""
-        ...
-
-    @property
-    def readings(self) -> Mapping[str, Reading]:
-        """How people read arguments, by their paths."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description of a tool that declares none."""
-        ...
-
-    def type_of(self, name: str) -> Any:
-        """Return the type of an argument; it may raise anything."""
-        ...
-
-    def check_callback(self, option: str, callback: Callable[..., Any]) -> None:
-        """Raise `InvalidInput` if a function does not take the arguments."""
-        ...
-
-    def passed(
-        self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what a function of the tool gets, by position and by name."""
-        ...
 
 
 class FunctionParameters:

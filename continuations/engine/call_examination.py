@@ -13,7 +13,7 @@ from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
 from continuations.engine.grant_coverage import with_grants_of_old_names
 from continuations.engine.model_turn import enabled_tools, is_enabled
-from continuations.engine.rule_approvals import ExaminedCall
+from continuations.engine.rule_approvals import ExaminedCall, examined_call
 from continuations.errors import ModelError
 from continuations.value_class import dataclass, replace
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.core.trips import Trip
     from continuations.engine.admission import Admission
     from continuations.engine.guarded_calls import GuardedCall
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from continuations.engine.ports import Ports
     from continuations.engine.rule_approvals import RuleApprovals
     from continuations.engine.stack_binding import StackBinding
@@ -103,15 +103,7 @@ class CallExaminer:
                 raise
             call_failures.log_error(state, call, "was not executed", error)
             return call_failures.rejection_for_error(call, error)
-        examined = ExaminedCall(
-            call_id=call_id,
-            arguments=arguments,
-            contract_digest=tool.contract_digest,
-            repeatable=tool.repeatable,
-            verifiable=tool.verifiable,
-            secrets=tool.secrets,
-            writes_state=tool.writes_state,
-        )
+        examined = examined_call(call_id, tool, arguments)
         return await self._admitted(state, call, tool, examined, verdict, trip)
 
     async def _admitted(
@@ -231,15 +223,7 @@ class CallExaminer:
         if checked.trip is None or is_approved:
             return None
         tool = self.stack_binding.unchanged_tool(state, call)
-        examined = ExaminedCall(
-            call_id=call.id,
-            arguments=arguments,
-            contract_digest=tool.contract_digest,
-            repeatable=tool.repeatable,
-            verifiable=tool.verifiable,
-            secrets=tool.secrets,
-            writes_state=tool.writes_state,
-        )
+        examined = examined_call(call.id, tool, arguments)
         note = _noted(checked.trip, None)
         return self._ask(state, call, tool, examined, note, checked.trip)
 

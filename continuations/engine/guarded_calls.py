@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
 
 # The code of a call that a hook held back.
 HOOK_CODE = "hook"

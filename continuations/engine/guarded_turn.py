@@ -30,8 +30,8 @@ from continuations.core.tool_messages import is_incomplete
 from continuations.core.trips import failure_text, new_trip
 from continuations.core.turn_instructions import sent_messages
 from continuations.core.usage import Usage
-from continuations.engine.guardrail_agents import GuardrailAgents
 from continuations.engine.hook_calls import (
+    GuardrailAgents,
     GuardrailQuestion,
     HookProblem,
     call_hook,

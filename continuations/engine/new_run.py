@@ -121,6 +121,12 @@ def with_instructions(
     return (system_message(instructions), *messages)
 
 
+def problem_of(error: BaseException) -> str:
+    """Return what a function of instructions did wrong, without the text of a value."""
+    wrong = isinstance(error, InstructionsInvalid)
+    return str(error) if wrong else f"raised {type(error).__name__}"
+
+
 async def root_instructions(
     agent: AgentProtocol, agent_input: Input, context: Any
 ) -> str:
@@ -130,11 +136,9 @@ async def root_instructions(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        wrong = isinstance(error, InstructionsInvalid)
-        why = str(error) if wrong else f"raised {type(error).__name__}"
         msg = (
-            f"agent {agent.name}: the instructions function {why}. Nothing was "
-            "started. Correct the function, then start again."
+            f"agent {agent.name}: the instructions function {problem_of(error)}. "
+            "Nothing was started. Correct the function, then start again."
         )
         raise InvalidInput(msg) from error
 

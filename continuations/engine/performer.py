@@ -127,7 +127,7 @@ class Performer:
             self.checks.put_result(check, None)
             return CheckPaid(Usage())
         from continuations.engine.guarded_turn import add_cost  # noqa: PLC0415 - few agents have one
-        from continuations.engine.guardrail_agents import GuardrailAgents  # noqa: PLC0415
+        from continuations.engine.hook_calls import GuardrailAgents  # noqa: PLC0415
 
         gate = current_gate()
         agents = GuardrailAgents(
@@ -266,14 +266,11 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            from continuations.engine.failed_attempts import FailedAttempts  # noqa: PLC0415 - tools rarely fail
-
-            failed = FailedAttempts(
+            failed = call_failures.FailedAttempts(
                 self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
-        changed = context.call_state
-        patch = None if changed is None else changed.take_patch()
+        patch = _patch_of(context)
         if isinstance(result, str):
             if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
@@ -289,13 +286,8 @@ class Performer:
         patch: str | None,
     ) -> Event:
         """Return the event of a tool that waits, or that returned attachments."""
-        now = self.ports.clock.now()
         if isinstance(result, ToolWait):
-            ulid = self.ports.ids.new_ulid(now)
-            agent = self.stack_binding.find_agent(state, call.frame_id)
-            return parked_calls.park(
-                state, call, tool, result, now=now, ulid=ulid, agent=agent, patch=patch
-            )
+            return self._parked(state, call, tool, result, patch)
         from continuations.engine.file_storing import stored_result  # noqa: PLC0415 - few tools return files
 
         event = await stored_result(
@@ -341,14 +333,16 @@ class Performer:
             call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
         if isinstance(verdict, ToolWait):
-            changed = context.call_state
-            patch = None if changed is None else changed.take_patch()
-            return self._parked_by_verification(state, call, tool, verdict, patch)
+            # The job began before the worker died.
+            patch = _patch_of(context)
+            if call.stage:  # an `on_answer` function opens no wait
+                return Unverified(call_id=call.id)
+            parked = self._parked(state, call, tool, verdict, patch)
+            is_parked = isinstance(parked, CallParked)
+            return parked if is_parked else Unverified(call_id=call.id)
         event = verification_event(self.ports, state, call, tool, verdict)
         if isinstance(event, Answered):
-            changed = context.call_state
-            patch = None if changed is None else changed.take_patch()
-            return replace(event, patch=patch)
+            return replace(event, patch=_patch_of(context))
         return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
@@ -357,25 +351,27 @@ class Performer:
             return False
         return asks_person(await tool.needs_approval(call.arguments or "{}"))
 
-    def _parked_by_verification(
+    def _parked(
         self,
         state: RunState,
         call: CallRow,
         tool: ToolProtocol,
         asked: ToolWait[Any],
         patch: str | None,
-    ) -> Event:
-        """Return the event of a job that began before the worker died."""
-        if call.stage:
-            return Unverified(call_id=call.id)  # an `on_answer` function opens no wait
+    ) -> CallParked | CallRaised:
+        """Return the event of a tool that returned a wait."""
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         agent = self.stack_binding.find_agent(state, call.frame_id)
-        event = parked_calls.park(
+        return parked_calls.park(
             state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
-        is_parked = isinstance(event, CallParked)
-        return event if is_parked else Unverified(call_id=call.id)
+
+
+def _patch_of(context: ToolContext) -> str | None:
+    """Return the fields of the state that a call changed; its attempt is over."""
+    changed = context.call_state
+    return None if changed is None else changed.take_patch()
 
 
 def _is_over(ports: Ports, state: RunState, unknown: Unknown) -> bool:

@@ -6,11 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.errors import InstructionsInvalid, StateInvalid
+from continuations.authoring.errors import StateInvalid
 from continuations.core.state import frame_path
 from continuations.engine.error_reports import describe_error
 from continuations.engine.hook_calls import turn_error
-from continuations.engine.new_run import with_instructions
+from continuations.engine.new_run import problem_of, with_instructions
 from continuations.errors import AgentChanged, InvalidInput
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ async def with_rendered(
             raise
         who = f"run {run_id}: the instructions function of agent {agent.name}"
         _log.warning("%s raised: %s", who, describe_error(error))
-        wrong = isinstance(error, InstructionsInvalid)
-        why = str(error) if wrong else f"raised {type(error).__name__}"
+        why = problem_of(error)
         raise turn_error("instructions", agent.name, run_id, why) from error
     return with_instructions(messages, text)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.errors import InstructionsInvalid
 from continuations.core import turn_instructions
 from continuations.core.events import TurnBeginning
 from continuations.core.run import ENDED_STATUSES
@@ -23,7 +22,7 @@ from continuations.engine.code_changes import find_code_changes, with_current_ma
 from continuations.engine.inbox_messages import find_beginning_message, leaves_messages
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
-from continuations.engine.new_run import stored_instructions
+from continuations.engine.new_run import problem_of, stored_instructions
 from continuations.engine.outcomes import Suspended, outcome_of
 from continuations.engine.performer import Performer
 from continuations.engine.publishing import Publisher
@@ -501,13 +500,12 @@ async def _instructions(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        wrong = isinstance(error, InstructionsInvalid)
-        why = str(error) if wrong else f"raised {type(error).__name__}"
         run_id = state.run.id
         msg = (
             f"run {run_id} did not continue: agent {agent.name}: the instructions "
-            f"function {why}. Nothing ran, and message {message.number} stays. Correct "
-            "the function, or pass the context= that it needs, then resume the run."
+            f"function {problem_of(error)}. Nothing ran, and message {message.number} "
+            "stays. Correct the function, or pass the context= that it needs, then "
+            "resume the run."
         )
         raise InvalidInput(msg, run_id=run_id) from error
 

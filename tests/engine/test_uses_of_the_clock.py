@@ -57,7 +57,7 @@ _REASONS: dict[str, str] = {
         engine/arrival_reducer.py ArrivalReducer.with_interrupted_calls
         engine/call_examination.py CallExaminer._admitted
         engine/call_examination.py CallExaminer._ask
-        engine/failed_attempts.py FailedAttempts._unknown_after_timeout
+        engine/call_failures.py FailedAttempts._unknown_after_timeout
         engine/agentless_threads.py create_thread
         engine/file_storing.py _ClaimTime.seconds_left
         engine/forking.py Forker._forked_state

@@ -72,7 +72,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/http/run_handlers.py:fork#2": (
         "the application's function refuses; see test_rights_of_routes.py"
     ),
-    "continuations/engine/window_reading.py": _CONSOLE_PAGE,
+    "continuations/engine/past_reading.py": _CONSOLE_PAGE,
     "continuations/serve/console/local_identity.py": (
         "only a program that opens its own console twice asks for it"
     ),
@@ -90,7 +90,7 @@ UNREACHED: dict[str, str] = {
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
-    "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
+    "continuations/engine/hook_calls.py": _HOOK_PROBLEM,
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,

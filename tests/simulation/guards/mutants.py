@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.plan import CheckCall
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 
 

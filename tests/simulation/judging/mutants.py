@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 
 

@@ -11,7 +11,7 @@ from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
 from continuations.engine import performer
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.engine.failed_attempts import FailedAttempts
+from continuations.engine.call_failures import FailedAttempts
 from continuations.engine.stack_binding import StackBinding
 from continuations.ledger import decision_errors
 from tests.simulation.decisions.laws import (
