@@ -29,7 +29,6 @@ from continuations.core.calls import (
 from continuations.core.past_rules import adopted_row
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, kept_requesters
-from continuations.core.state import RunState
 from continuations.core.waits import frame_digest, next_known_wait_ulid
 from continuations.engine import file_storing
 from continuations.engine.call_waits import (
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow, CallState
     from continuations.core.quorum import Quorum
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
@@ -187,9 +187,7 @@ class Relocation:
         for old in state.suspending.values():
             wait = self._moved_suspension(state, old)
             waits[wait.id] = wait
-        state = RunState.from_rows(
-            run=state.run,
-            manifest=state.manifest,
+        state = state.with_rows(
             # A person who accepted an input did not accept that it is read again.
             frames={
                 row.id: replace(row, accepted_input="") if row.accepted_input else row
@@ -197,7 +195,6 @@ class Relocation:
             },
             calls=calls,
             waits=waits,
-            logs=state.logs,
         )
         for call in calls.values():
             state = self._with_unfinished_call(state, call)
@@ -394,21 +391,11 @@ class Adopter:
             requester=requester,
             requesters=kept_requesters(source.run.asked_by if is_known else ()),
         )
-        journal = StoreJournal(
-            self.objects,
-            Versions(self.objects, run_id),
-            None,
-            self.ports,
-            lease=self.lease,
-        )
-        paused = is_runnable(state)
-        await file_storing.give_files(self.objects, journal, state, source.run, files)
         try:
-            if paused:
-                await journal.make_release_marker()
-            await publisher.commit_and_publish(journal, state, state, Arrivals())
+            loaded = await create_continued_run(
+                publisher, state, source.run, files, lease=self.lease
+            )
         except StaleRun:
-            await file_storing.take_back_files(self.objects, state)
             adopted = await self._adopted_before(source, run_id, publisher)
             if adopted is None:
                 msg = (
@@ -417,8 +404,7 @@ class Adopter:
                 )
                 raise RunExists(msg, run_id=run_id) from None
             return adopted
-        assert journal.loaded is not None  # noqa: S101 - it was just committed
-        return self._outcome(journal.loaded, paused=paused)
+        return self._outcome(loaded, paused=is_runnable(state))
 
     async def _is_of_this_store(self, source: RunState) -> bool:
         """Return whether the run of a continuation is in this store, in this state.
@@ -458,21 +444,71 @@ class Adopter:
         Return `None` if no equal call made a run with this id.
         """
         try:
-            loaded = await Versions(self.objects, run_id).load_newest()
+            loaded = await find_equal_run(publisher, run_id, source_digest(source))
         except RunNotFound:
             return None
-        run = loaded.state.run
-        if run.input_digest != source_digest(source):
+        if loaded is None:
             return None
-        if run.status == "suspended":
-            await publisher.finish_publishing(loaded)
-        paused = is_runnable(loaded.state) and run.claim is None
+        paused = is_runnable(loaded.state) and loaded.state.run.claim is None
         return self._outcome(loaded, paused=paused)
 
     def _outcome(self, loaded: LoadedVersion, *, paused: bool) -> Outcome:
         agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
         continuation = Continuation(loaded.state, loaded.number)
         return outcome_of(continuation, agent, paused=paused)
+
+
+async def create_continued_run(
+    publisher: Publisher,
+    state: RunState,
+    source: RunRow,
+    files: Mapping[str, bytes],
+    *,
+    lease: float,
+) -> LoadedVersion:
+    """Create a run that continues another one, with its attachments and waits.
+
+    Args:
+        publisher: Publishes the waits.
+        state: The first state.
+        source: The other run, whose attachments are copied.
+        files: Attachments that the other run does not have in this store.
+        lease: Length of a claim, for the marker that guards the version.
+
+    Raises:
+        StaleRun: The id is taken. Nothing of this call is left.
+        InvalidInput: An attachment is missing, or all together are too large.
+        StoreError: The store failed.
+    """
+    objects, run_id = publisher.objects, state.run.id
+    journal = StoreJournal(
+        objects, Versions(objects, run_id), None, publisher.ports, lease=lease
+    )
+    await file_storing.give_files(objects, journal, state, source, files)
+    try:
+        if is_runnable(state):
+            await journal.make_release_marker()
+        await publisher.commit_and_publish(journal, state, state, Arrivals())
+    except StaleRun:
+        await file_storing.take_back_files(objects, state)
+        raise
+    assert journal.loaded is not None  # noqa: S101 - it was just committed
+    return journal.loaded
+
+
+async def find_equal_run(
+    publisher: Publisher, run_id: str, input_digest: str
+) -> LoadedVersion | None:
+    """Return the run of an equal call, and publish what that call left undone.
+
+    `None`: the id belongs to a run with another origin. Raises `RunNotFound`.
+    """
+    loaded = await Versions(publisher.objects, run_id).load_newest()
+    if loaded.state.run.input_digest != input_digest:
+        return None
+    if loaded.state.run.status == "suspended":
+        await publisher.finish_publishing(loaded)
+    return loaded
 
 
 def _is_same_work(one: RunState, other: RunState) -> bool:

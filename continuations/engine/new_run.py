@@ -18,6 +18,7 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
+from continuations.engine.code_changes import current_manifest
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.run_overview import has_thread_id
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.attachments import Audio, Content, File, Image
     from continuations.core.prices import Prices
+    from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
 
 
@@ -244,6 +246,48 @@ def check_budget(
         f"0, got {budget!r}."
     )
     raise InvalidInput(msg)
+
+
+async def first_state(
+    agent: AgentProtocol,
+    messages: tuple[Message, ...],
+    agent_input: Input,
+    *,
+    ports: Ports,
+    context: Any,
+    limits: RunLimits,
+    run_id: str | None = None,
+    thread_key: str | None = None,
+) -> RunState:
+    """Return the first state of a run with the code of this process.
+
+    Args:
+        agent: The root agent.
+        messages: The input as messages; none for a thread.
+        agent_input: The input for the function of the instructions.
+        ports: The clock and the source of new ids.
+        context: The application's object.
+        limits: The limits of the run.
+        run_id: Id of the run. Default: a new one.
+        thread_key: The key of a thread.
+
+    Raises:
+        InvalidInput: The instructions function raised, or a limit is invalid.
+    """
+    instructions = await root_instructions(agent, agent_input, context)
+    now = ports.clock.now()
+    run_nonce = ports.ids.new_ulid(now)
+    return initial_state(
+        agent,
+        messages,
+        instructions,
+        run_id=run_id or run_nonce,
+        run_nonce=run_nonce,
+        manifest=current_manifest(agent),
+        now=now,
+        limits=limits,
+        thread_key=thread_key,
+    )
 
 
 def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.identity import Identity
-    from continuations.core.messages import Message
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.output_type import Output
     from continuations.core.prices import Prices
@@ -118,8 +117,9 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     listening = with_listeners(work.run_options, on_event)
     messages = new_run.parse_input(input)
     limits = new_run.RunLimits(budget, work.max_depth, work.prices)
-    instructions = await new_run.root_instructions(agent, input, context)
-    state = _first_state(agent, messages, instructions, work.ports, limits)
+    state = await new_run.first_state(
+        agent, messages, input, ports=work.ports, context=context, limits=limits
+    )
     if by is not None or settings is not None:
         state = _description(by, settings).describe(state)
     contents = new_run.contents_of(messages, input)
@@ -304,27 +304,6 @@ def _make_work(
         run_options=RunOptions(context=context),
         max_depth=check_max_depth(max_depth),
         prices=check_prices(prices),
-    )
-
-
-def _first_state(
-    agent: Agent,
-    messages: tuple[Message, ...],
-    instructions: str,
-    ports: Ports,
-    limits: new_run.RunLimits,
-) -> RunState:
-    now = ports.clock.now()
-    ulid = ports.ids.new_ulid(now)
-    return new_run.initial_state(
-        agent,
-        messages,
-        instructions,
-        run_id=ulid,
-        run_nonce=ulid,
-        manifest=current_manifest(agent),
-        now=now,
-        limits=limits,
     )
 
 

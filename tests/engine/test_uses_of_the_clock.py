@@ -80,8 +80,7 @@ _REASONS: dict[str, str] = {
         engine/performer.py _is_over
         engine/performer.py verification_event
         engine/worker.py Worker._apply_arrivals
-        engine/worker_factory.py WorkerFactory.initial_state
-        engine/worker_factory.py WorkerFactory.thread_state
+        engine/new_run.py first_state
         ledger/claims.py Lease.start_now
         ledger/claims.py Lease.seconds_left
         ledger/markers.py read_due
@@ -191,7 +190,6 @@ _REASONS: dict[str, str] = {
     """,
     """There is no store whose time could count.""": """
         engine/storeless.py resume_async
-        engine/storeless.py _first_state
         engine/event_feeds.py StorelessFeed.report
         interop/snaplogic.py read
     """,
