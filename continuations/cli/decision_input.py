@@ -10,7 +10,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.output import write_note
 from continuations.cli.wait_status import recorded_decisions
 from continuations.core import jsontext
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
 

@@ -14,8 +14,8 @@ from continuations.engine.event_reading import with_deciders
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.objects import gather_all
-from continuations.ledger.read_ahead import ObjectsReadAhead, read_if_possible
 from continuations.ledger.recorded_decisions import read_decision
+from continuations.ledger.run_overview import ObjectsReadAhead, read_if_possible
 from continuations.ledger.version_walk import VersionWalk
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from continuations.core.signal_matching import (
     MAX_KEPT_IN_ALL,
     MAX_KEPT_SIGNALS,
+    UntakenSignal,
+    drops,
     waits_for,
 )
-from continuations.core.untaken_signals import UntakenSignal, drops
 from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.arrival_logs import SIGNALS

@@ -23,7 +23,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.core.identity import Identity
 from continuations.errors import StoreError
 from continuations.ledger.objects import check_folder_exists

@@ -26,7 +26,7 @@ from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.core.state import RunState

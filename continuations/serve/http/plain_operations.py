@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from continuations.core.audit import AuditLine
     from continuations.core.grants import KeptGrant
     from continuations.core.run_past import RewindPlan, Rewound, RunDifference
-    from continuations.core.untaken_signals import UntakenSignal
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
     from continuations.wire.continuation import Continuation
