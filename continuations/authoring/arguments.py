@@ -201,7 +201,7 @@ def validated(
         adapter: The pydantic adapter of the type.
         text: The JSON text.
         data: The same as JSON values, for the places in the error.
-        subject: What the text is, for the error: "arguments", "output" or "answer".
+        subject: The kind of the text, for the error: "arguments", "output" or "answer".
         error_class: The error for a text that does not fit, with a text for the model.
     """
     try:

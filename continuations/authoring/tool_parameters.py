@@ -3,10 +3,10 @@
 `FunctionParameters` are those of a Python function. `SchemaParameters` follow from a
 JSON Schema, and `ArgumentsValidator` are those of an agent.
 
-For a function whose parameters are only texts, integers and truth values, pydantic adds
-nothing once the arguments are effective: the values in the JSON are the values that the
-function gets. A cold process that only runs an approved call then does not import
-pydantic, which takes longer than all the rest. Nothing is decided by `PlainSignature`.
+Some functions have only texts, integers and truth values as parameters. Once their
+arguments are effective, pydantic adds nothing: the values in the JSON are the values
+that the function gets. A cold process that only runs an approved call then does not
+import pydantic, which takes longer than all the rest. `PlainSignature` decides nothing.
 For any other type, default or value, pydantic is asked, and a test compares this schema
 with the one that pydantic makes.
 """

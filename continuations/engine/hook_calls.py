@@ -71,8 +71,8 @@ class GuardrailQuestion:
     """A question to the guardrails of one stage.
 
     Attributes:
-        info: What functions get.
-        text: Returns what agents read.
+        info: The value that functions get.
+        text: Returns the text that agents read.
         agents: Asks the agents; `None` if all guardrails are functions.
         who: Returns a guardrail with its run and agent, for the log.
         may_ask: With False, the guardrails that ask a person are left out.
