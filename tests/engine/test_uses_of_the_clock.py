@@ -66,8 +66,7 @@ _REASONS: dict[str, str] = {
         engine/model_delays.py ModelDelays._after_failure
         engine/model_delays.py ModelDelays._wait
         engine/parked_calls.py ParkedCalls._renewed
-        engine/performer.py Performer._waiting_or_stored
-        engine/performer.py Performer._parked_by_verification
+        engine/performer.py Performer._parked
         engine/rewinding.py Rewinder.rewind
         engine/rewinding.py Rewinder._rewind
         engine/rewinding.py Rewinder._rewound_state
