@@ -37,7 +37,7 @@ from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route
 from continuations.serve.pages import asset_files
-from continuations.serve.pages.shell import Shell
+from continuations.serve.pages.environment import Shell
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
