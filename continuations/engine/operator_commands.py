@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.core.call_cancellation import find_open_calls, is_open_call
-from continuations.core.doors import PYTHON
+from continuations.core.decisions import PYTHON
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_waits, with_operator_requests
 from continuations.core.run import ENDED_STATUSES
@@ -37,10 +37,10 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.operator_request import OperatorAction
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.core.state import RunState
-    from continuations.core.untaken_signals import UntakenSignal
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.audit import rewind_reason
-from continuations.core.doors import OPERATOR, PYTHON, Door
+from continuations.core.decisions import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.past_rules import rewound_row

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.ledger.fenwick import Tree
+    from continuations.ledger.loaded_version import Tree
 
 
 FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "foreign"]
@@ -366,10 +366,10 @@ class _IntegrityScan:
             log.transcript_check.has_attachments for log in logs
         ):
             return
-        from continuations.ledger import file_checks  # noqa: PLC0415 - few runs have one
+        from continuations.ledger import run_files  # noqa: PLC0415 - few runs have files
 
-        for key, attachment in file_checks.referenced(state):
-            reading = file_checks.read_own(self._objects, key, attachment)
+        for key, attachment in run_files.referenced(state):
+            reading = run_files.read_own(self._objects, key, attachment)
             kind = await self._check_record(key, reading, blocks=False)
             if kind is None and not await self._objects.keys(key, limit=1):
                 self._add_finding(key, "missing", "It is missing.", blocks=False)

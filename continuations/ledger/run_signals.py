@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.untaken_signals import UntakenSignal, drops
+from continuations.core.signal_matching import UntakenSignal, drops
 from continuations.errors import InvalidInput
 from continuations.ledger import signal_limits
 from continuations.ledger.arrival_logs import SIGNALS

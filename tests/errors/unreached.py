@@ -192,8 +192,8 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/doctor.py:_check_claims_ended": (
         "a version whose header can be read and whose body cannot; see test_doctor.py"
     ),
-    "continuations/ledger/erasing.py:Eraser.erase#2": "five processes advance it",
-    "continuations/ledger/erasing.py:Eraser._read_tombstone": _BYTES,
+    "continuations/ledger/pruning.py:Eraser.erase#2": "five processes advance it",
+    "continuations/ledger/pruning.py:Eraser._read_tombstone": _BYTES,
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
     "continuations/ledger/other_runs.py": _BYTES,
     "continuations/ledger/audit_records.py": (
@@ -203,7 +203,7 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/arrival_logs.py:ArrivalLog.keep_lowest": _BYTES,
     "continuations/ledger/signal_limits.py:_read_all": _ERASED,
     "continuations/ledger/event_waiters.py:read": _LOGGED,
-    "continuations/ledger/event_delivery.py:read_event": _LOGGED,
+    "continuations/ledger/published_events.py:read_event": _LOGGED,
     "continuations/ledger/versions.py:Versions.rebuild_from": (
         "a finding of the doctor, who shows it in his own words"
     ),

@@ -23,7 +23,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.core.identity import Identity
 from continuations.errors import StoreError
 from continuations.ledger.objects import check_folder_exists
@@ -37,7 +37,7 @@ from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route
 from continuations.serve.pages import asset_files
-from continuations.serve.pages.shell import Shell
+from continuations.serve.pages.environment import Shell
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
