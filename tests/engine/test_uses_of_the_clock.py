@@ -35,8 +35,8 @@ _REASONS: dict[str, str] = {
         engine/sweeping.py RunSweep._delete_abandoned_files
         engine/sweeping.py RunSweep._finish_moving
         engine/sweeping.py RunSweep._remind
-        ledger/erasing.py Eraser._bury
-        ledger/erasing.py Eraser._make_later_marker
+        ledger/pruning.py Eraser._bury
+        ledger/pruning.py Eraser._make_later_marker
         ledger/grant_revocations.py list_grants
         ledger/heartbeats.py extend_deadline
         ledger/markers.py postpone
