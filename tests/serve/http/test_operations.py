@@ -167,3 +167,20 @@ def test_wrong_query_is_refused_with_the_name_of_its_parameter(
         assert detail in json_body(response)["detail"]
 
     asyncio.run(scenario())
+
+
+def test_text_as_the_data_of_a_signal_has_only_the_limit_of_the_body() -> None:
+    """The schema of `data` has no limit, whether the value is a text or an object."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.start_waiting_run()
+        body = {"run_id": "jane-1", "name": "paid", "data": "x" * 5000}
+
+        response = await fixture.request("POST", "/signals", body)
+
+        assert 200 == response.status
+        [kept] = await fixture.runner.signals("jane-1")
+        assert body["data"] == kept.data
+
+    asyncio.run(scenario())
