@@ -91,7 +91,7 @@ _REASONS: dict[str, str] = {
         cli/doctor.py repair_run
         engine/async_runner.py AsyncRunner.decide
         engine/forking.py Forker._decide
-        ledger/event_delivery.py EventDelivery._end
+        ledger/published_events.py EventDelivery._end
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
