@@ -106,7 +106,13 @@ START = {"run_id": "r1", "input": "go"}
         ("/runs", {**START, "budget": {"tokens": 0}}, "integers above 0"),
         ("/runs", {**START, "work": 1}, '"work" must be true or false.'),
         ("/runs", {**START, "input": ""}, '"input" must not be empty.'),
-        ("/runs", {"run_id": "r1"}, 'The body needs "run_id" and "input".'),
+        ("/runs", {}, 'The body needs "run_id" and "input".'),
+        ("/runs", {"run_id": "r1"}, 'The body needs "input".'),
+        (
+            "/decisions",
+            {"decisions": [{"wait_id": "w", "decision": "answer"}]},
+            'decisions[0] is not valid: A decision "answer" needs "value".',
+        ),
         ("/runs/jane-1/pause", {"reason": 1}, '"reason" must be a string.'),
         ("/runs/jane-1/pause", {"reason": "x" * 10_001}, '"reason" has 10001'),
         (
