@@ -81,7 +81,6 @@ CANCELLATION = st.builds(
 )
 INBOX_MESSAGE = st.builds(
     InboxMessage,
-    Signal,
     id=TEXT,
     number=COUNT,
     at=TIME,
