@@ -275,7 +275,7 @@ class Tool(BaseTool, Generic[P, R]):
         check_option_names("Tool.from_schema", options, SCHEMA_TOOL_DEFAULTS)
         check_type(name, "description", options.get("description", ""), str)
         parameters = SchemaParameters(name, schema, function, options.get("readings"))
-        made: Tool[..., Any] = object.__new__(Tool)
+        made = cast("Tool[..., Any]", object.__new__(Tool))
         made._declare(name, function, parameters, options)
         return made
 
