@@ -289,11 +289,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         async with self._listening(run_options, on_event) as options:
             worker = self._worker_factory.make_worker(state.run.id, options)
             if contents:
-                from continuations.engine import file_starts
-
-                return await file_starts.start_or_resume_with_files(
-                    worker, state, contents
-                )
+                return await worker.start_or_resume_with_files(state, contents)
             return await worker.start_or_resume(state)
 
     async def resume(

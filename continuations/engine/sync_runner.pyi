@@ -2,8 +2,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from continuations.authoring.agent import Agent
 from continuations.core.audit import AuditLine
-from continuations.core.decisions import Decision, Verdict
-from continuations.core.decisions import Door, PYTHON
+from continuations.core.decisions import Decision, Door, PYTHON, Verdict
 from continuations.core.grants import KeptGrant
 from continuations.core.identity import Identity
 from continuations.core.output_type import Output
@@ -29,8 +28,7 @@ from continuations.engine.worker_options import (
 )
 from continuations.ledger.claims import Clock
 from continuations.ledger.decisions import DigestCheck
-from continuations.ledger.pruning import ErasedRun
-from continuations.ledger.pruning import PruneResult
+from continuations.ledger.pruning import ErasedRun, PruneResult
 from continuations.ledger.published_events import Publication
 from continuations.ledger.run_listing import RunSummary
 from continuations.ledger.worklist import Worklist

@@ -35,7 +35,7 @@ _FULL = "see tests/engine/test_inbox_limits.py"
 UNREACHED: dict[str, str] = {
     "continuations/engine/async_thread.py:AsyncThread.state#1": _AGENTLESS,
     "continuations/engine/async_ticket.py:AsyncTicket._reply_of_others#1": _AGENTLESS,
-    "continuations/engine/state_instructions.py:with_rendered#1": _OF_STATE,
+    "continuations/engine/state_checks.py:with_rendered#1": _OF_STATE,
     "continuations/ledger/inbox_limits.py:_unread_bytes#1": _FULL,
     "continuations/authoring/tool_waits.py:ToolWait.__await__": _MISTAKE,
     "continuations/authoring/tool_waits.py:check_returned": _MISTAKE,
@@ -70,7 +70,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/http/run_handlers.py:fork#2": (
         "the application's function refuses; see test_rights_of_routes.py"
     ),
-    "continuations/engine/window_reading.py": _CONSOLE_PAGE,
+    "continuations/engine/past_reading.py": _CONSOLE_PAGE,
     "continuations/serve/console/local_identity.py": (
         "only a program that opens its own console twice asks for it"
     ),
@@ -88,11 +88,11 @@ UNREACHED: dict[str, str] = {
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
-    "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
+    "continuations/engine/hook_calls.py": _HOOK_PROBLEM,
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
-    "continuations/authoring/file_results.py:result_with_files": (
+    "continuations/authoring/tool_results.py:_result_with_files": (
         "it is a part of the text that the model reads; see test_attachments.py"
     ),
     "continuations/serve/console/wait_edits.py": _FORGED_FORM,
@@ -119,10 +119,10 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/__init__.py:__getattr__": (
         "the wording is Python's own"
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
+    "continuations/authoring/schema_parameters.py:SchemaParameters.effective_arguments#1": (
         _BACKSTOP
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
+    "continuations/authoring/schema_parameters.py:SchemaParameters.values_by_name": (
         "another schema is another contract, which is compared before"
     ),
     "continuations/authoring/call_gate.py:CallGate.enter": (
@@ -136,7 +136,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/authoring/agent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/authoring/base_tool.py:BaseTool.receive_answer": _FAULT_OF_OURS,
-    "continuations/authoring/base_tool.py:WaitingTool.receive_answer": (
+    "continuations/authoring/tool.py:Tool.receive_answer": (
         "the text is that of the model; see test_function_waits_only_once"
     ),
     "continuations/authoring/agent.py:_no_type": "the check of a summary catches it",

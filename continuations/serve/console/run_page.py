@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import Ready
 from continuations.core.version_window import VersionEvents, VersionWindow
 from continuations.core.visible_text import shorten
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from continuations import Agent, Approve, Deny, Runner, tool
 from continuations.core.calls import Nested
 from continuations.core.ulid import encode_ulid
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.ledger import layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
