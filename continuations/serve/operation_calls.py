@@ -20,7 +20,7 @@ from continuations.present.json_forms import (
 from continuations.serve.run_responses import run_response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from continuations.core.audit import AuditLine
     from continuations.core.doors import Door
@@ -113,7 +113,7 @@ class Viewer(Protocol):
         ...
 
 
-Render: TypeAlias = "Callable[[Viewer, str, Any], Awaitable[dict[str, Any]]]"
+Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, Any]]]"
 """Returns the JSON form of a result; the text is the id of the run."""
 
 

@@ -140,8 +140,8 @@ _REASONS: dict[str, str] = {
         cli/inbox_command.py inbox
         cli/inspect_commands.py _show_wait
         cli/inspect_commands.py _show_run
-        cli/json_output.py run_form
-        cli/json_output.py outcome_form
+        cli/output.py run_form
+        cli/output.py outcome_form
         engine/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
         ledger/worklist.py read_worklist

@@ -51,7 +51,6 @@ UNREACHED: dict[str, str] = {
     "continuations/engine/run_loop.py:RunLoop._look_before_turn": (
         "control flow inside the engine; no caller sees it"
     ),
-    "continuations/cli/ui_command.py": "see test_ui_command.py",
     "continuations/cli/entry_point.py:_check_encoding": (
         "a process whose arguments are no text; see test_hostile_shells.py"
     ),
@@ -150,8 +149,8 @@ UNREACHED: dict[str, str] = {
         "the chat catches it; see test_chat_in_a_terminal.py"
     ),
     "continuations/cli/interruption.py": "stops a command; see test_interruption.py",
-    "continuations/cli/serve_command.py": (
-        "a command that works until a signal; see test_serve_command.py"
+    "continuations/cli/serve_commands.py": (
+        "works until a signal; see test_serve_command.py, test_ui_command.py"
     ),
     "continuations/core/delta.py": _BYTES,
     "continuations/core/draft.py": _FAULT_OF_OURS,
