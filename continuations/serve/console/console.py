@@ -397,7 +397,7 @@ class Console:
         )
         try:
             check_folder_exists(self.runner.store)
-            response = await route.handler(page)
+            response = await route.answer(page)
             self.last_views.keep(page, route.path, response)
         except Exception as error:  # noqa: BLE001 - every error is a page
             old = await self.last_views.find(page, error)

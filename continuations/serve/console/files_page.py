@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http.file_routes import file_response
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
+    from continuations.serve.rights import Act
 
 
 async def download(page: Page) -> Response:
@@ -23,16 +23,15 @@ async def show_image(page: Page) -> Response:
 
 
 async def _file(page: Page, *, as_image: bool) -> Response:
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    await page.require("read", run_id)
     digest = page.params["digest"]
     return await file_response(
-        page.runner, run_id, digest, page.query, as_image=as_image
+        page.runner, page.run_id, digest, page.query, as_image=as_image
     )
 
 
+# A file is a part of the transcript.
+_RIGHTS: tuple[Act, ...] = ("view", "read")
 ROUTES = (
-    PageRoute("/runs/{run}/files/{digest}", download),
-    PageRoute("/runs/{run}/images/{digest}", show_image),
+    PageRoute("/runs/{run}/files/{digest}", download, rights=_RIGHTS),
+    PageRoute("/runs/{run}/images/{digest}", show_image, rights=_RIGHTS),
 )

@@ -9,7 +9,6 @@ from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import shown_arguments
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
@@ -19,7 +18,6 @@ from continuations.serve.pages.attachment_view import (
     attachment_views,
     without_attachments,
 )
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
@@ -28,13 +26,12 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.run_addresses import RunAddresses
 
 
 async def show(page: Page) -> Response:
     """Show the messages of one agent of a run."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    query = page.query
+    run_id, query = page.run_id, page.query
     version = number_of(query.get("version"), "version")
     run = await page.runner.look(run_id, version=version)
     frame = query.get("frame", ROOT_FRAME_ID)
@@ -50,7 +47,7 @@ async def show(page: Page) -> Response:
         and run.status not in ENDED_STATUSES
         and await page.can("message", run_id)
     )
-    here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
+    here = page.addresses(version)
     return page.render(
         "messages.html",
         here=here,
@@ -65,7 +62,7 @@ async def show(page: Page) -> Response:
     )
 
 
-ROUTES = (PageRoute("/runs/{run}/messages", show),)
+ROUTES = (PageRoute("/runs/{run}/messages", show, rights=("view",)),)
 
 
 MESSAGES_PER_PAGE = 50

@@ -10,7 +10,6 @@ from continuations.core.version_window import VersionEvents, VersionWindow
 from continuations.core.visible_text import shorten
 from continuations.engine.window_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
-from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.serve.console.following import following, live_shell
@@ -19,7 +18,6 @@ from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.row_states import RowStates
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import run_log
 from continuations.serve.pages.run_rows import rows_of
 from continuations.serve.pages.run_view import RunView, call_view, run_view
@@ -60,9 +58,7 @@ class RunActs:
 
 async def show(page: Page) -> Response:
     """Show a run, or one of its older versions."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    query, now = page.query, page.clock.now()
+    run_id, query, now = page.run_id, page.query, page.clock.now()
     version = number_of(query.get("version"), "version")
     damage = ""
     try:
@@ -98,7 +94,7 @@ async def show(page: Page) -> Response:
         "run.html",
         shell=live_shell(page, follow),
         follow=follow,
-        here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
+        here=page.addresses(version),
         run=run,
         damage=damage,
         acts=await _acts(page, run),
@@ -191,7 +187,7 @@ def number_of(text: str | None, name: str) -> int | None:
     )
 
 
-ROUTES = (PageRoute("/runs/{run}", show),)
+ROUTES = (PageRoute("/runs/{run}", show, rights=("view",)),)
 
 
 # The first page shows so many levels. An opened row shows as many below it.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.present.wait_view import wait_view
 from continuations.serve.console import wait_pages
-from continuations.serve.console.page import PageRoute, run_of_wait
+from continuations.serve.console.page import PageRoute
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.pages.decision_view import form_view
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 async def show(page: Page) -> Response:
     """Show the form for an answer, below the whole call."""
     wait_id = page.params["wait"]
-    await page.require("decide", run_of_wait(wait_id))
     wait = await page.runner.wait(wait_id)
     person = await wait_pages.decider(page, wait)
     if "answer" not in person.verdicts:
@@ -32,6 +31,6 @@ async def show(page: Page) -> Response:
 
 
 ROUTES = (
-    PageRoute("/waits/{wait}/answer", show),
-    PageRoute("/waits/{wait}/answer", wait_pages.decide, ("POST",)),
+    PageRoute("/waits/{wait}/answer", show, rights=("decide",)),
+    PageRoute("/waits/{wait}/answer", wait_pages.decide, ("POST",), ("decide",)),
 )

@@ -57,7 +57,6 @@ _NO_RIGHT = "You cannot decide this: you have no right to decide waits of this r
 async def show(page: Page) -> Response:
     """Show a wait, open or decided, and change nothing."""
     wait_id = page.params["wait"]
-    await page.require("view", run_of_wait(wait_id))
     try:
         wait = await page.runner.wait(wait_id)
     except AlreadyDecided as error:
@@ -70,7 +69,6 @@ async def show(page: Page) -> Response:
 async def decide(page: Page) -> Response:
     """Decide a wait, once."""
     wait_id = page.params["wait"]
-    await page.require("decide", run_of_wait(wait_id))
     fields = page.form
     if fields.get("as") == "fields":
         wait = await page.runner.wait(wait_id)
@@ -106,14 +104,14 @@ async def record(
             raise
         return await _again(page, wait, fields, {"": str(error)})
     if isinstance(result, Decision):
-        await page.wake(run_of_wait(wait_id))
+        await page.wake(page.run_id)
     return page.render(
         "recorded.html",
         recorded=recorded_view(result, before),
         following=following,
         here=page.url(f"/waits/{wait_id}{WaitList.of(page).query}"),
         inbox=page.url(f"/inbox{WaitList.of(page).query}"),
-        run=page.url(f"/runs/{run_of_wait(wait_id)}") if before else "",
+        run=page.url(f"/runs/{page.run_id}") if before else "",
     )
 
 
@@ -123,7 +121,7 @@ async def _open_wait(page: Page) -> Wait | None:
     A decision that is posted twice finds no open wait, and is recorded once.
     """
     wait_id = page.params["wait"]
-    if not await page.can("view", run_of_wait(wait_id)):
+    if not await page.can("view", page.run_id):
         return None
     try:
         return await page.runner.wait(wait_id)
@@ -178,7 +176,6 @@ async def _agent_state(page: Page, wait: Wait) -> str:
 async def state(page: Page) -> Response:
     """Tell the reader of an open page who ended the wait; 204 while it is open."""
     wait_id = page.params["wait"]
-    await page.require("view", run_of_wait(wait_id))
     try:
         await page.runner.wait(wait_id)
     except AlreadyDecided as error:
@@ -279,9 +276,9 @@ async def _ended_page(page: Page, error: Exception) -> Response:
 
 
 ROUTES = (
-    PageRoute("/waits/{wait}", show),
-    PageRoute("/waits/{wait}", decide, ("POST",)),
-    PageRoute("/waits/{wait}/state", state),
+    PageRoute("/waits/{wait}", show, rights=("view",)),
+    PageRoute("/waits/{wait}", decide, ("POST",), ("decide",)),
+    PageRoute("/waits/{wait}/state", state, rights=("view",)),
 )
 
 
