@@ -40,20 +40,20 @@ Fields: TypeAlias = Mapping[str, Any]
 class RunAct(NamedTuple):
     """One form that calls the runner.
 
-    The right, the method, what it takes of the sender, and whether a worker is told
-    afterwards follow from the operation.
+    The right, the method, what it takes of the sender, and whether the run is given to
+    the dispatcher follow from the operation.
 
     Attributes:
         part: The part of the address of the form, after that of the run.
         operation: The id of the operation.
-        fields: Reads the arguments of the method from the form.
+        fields: Reads the arguments of the method from the form; `None`: the run is all.
         leads_to: The page that the person sees next. A person who may not view the run
             sees no page of the run, only that the request is recorded.
     """
 
     part: str
     operation: str
-    fields: Callable[[Fields], Fields] = lambda _: {}
+    fields: Callable[[Fields], Fields] | None = None
     leads_to: str = "/runs/{run}"
 
     @property
@@ -67,7 +67,8 @@ class RunAct(NamedTuple):
     async def perform(self, page: Page) -> Response:
         """Call the method, give the run to the dispatcher, and show the next page."""
         operation = _OPERATIONS[self.operation]
-        given = {"run_id": page.run_id, **self.fields(page.form)}
+        fields = {} if self.fields is None else self.fields(page.form)
+        given = {"run_id": page.run_id, **fields}
         sender = Sender(page.identity, page.door)
         values, named = arguments_of(operation, given, sender)
         result = await getattr(page.runner, operation.call)(*values, **named)
