@@ -72,7 +72,7 @@ UNREACHED: dict[str, str] = {
         "the application's function refuses; see test_rights_of_routes.py"
     ),
     "continuations/engine/window_reading.py": _CONSOLE_PAGE,
-    "continuations/serve/console/local_identity.py": (
+    "continuations/serve/console/identities.py:LocalIdentity.sign_in_path": (
         "only a program that opens its own console twice asks for it"
     ),
     "continuations/serve/console/identities.py": (

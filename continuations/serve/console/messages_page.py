@@ -1,4 +1,4 @@
-"""The transcripts of a run: the messages of one agent, and the way to the others."""
+"""The transcripts of a run: the messages of one agent, their files, other agents."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
+from continuations.serve.http.file_routes import file_response
 from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.attachment_view import (
     AttachmentView,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.run_addresses import RunAddresses
+    from continuations.serve.rights import Act
 
 
 async def show(page: Page) -> Response:
@@ -62,7 +64,30 @@ async def show(page: Page) -> Response:
     )
 
 
-ROUTES = (PageRoute("/runs/{run}/messages", show, rights=("view",)),)
+async def download(page: Page) -> Response:
+    """Return the bytes of an attachment, for a download."""
+    return await _file(page, as_image=False)
+
+
+async def show_image(page: Page) -> Response:
+    """Return the bytes of an image, for a page that shows it."""
+    return await _file(page, as_image=True)
+
+
+async def _file(page: Page, *, as_image: bool) -> Response:
+    digest = page.params["digest"]
+    return await file_response(
+        page.runner, page.run_id, digest, page.query, as_image=as_image
+    )
+
+
+# A file is a part of the transcript.
+_READING: tuple[Act, ...] = ("view", "read")
+ROUTES = (
+    PageRoute("/runs/{run}/messages", show, rights=("view",)),
+    PageRoute("/runs/{run}/files/{digest}", download, rights=_READING),
+    PageRoute("/runs/{run}/images/{digest}", show_image, rights=_READING),
+)
 
 
 MESSAGES_PER_PAGE = 50

@@ -12,7 +12,7 @@ from continuations.engine.window_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.serve.console.following import following, live_shell
+from continuations.serve.console.live_pages import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems

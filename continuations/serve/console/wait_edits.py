@@ -14,8 +14,7 @@ from continuations.core.waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.present.wait_view import argument_views, wait_view
 from continuations.serve.console.page import PageRoute
-from continuations.serve.console.wait_lists import WaitList
-from continuations.serve.console.wait_pages import decider, record, wait_page
+from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.form_errors import typed_fields, value_errors
 from continuations.serve.pages.decision_view import form_view, labelled

@@ -15,8 +15,7 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import value_text, wait_view
 from continuations.serve.console.page import PageRoute
-from continuations.serve.console.wait_lists import WaitList
-from continuations.serve.console.wait_pages import decider, record, wait_page
+from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.field_view import FieldView, OptionView
