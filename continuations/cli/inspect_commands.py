@@ -40,9 +40,8 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.engine import portal
 from continuations.errors import ContinuationsError
-from continuations.ledger import layout
-from continuations.ledger.arrivals import read_inbox_message
-from continuations.ledger.objects import NotFound, Objects, gather_all
+from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.awaiting_models import awaiting_models_line
@@ -418,21 +417,12 @@ def unread_messages(store: Store, run: Continuation) -> Sequence[InboxMessage]:
 
 async def _read(objects: Objects, run: Continuation) -> list[InboxMessage]:
     last = run.run_state.run.last_inbox_number
-    prefix = layout.arrivals_prefix(run.run_id) + f"{layout.MESSAGE}-"
-    after = layout.numbered_key(layout.MESSAGE, run.run_id, last) if last else ""
-    keys = [key async for key in objects.all_keys(prefix, after)]
-    numbers = [layout.number_in(layout.MESSAGE, key) for key in keys]
+    numbers = await MESSAGES.numbers(objects, run.run_id, last)
+    # Without those of a run that was erased meanwhile.
     found = await gather_all(
-        _message(objects, run.run_id, number) for number in numbers if number
+        MESSAGES.read_if_there(objects, run.run_id, number) for number in numbers
     )
     return [each for each in found if each is not None]
-
-
-async def _message(objects: Objects, run_id: str, number: int) -> InboxMessage | None:
-    try:
-        return await read_inbox_message(objects, run_id, number)
-    except NotFound:
-        return None  # the run was erased meanwhile
 
 
 def unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[Line]:

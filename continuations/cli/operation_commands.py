@@ -35,7 +35,7 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_json, write_lines, write_note
 from continuations.core import jsontext
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.ports import SystemClock

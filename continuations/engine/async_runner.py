@@ -8,8 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
-from continuations.core.decisions import Decision
-from continuations.core.doors import PYTHON, Door
+from continuations.core.decisions import PYTHON, Decision, Door
 from continuations.core.output_type import Output
 from continuations.engine.batches import Flattened
 from continuations.engine.ports import Ports
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
         RunVersion,
     )
     from continuations.core.run_stream import StreamEvent
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.core.state import RunState
-    from continuations.core.untaken_signals import UntakenSignal
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.drift import DriftRow
@@ -72,8 +71,7 @@ if TYPE_CHECKING:
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.erasing import ErasedRun
-    from continuations.ledger.pruning import PruneResult
+    from continuations.ledger.pruning import ErasedRun, PruneResult
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
     from continuations.ledger.worklist import Worklist
@@ -819,7 +817,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         chosen = waits.wait_kinds(kinds)
         if approver is None:
             return Flattened(waits.list_open(self._objects, clock, after, chosen))
-        from continuations.ledger.decidable_waits import Approver, list_decidable
+        from continuations.ledger.worklist import Approver, list_decidable
 
         person = Approver.from_argument(approver, self._groups_function)
         listed = list_decidable(self._objects, clock, person, after, chosen)
@@ -882,10 +880,9 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             Corrupt: A wait of the page is damaged; `waiting` lists all waits.
             StoreError: The store failed.
         """
-        from continuations.ledger.decidable_waits import Approver
         from continuations.ledger.store_clock import StoreClock
         from continuations.ledger.waits import wait_kinds
-        from continuations.ledger.worklist import read_worklist
+        from continuations.ledger.worklist import Approver, read_worklist
 
         groups = self._groups_function
         person = None if approver is None else Approver.from_argument(approver, groups)
@@ -1802,7 +1799,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed. Call again, or let a sweep complete it.
         """
-        from continuations.ledger.erasing import Eraser
+        from continuations.ledger.pruning import Eraser
         from continuations.ledger.store_clock import StoreClock
 
         clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)

@@ -36,15 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from continuations.authoring.registry import AgentRegistry
-    from continuations.core.decisions import Decision, Verdict
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Decision, Door, Verdict
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
-    from continuations.ledger.voting import GroupsOf
+    from continuations.ledger.wait_slots import GroupsOf
 
 
 _STORED_FIELDS = ("kind", "by", "reason", "arguments", "value", "form", "grant_json")
@@ -173,10 +172,10 @@ class Forker:
                 wait, verdict, now=now, decision_id=self.ports.ids.new_ulid(now)
             )
             if wait.quorum is not None:
-                from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
+                from continuations.ledger import wait_slots  # noqa: PLC0415 - only waits with votes
 
                 groups_of = self.groups_of
-                proposed = await voting.checked_voter(wait, proposed, groups_of)
+                proposed = await wait_slots.checked_voter(wait, proposed, groups_of)
             found[wait_id] = proposed
         return found
 

@@ -20,6 +20,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.grant_coverage import covering_grant
 from continuations.errors import StoreError
+from continuations.ledger import recorded_decisions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -156,9 +157,8 @@ def _decision(
     digest: str,
     now: datetime,
 ) -> Decision:
-    from continuations.ledger import rule_decisions  # noqa: PLC0415 - rarely needed
 
-    return rule_decisions.rule_decision(
+    return recorded_decisions.rule_decision(
         state,
         call,
         rule=rule,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
-    from continuations.ledger.voting import GroupsOf
+    from continuations.ledger.wait_slots import GroupsOf
 
 # A process that only decides should start fast: it imports neither the engine nor the
 # agents.
@@ -167,7 +167,7 @@ class RunnerParts:
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""
         from continuations.authoring import callables
-        from continuations.ledger.voting import checked_groups
+        from continuations.ledger.wait_slots import checked_groups
 
         assert self._ports.groups is not None  # noqa: S101 - asked before
         return checked_groups(await callables.call(self._ports.groups, name))

@@ -29,8 +29,8 @@ from continuations.errors import (
 )
 from continuations.ledger import layout, markers, run_index, waits
 from continuations.ledger.arrivals import read_arrivals
-from continuations.ledger.erasing import Eraser
 from continuations.ledger.misdated_markers import redate_misdated
+from continuations.ledger.pruning import Eraser
 from continuations.ledger.recorded_decisions import list_decided_wait_ids
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds

@@ -3,7 +3,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from continuations.authoring.agent import Agent
 from continuations.core.audit import AuditLine
 from continuations.core.decisions import Decision, Verdict
-from continuations.core.doors import Door, PYTHON
+from continuations.core.decisions import Door, PYTHON
 from continuations.core.grants import KeptGrant
 from continuations.core.identity import Identity
 from continuations.core.output_type import Output
@@ -12,7 +12,7 @@ from continuations.core.quorum import Vote
 from continuations.core.run import Budget
 from continuations.core.run_past import RewindPlan, Rewound, RunDifference, RunVersion
 from continuations.core.run_stream import StreamEvent
-from continuations.core.untaken_signals import UntakenSignal
+from continuations.core.signal_matching import UntakenSignal
 from continuations.core.waits import Wait, WaitSummary
 from continuations.engine.async_runner import AsyncRunner, NOT_GIVEN
 from continuations.engine.drift import DriftRow
@@ -29,7 +29,7 @@ from continuations.engine.worker_options import (
 )
 from continuations.ledger.claims import Clock
 from continuations.ledger.decisions import DigestCheck
-from continuations.ledger.erasing import ErasedRun
+from continuations.ledger.pruning import ErasedRun
 from continuations.ledger.pruning import PruneResult
 from continuations.ledger.published_events import Publication
 from continuations.ledger.run_listing import RunSummary

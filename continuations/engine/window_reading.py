@@ -10,7 +10,7 @@ from continuations.engine.event_reading import with_deciders
 from continuations.errors import StoreError
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound, gather_all
-from continuations.ledger.read_ahead import ObjectsReadAhead
+from continuations.ledger.run_overview import ObjectsReadAhead
 from continuations.ledger.version_walk import VersionWalk
 from continuations.ledger.versions import Versions
 

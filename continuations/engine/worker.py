@@ -42,11 +42,10 @@ from continuations.errors import (
     StaleRun,
     StoreError,
 )
-from continuations.ledger import claims
+from continuations.ledger import claims, recorded_decisions
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import ClockReading
-from continuations.ledger.read_ahead import read_ahead
-from continuations.ledger.run_overview import read_overview
+from continuations.ledger.run_overview import read_ahead, read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
@@ -399,9 +398,8 @@ class Worker:
         )
 
     async def _record_rule_decision(self, decision: Decision) -> None:
-        from continuations.ledger import rule_decisions  # noqa: PLC0415 - rarely needed
 
-        await rule_decisions.record(self.objects, decision)
+        await recorded_decisions.record(self.objects, decision)
 
     def _make_journal(
         self,

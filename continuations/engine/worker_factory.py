@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_description import RunDescription
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
-    from continuations.ledger.voting import GroupsOf
+    from continuations.ledger.wait_slots import GroupsOf
 
 
 class WorkerFactory:

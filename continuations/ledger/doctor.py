@@ -10,7 +10,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core import consequences, jsontext
+from continuations.core import jsontext
+from continuations.core import waits as consequences
 from continuations.core.calls import (
     WAITING_STATES,
     Parked,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import Decision
+from continuations.core.waits import rule_wait_ulid
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
-    from continuations.core.decisions import Decision
+    from datetime import datetime
+    from typing import Literal
+
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
 
@@ -60,3 +67,35 @@ async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
     prefix = layout.arrivals_prefix(run_id)
     ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
     return [wait_id for wait_id in ids if wait_id is not None]
+
+
+def rule_decision(
+    state: RunState,
+    call: CallRow,
+    *,
+    rule: str,
+    kind: Literal["approve", "deny"],
+    digest: str,
+    at: datetime,
+    reason: str | None = None,
+) -> Decision:
+    """Return the decision of a rule about a call that no wait was opened for."""
+    ulid = rule_wait_ulid(state.run, call, rule, kind, digest)
+    return Decision(
+        id=ulid,
+        wait_id=layout.build_wait_id("approval", ulid, state.run.id),
+        kind=kind,
+        at=at,
+        digest=digest,
+        reason=reason,
+        door="rule",
+        rule=rule,
+    )
+
+
+async def record(objects: Objects, decision: Decision) -> None:
+    """Create the record of a decision; an equal one may exist after a crash."""
+    run_id = layout.parse_wait_id(decision.wait_id).run_id
+    key = layout.decision_key(decision.wait_id)
+    with suppress(AlreadyExists):
+        await objects.create(key, DECISION.encode(decision, run_id))

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from continuations.core.signal_matching import (
     MAX_KEPT_IN_ALL,
     MAX_KEPT_SIGNALS,
+    UntakenSignal,
+    drops,
     waits_for,
 )
-from continuations.core.untaken_signals import UntakenSignal, drops
 from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
 from continuations.ledger import layout, markers
-from continuations.ledger.arrivals import read_kept_signal, read_signal
+from continuations.ledger.arrival_logs import SIGNALS
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.value_class import replace
 from continuations.wire.arrivals import SIGNAL, SIGNAL_ID, FirstNumber, Signal
@@ -60,7 +61,7 @@ async def _post_from(
     objects: Objects, run_id: str, signal: Signal, number: int, *, nonce: str
 ) -> Signal:
     while True:
-        marker = markers.for_signal(run_id, number, nonce)
+        marker = markers.for_arrival(run_id, "s", number, nonce)
         at = await markers.create(objects, marker) or signal.at
         posted = replace(
             signal,
@@ -92,7 +93,7 @@ async def _keep_lowest(
 
     Every repeat begins there, so all of them meet the signal that was posted.
     """
-    key = layout.signal_id_key(run_id, signal_id)
+    key = SIGNALS.id_key(run_id, signal_id)
     try:
         await objects.create(key, SIGNAL_ID.encode(FirstNumber(number), run_id))
     except AlreadyExists:
@@ -123,7 +124,7 @@ async def _check_limits(
     if in_all < MAX_KEPT_SIGNALS:
         return
     names = [kept.name for kept in run.signals]
-    reads = (read_kept_signal(objects, run.id, number) for number in new)
+    reads = (SIGNALS.read_listed(objects, run.id, number) for number in new)
     names += [signal.name for signal in await gather(*reads)]
     of_name = names.count(name)
     if of_name >= MAX_KEPT_SIGNALS:
@@ -151,7 +152,7 @@ async def list_untaken(
     numbers = [kept.number for kept in run.signals]
     listed = await _numbers(objects, run.id)
     numbers += [number for number in listed if number > run.last_signal_number]
-    reads = (read_kept_signal(objects, run.id, number) for number in numbers)
+    reads = (SIGNALS.read_listed(objects, run.id, number) for number in numbers)
     return [
         UntakenSignal(
             number=each.number,
@@ -177,7 +178,7 @@ async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal |
 
 
 async def _numbers(objects: Objects, run_id: str) -> list[int]:
-    keys = objects.all_keys(layout.signals_prefix(run_id))
+    keys = objects.all_keys(SIGNALS.prefix(run_id))
     listed = [layout.number_in(layout.SIGNAL, key) async for key in keys]
     return [number for number in listed if number is not None]
 
@@ -189,13 +190,13 @@ async def _find_among(
 
     A signal with an own id is not before the number that its key keeps.
     """
-    key = layout.signal_id_key(run_id, signal.id)
+    key = SIGNALS.id_key(run_id, signal.id)
     try:
         first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
     except NotFound:
         return None
     for number in sorted(each for each in numbers if each >= first):
-        existing = await read_kept_signal(objects, run_id, number)
+        existing = await SIGNALS.read_listed(objects, run_id, number)
         if existing.id == signal.id:
             return _checked_repeat(existing, signal, run_id)
     return None
@@ -215,7 +216,7 @@ async def _read_existing(
     objects: Objects, run_id: str, number: int, marker_key: str
 ) -> Signal:
     try:
-        return await read_signal(objects, run_id, number)
+        return await SIGNALS.read(objects, run_id, number)
     except NotFound:
         await objects.delete(marker_key)
         msg = f"The signal to run {run_id} was not sent: the run was erased meanwhile."

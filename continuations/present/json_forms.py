@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         RunDifference,
         RunVersion,
     )
-    from continuations.core.untaken_signals import UntakenSignal
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult

@@ -27,11 +27,11 @@ from continuations.core.run_past import (
     RunDifference,
     RunVersion,
 )
-from continuations.core.untaken_signals import UntakenSignal
+from continuations.core.signal_matching import UntakenSignal
 from continuations.core.usage import Usage
 from continuations.core.waits import Wait, WaitSummary
 from continuations.engine.drift import DriftRow
-from continuations.ledger.erasing import ErasedRun
+from continuations.ledger.pruning import ErasedRun
 from continuations.ledger.published_events import Publication
 from continuations.ledger.run_listing import RunSummary
 from continuations.present import json_forms

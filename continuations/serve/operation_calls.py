@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from continuations.core.audit import AuditLine
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.grants import KeptGrant
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.core.run_past import RewindPlan, Rewound, RunDifference
-    from continuations.core.untaken_signals import UntakenSignal
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.operations import Actor, Operation

@@ -8,10 +8,9 @@ import pytest
 
 from continuations import Agent, Finished, Runner, tool, wait_for
 from continuations.errors import Corrupt
-from continuations.ledger import layout
+from continuations.ledger.arrival_logs import MESSAGES, SIGNALS
 from continuations.ledger.integrity import Finding, check_integrity
 from continuations.ledger.objects import Objects
-from continuations.ledger.thread_keys import message_id_key
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import SIGNAL_ID, FirstNumber
 from continuations_storage import MemoryStore, Store
@@ -34,7 +33,7 @@ def _runner(store: Store) -> Runner:
 
 
 def _signal_keys(store: MemoryStore) -> list[str]:
-    return asyncio.run(store.keys(layout.signals_prefix("r")))
+    return asyncio.run(store.keys(SIGNALS.prefix("r")))
 
 
 def test_the_hundredth_signal_with_an_id_costs_what_the_second_does() -> None:
@@ -76,7 +75,7 @@ def test_a_damaged_key_of_an_id_posts_nothing() -> None:
     store = MemoryStore(ManualClock().now)
     runner = _runner(store)
     runner.start("go", run_id="r")
-    key = layout.signal_id_key("r", "id:a")
+    key = SIGNALS.id_key("r", "id:a")
     asyncio.run(store.create(key, SIGNAL_ID.encode(FirstNumber(7), "r")))
 
     with pytest.raises(Corrupt, match="at least number 7, and run r has 0 signals"):
@@ -92,8 +91,8 @@ def _run_with_ids(store: MemoryStore) -> tuple[Runner, list[str]]:
     thread = runner.thread(key="k")
     ticket = thread.post("hello", id="m")
     return runner, [
-        layout.signal_id_key("r", "id:a"),
-        message_id_key(ticket.run_id, "id:m"),
+        SIGNALS.id_key("r", "id:a"),
+        MESSAGES.id_key(ticket.run_id, "id:m"),
     ]
 
 

@@ -165,7 +165,6 @@ UNREACHED: dict[str, str] = {
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/history.py": _FAULT_OF_OURS,
     "continuations/core/threads.py": _FAULT_OF_OURS,
-    "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
         "another process closes the thread between two requests"
     ),
@@ -194,21 +193,18 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/doctor.py:_check_claims_ended": (
         "a version whose header can be read and whose body cannot; see test_doctor.py"
     ),
-    "continuations/ledger/erasing.py:Eraser.erase#2": "five processes advance it",
-    "continuations/ledger/erasing.py:Eraser._read_tombstone": _BYTES,
+    "continuations/ledger/pruning.py:Eraser.erase#2": "five processes advance it",
+    "continuations/ledger/pruning.py:Eraser._read_tombstone": _BYTES,
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
     "continuations/ledger/other_runs.py": _BYTES,
     "continuations/ledger/audit_records.py": (
         "an object that is deleted between a listing and the read after it"
     ),
-    "continuations/ledger/operator_inbox.py:_read_existing": _ERASED,
-    "continuations/ledger/operator_inbox.py:read_listed_request": (
-        "an object that is deleted between a listing and the read after it"
-    ),
-    "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
+    "continuations/ledger/arrival_logs.py:ArrivalLog._read_first": _ERASED,
+    "continuations/ledger/arrival_logs.py:ArrivalLog.keep_lowest": _BYTES,
     "continuations/ledger/run_signals.py:_read_existing": _ERASED,
     "continuations/ledger/event_waiters.py:read": _LOGGED,
-    "continuations/ledger/event_delivery.py:read_event": _LOGGED,
+    "continuations/ledger/published_events.py:read_event": _LOGGED,
     "continuations/ledger/versions.py:Versions.rebuild_from": (
         "a finding of the doctor, who shows it in his own words"
     ),

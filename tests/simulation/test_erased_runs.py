@@ -15,7 +15,7 @@ from continuations.core.attachments import attachments_of_run
 from continuations.engine import file_moving
 from continuations.errors import RunErased, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.erasing import Eraser
+from continuations.ledger.pruning import Eraser
 from continuations.wire.versions import decode_header
 from tests.simulation.actors import Actor
 from tests.simulation.decoding_cache import versions_decoded_once

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations.authoring.agent import Agent
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.identity import Identity
     from continuations.core.prices import Prices
     from continuations.core.run import Budget

@@ -24,7 +24,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.core.identity import Identity
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput, StoreError

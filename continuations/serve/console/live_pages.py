@@ -11,22 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from urllib.parse import urlencode
 
-from continuations.core.run import ENDED_STATUSES
 from continuations.ledger.objects import Objects
 from continuations.serve.console import live_runs
 from continuations.serve.console.live import LiveWaits
 from continuations.serve.console.live_runs import LiveRuns
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
-from continuations.value_class import dataclass, replace
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.engine.async_runner import AsyncRunner
     from continuations.serve.console.live import Sees
-    from continuations.serve.console.page import Page
     from continuations.serve.console.run_snapshot import RunSnapshot
-    from continuations.serve.pages.shell import Shell
 
 LiveMode: TypeAlias = Literal["events", "poll"]
 LIVE_MODES: tuple[LiveMode, ...] = ("events", "poll")
@@ -107,36 +104,3 @@ class LivePages:
         """End the streams of all viewers, because the server stops."""
         self.waits.close()
         self.runs.close()
-
-
-_SCRIPT = "live.js"
-
-
-@dataclass(frozen=True, slots=True)
-class Following:
-    """The stream and the cursor of an open page, for its script.
-
-    Attributes:
-        stream: The address of the events that the page follows.
-        cursor: The cursor of what the page shows.
-    """
-
-    stream: str
-    cursor: str
-
-
-def following(page: Page, snapshot: RunSnapshot) -> Following | None:
-    """Return how the page follows its run; `None` for a run that has ended."""
-    run = snapshot.window.state.run
-    if run.status in ENDED_STATUSES:
-        return None
-    path = page.live.stream(snapshot.cursor, run.id)
-    return Following(page.url(path), snapshot.cursor)
-
-
-def live_shell(page: Page, follow: Following | None) -> Shell:
-    """Return the frame of a page that follows its run, if it does."""
-    if follow is None:
-        return page.shell
-    scripts = (*page.shell.scripts, _SCRIPT)
-    return replace(page.shell, is_live=True, scripts=scripts)

@@ -25,7 +25,7 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.core.state import RunState

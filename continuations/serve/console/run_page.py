@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Ready
+from continuations.core.run import ENDED_STATUSES
 from continuations.core.version_window import VersionEvents, VersionWindow
 from continuations.core.visible_text import shorten
 from continuations.engine.window_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.serve.console.live_pages import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.row_states import RowState
     from continuations.serve.pages.run_rows import RunRow, Span, SpanKind
+    from continuations.serve.pages.shell import Shell
     from continuations.serve.pages.working_time import Segment, WorkingTime
 
 
@@ -185,6 +186,39 @@ def number_of(text: str | None, name: str) -> int | None:
     raise problems.malformed(
         f'"{name}" must be a number. Use a link of the page "Versions".'
     )
+
+
+_SCRIPT = "live.js"
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The stream and the cursor of an open page, for its script.
+
+    Attributes:
+        stream: The address of the events that the page follows.
+        cursor: The cursor of what the page shows.
+    """
+
+    stream: str
+    cursor: str
+
+
+def following(page: Page, snapshot: RunSnapshot) -> Following | None:
+    """Return how the page follows its run; `None` for a run that has ended."""
+    run = snapshot.window.state.run
+    if run.status in ENDED_STATUSES:
+        return None
+    path = page.live.stream(snapshot.cursor, run.id)
+    return Following(page.url(path), snapshot.cursor)
+
+
+def live_shell(page: Page, follow: Following | None) -> Shell:
+    """Return the frame of a page that follows its run, if it does."""
+    if follow is None:
+        return page.shell
+    scripts = (*page.shell.scripts, _SCRIPT)
+    return replace(page.shell, is_live=True, scripts=scripts)
 
 
 ROUTES = (PageRoute("/runs/{run}", show, rights=("view",)),)

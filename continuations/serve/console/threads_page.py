@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 from continuations.errors import InvalidInput
 from continuations.ledger import thread_keys
 from continuations.ledger.objects import Objects
-from continuations.serve.console.live_pages import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.console.run_page import number_of, snapshot_of
+from continuations.serve.console.run_page import (
+    following,
+    live_shell,
+    number_of,
+    snapshot_of,
+)
 from continuations.serve.console.runs_page import list_page
 from continuations.serve.http import problems
 from continuations.serve.pages.chat_view import chat_view

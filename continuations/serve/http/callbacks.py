@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Answer, Fail
-from continuations.core.doors import Door
+from continuations.core.decisions import Answer, Door, Fail
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.serve.http import decision_bodies, problems

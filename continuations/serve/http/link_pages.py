@@ -12,8 +12,8 @@ from continuations.core.decisions import (
     UNNAMED_LINK_HOLDER,
     VERDICT_KINDS,
     Decision,
+    Door,
 )
-from continuations.core.doors import Door
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,

@@ -6,8 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import VERDICT_KINDS
-from continuations.core.doors import Door
+from continuations.core.decisions import VERDICT_KINDS, Door
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,

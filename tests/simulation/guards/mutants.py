@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext, trip_rows
+from continuations.core import draft, jsontext
 from continuations.core.call_events import CallReturned
 from continuations.engine import guarded_turn
 from continuations.engine.call_examination import CallExaminer
@@ -170,7 +170,7 @@ def after_tool_loses_the_changes() -> Patches:
     family=GUARDS,
 )
 def a_trip_is_not_recorded() -> Patches:
-    yield skip(trip_rows.record)
+    yield skip(draft.record_trip)
 
 
 @mutant(
@@ -179,13 +179,13 @@ def a_trip_is_not_recorded() -> Patches:
     family=GUARDS,
 )
 def a_trip_is_recorded_twice() -> Patches:
-    original = trip_rows.record
+    original = draft.record_trip
 
     def record(draft: Draft, trip: Trip) -> None:
         original(draft, trip)
         original(draft, trip)
 
-    yield patch(trip_rows.record, record)
+    yield patch(draft.record_trip, record)
 
 
 MUTANTS = mutants_in(globals())
