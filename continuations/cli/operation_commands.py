@@ -283,7 +283,8 @@ def _described(operation: Operation, own: Parameter) -> Any:
     if own.default is None:
         kind = kind | None
     if kind is bool:
-        return Annotated[bool, typer.Option(f"--{name}", help=words)]
+        flag = f"--{name}/--no-{name}" if own.default else f"--{name}"
+        return Annotated[bool, typer.Option(flag, help=words)]
     return Annotated[kind, typer.Option(f"--{name}", metavar=metavar, help=words)]
 
 
