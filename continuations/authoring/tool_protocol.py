@@ -458,8 +458,8 @@ class AgentProtocol(AgentData, Protocol):
         ...
 
 
-# The members that a class of an earlier release lacks, and the value without effect.
-_NEWER_MEMBERS = {"retries": None, "on_error": None, "writes_state": False}
+# The members that a simple class of a tool may lack, and the value without effect.
+_MEMBERS_WITHOUT_EFFECT = {"retries": None, "on_error": None, "writes_state": False}
 _MEMBERS = tuple(
     name
     for part in (ToolDeclaration, ToolProtocol)
@@ -491,12 +491,12 @@ def is_complete_tool(value: object) -> TypeGuard[ToolProtocol]:
     missing = missing_members(value)
     if missing and 2 * len(missing) < len(_MEMBERS):
         names = ", ".join(missing)
-        newer = [
-            f"{name} = {_NEWER_MEMBERS[name]}"
+        values = [
+            f"{name} = {_MEMBERS_WITHOUT_EFFECT[name]}"
             for name in missing
-            if name in _NEWER_MEMBERS
+            if name in _MEMBERS_WITHOUT_EFFECT
         ]
-        hint = f" Values without effect: {', '.join(newer)}." if newer else ""
+        hint = f" Values without effect: {', '.join(values)}." if values else ""
         msg = (
             f"{type(value).__name__} is not a complete tool: it has no {names}. Add "
             f"these members of ToolProtocol, or make the tool with @tool.{hint}"

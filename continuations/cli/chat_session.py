@@ -16,10 +16,10 @@ from continuations.cli.options import UsageError, given_options, read_file
 from continuations.cli.output import recorded_decisions, write_note
 from continuations.core.attachments import check_total
 from continuations.core.run import ENDED_STATUSES
+from continuations.core.visible_text import escape_invisible
 from continuations.engine import portal
 from continuations.engine.event_reading import MAX_ORDINAL
 from continuations.errors import InvalidInput, RunErased
-from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     import signal
@@ -100,6 +100,10 @@ class ChatSession:
         if ticket.run_id != self.run_id:
             self.run_id, self.next_number, self._cursor = ticket.run_id, 1, ""
         return ticket
+
+    def begin_at(self, ticket: AsyncTicket[Any]) -> None:
+        """Count all events from before a message was posted as shown."""
+        self._cursor = f"{ticket.posted_after}.{MAX_ORDINAL}"
 
     def next_ticket(self) -> AsyncTicket[Any] | None:
         """Return the ticket of the first message whose reply was not shown, if any."""

@@ -32,9 +32,9 @@ from continuations.cli.options import (
 from continuations.cli.output import write_json, write_lines
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
+from continuations.core.visible_text import escape_invisible
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import ContinuationsError
-from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
 from continuations.wire.report import to_json

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.application import store_name
+from continuations.core.visible_text import escape_invisible
 from continuations.engine import portal
 from continuations.engine.ports import Ports
 from continuations.ledger import doctor, run_files
 from continuations.ledger.objects import Objects
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.present.times import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -37,25 +37,20 @@ from continuations.cli.output import (
 from continuations.cli.stack_tree import Line
 from continuations.core.attachments import attachments_of
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.visible_text import shorten
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.engine import portal
 from continuations.errors import ContinuationsError
 from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.worklist import MAX_PAGE
-from continuations.present.awaiting_models import awaiting_models_line
-from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
-    audit_line_json,
     listed_wait_json,
-    run_summary_json,
     wait_json,
-    wait_summary_json,
 )
-from continuations.present.wait_words import agent_state
+from continuations.present.wait_words import agent_state, awaiting_models_line
 from continuations.wire.fields import readable_time
-from continuations.wire.report import utc_text
+from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,7 +124,7 @@ def waiting(
     models = "" if kind else awaiting_models(runner)
     if json:
         _write_note(models)
-        rows = [wait_summary_json(wait) for wait in summaries]
+        rows = to_json(summaries)
         write_json(rows)
         return
     waits = list(summaries)
@@ -211,7 +206,7 @@ def runs(  # noqa: PLR0913 - one parameter for each option
         rows.pop()
         write_note(f"More runs follow. List them with --after {rows[-1].cursor}")
     if json:
-        write_json([run_summary_json(row) for row in rows])
+        write_json(to_json(rows))
     elif ids:
         write_lines(row.run_id for row in rows)
     elif rows:
@@ -351,7 +346,7 @@ def audit(
     del json  # the lines are JSON with and without the option
     check_run_id(run, command="audit")
     for line in runner_without_agents(app, store).audit(run):
-        write_json(audit_line_json(line))
+        write_json(to_json(line))
 
 
 def doctor(

@@ -36,11 +36,11 @@ from continuations.cli.options import (
 from continuations.cli.output import write_json, write_lines, write_note
 from continuations.core import jsontext
 from continuations.core.decisions import Door
+from continuations.core.visible_text import escape_invisible
 from continuations.engine import portal
 from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.ports import SystemClock
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.present.times import counted
 from continuations.serve.operation_calls import (
     FORMS,
     Sender,

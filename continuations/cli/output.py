@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from continuations.cli import FAILED, INTERRUPTED
+from continuations.core.visible_text import escape_invisible
 from continuations.engine import portal
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
+from continuations.ledger.recorded_decisions import decided_wait_ids, read_decision
 from continuations.present import json_forms
-from continuations.present.decided_waits import decided_wait_ids
-from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

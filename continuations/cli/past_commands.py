@@ -35,10 +35,9 @@ from continuations.cli.output import (
     write_note,
 )
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.visible_text import shorten
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.core.withheld_texts import shown_event
-from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import rewind_plan_json, rewound_json
+from continuations.present.json_forms import rewind_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -289,7 +288,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
     actor = resolve_actor(by)
     rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
     if json:
-        write_json(rewound_json(rewound, "texts"))
+        write_json(rewind_json(rewound, "texts"))
         return
     run = escape_invisible(run)
     goes_on = f"it goes on from version {version} as version {rewound.version}"
@@ -300,7 +299,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
 
 def _write_plan(runner: Runner, plan: RewindPlan, *, json: bool) -> None:
     if json:
-        write_json(rewind_plan_json(plan, "texts"))
+        write_json(rewind_json(plan, "texts"))
     elif plan.refusal is None:
         write_lines(_plan_lines(runner, plan))
         words = ("rewind", plan.run_id, "--version", str(plan.version))

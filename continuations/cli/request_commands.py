@@ -24,10 +24,9 @@ from continuations.cli.options import (
     input_with_files,
 )
 from continuations.cli.output import write_json, write_lines
-from continuations.present import json_forms
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
-from continuations.wire.report import utc_text
+from continuations.core.visible_text import escape_invisible
+from continuations.present.times import counted
+from continuations.wire.report import to_json, utc_text
 
 # typer reads the annotations when it runs.
 
@@ -117,7 +116,7 @@ def publish(
     )
     write_actor_note(actor)
     if json:
-        write_json(json_forms.publication_json(publication))
+        write_json(to_json(publication))
         return
     count = len(publication.run_ids)
     runs = counted(count, "run")

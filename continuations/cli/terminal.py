@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

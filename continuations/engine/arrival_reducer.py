@@ -394,7 +394,7 @@ def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
         return None
     try:
         return decision.at + timedelta(seconds=wait.valid_for)
-    except OverflowError:  # a wait of an earlier release: after the year 9999
+    except OverflowError:  # bytes of another program: after the year 9999
         return None
 
 

@@ -1056,8 +1056,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         """Iterate over the runs of the store: live ones by id, then ended ones by day.
 
         The index has the keys of the runs. Each run that is listed costs a listing and
-        one or two reads more, in parallel. A run that an older release started is
-        listed from its end on.
+        one or two reads more, in parallel.
 
         Args:
             agent: Return only runs of this root agent, also those that were stored
@@ -1209,8 +1208,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         Functions of approval policies are called for calls that were accepted and have
         not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
-        run that ended is left out, and so is a run that an older release started and
-        that is not in the index of runs.
+        run that ended is left out.
 
         Each row costs a listing and the reads of one resume. At most 20 runs are in
         memory at a time.
@@ -1276,9 +1274,9 @@ class AsyncRunner(RunnerParts, Generic[Output]):
     ) -> int:
         """Send a user message to a run.
 
-        The root agent reads it at the next resume or sweep, or before a worker finishes
-        the run, and never between a call and its result. A message that arrives between
-        the worker's last look and the end of the run is not read.
+        The root agent reads it at the next resume or sweep. A worker that already works
+        on the run reads it only before it finishes the run, and not between two turns.
+        A message that arrives between its last look and the end of the run is not read.
 
         Args:
             run_id: Id of the run.

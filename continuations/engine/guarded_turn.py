@@ -15,7 +15,7 @@ from continuations.authoring.hooks import (
     ReplyInfo,
     TurnInfo,
 )
-from continuations.core import jsontext, output_retries
+from continuations.core import jsontext
 from continuations.core.denials import TRIPPED_CODE
 from continuations.core.events import InputHeld, TurnRefused
 from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, input_digest
@@ -263,15 +263,13 @@ class GuardedTurn:
         self, event: ModelReplied, reason: str, code: str, *, retries: bool
     ) -> ModelReplied:
         """Return the event of a reply that is not used, without its text and calls."""
-        messages = self._state.logs[self._frame.id].messages
-        count = output_retries.count_retries(self._frame, messages)
         return replace(
             event,
             message=WITHHELD_REPLY,
             finish_reason="stop",
             output_error=reason,
             error_code=code,
-            may_retry=retries and count < self._agent.output_retries,
+            may_retry=retries and self._frame.retries < self._agent.output_retries,
         )
 
     def _reply_info(self, event: ModelReplied) -> ReplyInfo:

@@ -109,7 +109,6 @@ class ModelTurn:
         guarded: GuardedTurn | None,
         fence: int,
     ) -> ModelReplied | ModelDelayed | TurnRefused | InputHeld:
-        log = state.logs[frame.id]
         has_attachments = _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context, state, frame)
         request = ModelRequest(
@@ -153,9 +152,7 @@ class ModelTurn:
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             output_error=problem,
-            may_retry=problem is not None
-            and output_retries.count_retries(frame, log.messages)
-            < agent.output_retries,
+            may_retry=problem is not None and frame.retries < agent.output_retries,
             context_tokens=_context_tokens(reply.usage) if agent.compaction else 0,
         )
         if guarded is None:

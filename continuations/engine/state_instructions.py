@@ -25,8 +25,8 @@ async def with_rendered(
 ) -> tuple[Message, ...]:
     """Return the messages of one request, with the instructions of its state in front.
 
-    The function is not called if the messages have instructions of their own, which an
-    input or an earlier release of the agent brought. Raises `HookFailed`.
+    The function is not called if the messages have instructions of their own, which the
+    input or older code of the agent brought. Raises `HookFailed`.
     """
     if messages and messages[0].role in ("system", "developer"):
         return messages

@@ -9,7 +9,7 @@ from continuations.core.decisions import Decision
 from continuations.core.waits import rule_wait_ulid
 from continuations.errors import Corrupt
 from continuations.ledger import layout
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, Objects
 from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
-    from continuations.ledger.objects import Objects
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import Store
 
 
 async def create_decision(objects: Objects, proposed: Decision) -> Decision:
@@ -67,6 +68,17 @@ async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
     prefix = layout.arrivals_prefix(run_id)
     ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
     return [wait_id for wait_id in ids if wait_id is not None]
+
+
+async def decided_wait_ids(store: Store, run: Continuation) -> frozenset[str]:
+    """Return the ids of the decided waits of a run, with at most one listing.
+
+    A decision is an object of its own. A version contains a decided wait until the run
+    is resumed, so a report of the run needs both.
+    """
+    if not run.waits:
+        return frozenset()
+    return frozenset(await list_decided_wait_ids(Objects(store), run.run_id))
 
 
 def rule_decision(

@@ -9,22 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from continuations.present import json_forms
-from continuations.present.json_forms import (
-    difference_json,
-    kept_grant_json,
-    rewind_plan_json,
-    rewound_json,
-    untaken_signal_json,
-)
+from continuations.present.json_forms import difference_json, rewind_json
 from continuations.serve.run_responses import run_response
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from continuations.core.audit import AuditLine
     from continuations.core.decisions import Door
-    from continuations.core.grants import KeptGrant
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.core.run_past import RewindPlan, Rewound, RunDifference
@@ -122,12 +114,13 @@ async def _run(viewer: Viewer, run_id: str, run: Continuation) -> Any:
     return await run_response(viewer.runner.store, viewer.clock, run, detail)
 
 
-async def _audit(_: Viewer, run_id: str, lines: Sequence[AuditLine]) -> Any:
-    return {"run_id": run_id, "lines": [*map(json_forms.audit_line_json, lines)]}
+def _of_run(name: str) -> Render:
+    """Return the form of a result that has only the id of its run beside it."""
 
+    async def render(_: Viewer, run_id: str, result: Any) -> dict[str, Any]:
+        return {"run_id": run_id, name: to_json(result)}
 
-async def _grants(_: Viewer, run_id: str, grants: Sequence[KeptGrant]) -> Any:
-    return {"run_id": run_id, "grants": [*map(kept_grant_json, grants)]}
+    return render
 
 
 async def _revoked(viewer: Viewer, run_id: str, _: None) -> Any:
@@ -139,42 +132,33 @@ async def _signals(
     viewer: Viewer, run_id: str, signals: Sequence[UntakenSignal]
 ) -> Any:
     """Show the signals; their data needs the right to read."""
-    reads = await viewer.detail(run_id) != "states"
-    shown = [untaken_signal_json(each, with_data=reads) for each in signals]
+    shown = to_json(signals)
+    if await viewer.detail(run_id) == "states":
+        for each in shown:
+            del each["data"]
     return {"run_id": run_id, "signals": shown}
 
 
-async def _rewind_plan(viewer: Viewer, run_id: str, plan: RewindPlan) -> Any:
-    return rewind_plan_json(plan, await viewer.detail(run_id))
-
-
-async def _rewound(viewer: Viewer, run_id: str, rewound: Rewound) -> Any:
-    return rewound_json(rewound, await viewer.detail(run_id))
+async def _rewind(viewer: Viewer, run_id: str, rewind: RewindPlan | Rewound) -> Any:
+    return rewind_json(rewind, await viewer.detail(run_id))
 
 
 async def _difference(viewer: Viewer, run_id: str, difference: RunDifference) -> Any:
     return difference_json(difference, await viewer.detail(run_id))
 
 
-def _count(name: str) -> Render:
-    async def render(_: Viewer, run_id: str, count: int) -> dict[str, Any]:
-        return {"run_id": run_id, name: count}
-
-    return render
-
-
 FORMS: Mapping[str, Render] = {
-    "audit": _audit,
-    "dropped_signals": _count("dropped"),
-    "grant_list": _grants,
+    "audit": _of_run("lines"),
+    "dropped_signals": _of_run("dropped"),
+    "grant_list": _of_run("grants"),
     "revoked_grant": _revoked,
-    "rewind_plan": _rewind_plan,
-    "rewound": _rewound,
+    "rewind_plan": _rewind,
+    "rewound": _rewind,
     "run": _run,
     "run_difference": _difference,
-    "sent_message": _count("number"),
-    "sent_signal": _count("number"),
+    "sent_message": _of_run("number"),
+    "sent_signal": _of_run("number"),
     "signal_list": _signals,
-    "woken_waits": _count("waits"),
+    "woken_waits": _of_run("waits"),
 }
 """By the name of the form: the function that shows the result of an operation."""

@@ -35,8 +35,8 @@ _REASONS: dict[str, str] = {
         engine/sweeping.py RunSweep._delete_abandoned_files
         engine/sweeping.py RunSweep._finish_moving
         engine/sweeping.py RunSweep._remind
-        ledger/erasing.py Eraser._bury
-        ledger/erasing.py Eraser._make_later_marker
+        ledger/pruning.py Eraser._bury
+        ledger/pruning.py Eraser._make_later_marker
         ledger/grant_revocations.py list_grants
         ledger/heartbeats.py extend_deadline
         ledger/markers.py postpone
@@ -91,7 +91,7 @@ _REASONS: dict[str, str] = {
         cli/doctor.py repair_run
         engine/async_runner.py AsyncRunner.decide
         engine/forking.py Forker._decide
-        ledger/event_delivery.py EventDelivery._end
+        ledger/published_events.py EventDelivery._end
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
@@ -159,13 +159,13 @@ _REASONS: dict[str, str] = {
         serve/console/wait_grants.py _form
         serve/console/wait_pages.py wait_page
         serve/http/api.py HttpApi.handle_route
-        serve/http/decision_batches.py _result_json
+        serve/http/run_handlers.py _result_json
         serve/http/link_pages.py show
         serve/http/link_pages.py _open_page
         serve/http/reading_handlers.py show_version
         serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
-        serve/http/work_stream.py _WorkStream._result
+        serve/http/event_stream.py _WorkStream._result
         serve/run_responses.py run_response
         serve/run_responses.py outcome_response
         serve/run_responses.py reply_response
@@ -185,7 +185,7 @@ _REASONS: dict[str, str] = {
         serve/console/console.py LastViews.find
         serve/http/links.py Links.read
         serve/http/links.py Links._default_until
-        serve/http/webhook_route.py receive
+        serve/http/callbacks.py receive
         serve/notify/webhook.py WebhookNotifier._headers
         serve/notify/webhook.py WebhookNotifier._check_status
     """,

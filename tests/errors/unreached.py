@@ -31,14 +31,12 @@ _MISTAKE = "see tests/engine/test_usual_mistakes.py"
 _AGENTLESS = "see tests/engine/test_agentless_threads.py"
 _OF_STATE = "see tests/engine/test_instructions_of_state.py"
 _FULL = "see tests/engine/test_inbox_limits.py"
-_SIGNAL_IDS = "see tests/engine/test_signal_ids.py"
 
 UNREACHED: dict[str, str] = {
     "continuations/engine/async_thread.py:AsyncThread.state#1": _AGENTLESS,
     "continuations/engine/async_ticket.py:AsyncTicket._reply_of_others#1": _AGENTLESS,
     "continuations/engine/state_instructions.py:with_rendered#1": _OF_STATE,
     "continuations/ledger/inbox_limits.py:_unread_bytes#1": _FULL,
-    "continuations/ledger/run_signals.py:_keep_lowest#1": _SIGNAL_IDS,
     "continuations/authoring/tool_waits.py:ToolWait.__await__": _MISTAKE,
     "continuations/authoring/tool_waits.py:check_returned": _MISTAKE,
     "continuations/engine/async_runner.py:AsyncRunner.__getattr__": _MISTAKE,
@@ -202,7 +200,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/ledger/arrival_logs.py:ArrivalLog._read_first": _ERASED,
     "continuations/ledger/arrival_logs.py:ArrivalLog.keep_lowest": _BYTES,
-    "continuations/ledger/run_signals.py:_read_existing": _ERASED,
+    "continuations/ledger/signal_limits.py:_read_all": _ERASED,
     "continuations/ledger/event_waiters.py:read": _LOGGED,
     "continuations/ledger/published_events.py:read_event": _LOGGED,
     "continuations/ledger/versions.py:Versions.rebuild_from": (

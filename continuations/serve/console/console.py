@@ -42,7 +42,7 @@ from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route
 from continuations.serve.option_checks import check_type
 from continuations.serve.pages import asset_files
-from continuations.serve.pages.shell import Shell
+from continuations.serve.pages.environment import Shell
 from continuations.serve.rights import Rights
 from continuations.value_class import dataclass, replace
 

@@ -15,8 +15,8 @@ from continuations.present import wait_words
 from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
-from continuations.serve.fork_ids import new_fork_id
 from continuations.serve.http import problems
+from continuations.serve.http.run_handlers import new_fork_id
 from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
 

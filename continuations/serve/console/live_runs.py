@@ -17,11 +17,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.live_events import BaseLiveEvent, ReasoningDelta, TextDelta
+from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
 from continuations.ledger.objects import Objects
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import Versions
-from continuations.present.escaping import escape_invisible
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.serve.pages.chat_view import replaces_words
 from continuations.value_class import dataclass

@@ -18,7 +18,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.run_addresses import RunAddresses
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.request_response import Request
-    from continuations.serve.pages.shell import Shell
+    from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
 
 __all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]
@@ -99,7 +99,7 @@ class Page:
     @property
     def form(self) -> Mapping[str, str]:
         """The fields of the posted form; a body that is no form is refused."""
-        return decision_bodies.form_fields(self.request)
+        return request_fields.form_fields(self.request)
 
     async def can(self, act: Act, run_id: str | None) -> bool:
         """Return whether the person may do something with a run."""

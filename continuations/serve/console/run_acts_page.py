@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from continuations.core.operator_waits import operator_waits
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
-from continuations.present.counted import counted
+from continuations.present.times import counted
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.operation_calls import Sender, arguments_of, goes_on

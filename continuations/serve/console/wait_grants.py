@@ -18,7 +18,7 @@ from continuations.serve.console.page import PageRoute
 from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.decision_view import form_view, labelled
-from continuations.serve.pages.field_view import FieldView, OptionView
+from continuations.serve.pages.form_view import FieldView, OptionView
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

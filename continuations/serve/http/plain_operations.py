@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.serve.http import decision_bodies, request_fields
+from continuations.serve.http import request_fields
 from continuations.serve.http.request_context import HTTP
 from continuations.serve.http.request_response import json_response
 from continuations.serve.operation_calls import (
@@ -47,4 +47,4 @@ def _fields(context: RequestContext) -> Mapping[str, Any]:
     if "files" not in fields:
         return fields
     own = {name: fields[name] for name in fields if name != "files"}
-    return {**own, "text": decision_bodies.text_with_files(fields, fields["text"])}
+    return {**own, "text": request_fields.text_with_files(fields, fields["text"])}

@@ -108,10 +108,6 @@ def handler_of(operation: Operation) -> RouteHandler:
 
 def _handler_in_module(operation: Operation) -> RouteHandler:
     """Return a function from the only module that its request needs."""
-    if operation.subject == "decisions":
-        from continuations.serve.http import decision_batches  # noqa: PLC0415
-
-        return decision_batches.decide_all
     if operation.subject == "thread":
         from continuations.serve.http import thread_handlers  # noqa: PLC0415
 
@@ -135,10 +131,6 @@ def _handler_with_secret(operation: Operation) -> RouteHandler:
         from continuations.serve.http import link_pages  # noqa: PLC0415 - only of links
 
         return link_pages.show if operation.method == "GET" else link_pages.decide
-    if operation.id == "receiveWebhook":
-        from continuations.serve.http import webhook_route  # noqa: PLC0415 - rarely used
-
-        return webhook_route.receive
     from continuations.serve.http import callbacks  # noqa: PLC0415 - rarely used
 
     return callbacks.HANDLERS[operation.id]

@@ -21,8 +21,8 @@ from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.run_page import SHOWN_LEVELS, RunRows, Tree, tree
-from continuations.serve.pages.row_states import RowStates
 from continuations.serve.pages.run_log import run_log
+from continuations.serve.pages.run_rows import RowStates
 from continuations.serve.pages.run_view import call_view, run_view
 from continuations_storage import MemoryStore
 from tests import scripts
