@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from continuations import Runner, Wait
     from continuations.interop.snaplogic import PausedRun
 
-# typer reads the annotations when it runs.
-
 
 class FileFormat(StrEnum):
     """The formats of files that can be adopted."""

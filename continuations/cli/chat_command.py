@@ -19,9 +19,6 @@ from continuations.cli.options import (
     input_with_files,
 )
 
-# typer reads the annotations when it runs.
-
-
 ChatAgent = Annotated[
     str | None,
     typer.Argument(metavar="AGENT", help="The agent, if the runner has more than one."),

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from continuations.results import Vote
     from continuations.serve.http.decision_bodies import PostedDecision
 
-# typer reads the annotations when it runs.
-
 
 def approve(  # noqa: PLR0913 - one parameter for each option
     wait: WaitId,

@@ -19,8 +19,6 @@ from continuations.present.json_forms import prune_result_json
 from continuations.present.times import counted
 from continuations.wire.report import to_json
 
-# typer reads the annotations when it runs.
-
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([dh])\Z")
 

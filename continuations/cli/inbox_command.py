@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from continuations import Runner
     from continuations.ledger.worklist import ListedWait
 
-# typer reads the annotations when it runs.
-
 _PAGE_ROWS = 50
 _MAX_COUNTED = 100
 

@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from continuations.wire.arrivals import InboxMessage
     from continuations_storage import Store
 
-# typer reads the annotations when it runs.
-
-
 Approver = Annotated[
     str | None,
     typer.Option(

@@ -15,6 +15,14 @@ from continuations.core import jsontext
 if TYPE_CHECKING:
     from continuations.core.attachments import Content
 
+# A word needs no quotes: --setting reasoning_effort=low
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
+
+
+class UsageError(Exception):
+    """The command line is invalid and nothing was done; the text says how to fix it."""
+
+
 App = Annotated[
     str | None,
     typer.Option(
@@ -183,10 +191,6 @@ def given_options(app: str | None, store: str | None) -> list[str]:
     ]
 
 
-class UsageError(Exception):
-    """The command line is invalid and nothing was done; the text says how to fix it."""
-
-
 def input_with_files(text: str, paths: list[str]) -> Any:
     """Return a text, or a text and attachments.
 
@@ -232,10 +236,6 @@ def read_file(option: str, name: str) -> Content:
         raise UsageError(msg)
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     return make_content(data, media_type, path.name)
-
-
-# A word needs no quotes: --setting reasoning_effort=low
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
 
 
 def parse_settings(options: list[str]) -> dict[str, Any] | None:

@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from continuations.results import Decision
     from continuations_storage import Store
 
+_OPTIONS = ("--store", "--app")
+# The options as they were typed, by their names.
+_given: ContextVar[dict[str, list[str]]] = ContextVar("given")
+# A command in the text of an error.
+_QUOTED = re.compile(r"`(continuations (?:audit|history|runs|show|waiting)\b[^`]*)`")
+# A line with the next command, and perhaps a remark in brackets.
+_NEXT = re.compile(r"((?:next|  or): (continuations [^(]*[^( ]))( \(.*)?")
+_NEEDS_AGENTS = re.compile(r"continuations (?:start|resume|sweep|chat|fork|rewind)\b")
+
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines, already escaped, to standard output."""
@@ -65,16 +74,6 @@ def wrap_text(line: str, width: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-_OPTIONS = ("--store", "--app")
-# The options as they were typed, by their names.
-_given: ContextVar[dict[str, list[str]]] = ContextVar("given")
-# A command in the text of an error.
-_QUOTED = re.compile(r"`(continuations (?:audit|history|runs|show|waiting)\b[^`]*)`")
-# A line with the next command, and perhaps a remark in brackets.
-_NEXT = re.compile(r"((?:next|  or): (continuations [^(]*[^( ]))( \(.*)?")
-_NEEDS_AGENTS = re.compile(r"continuations (?:start|resume|sweep|chat|fork|rewind)\b")
 
 
 def keep_places(words: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from continuations.core.run_stream import StreamEvent
     from continuations.past import RewindPlan, RunVersion
 
-# typer reads the annotations when it runs.
+_MAX_TEXT_CHARS = 200
 
 
 def history(
@@ -234,11 +234,6 @@ def _verdict(text: str, by: str) -> Verdict:
         return continuations.Deny(by=by)
     msg = f"--decide has no verdict {text[:60]!r}. Pass approve, deny or answer:JSON."
     raise UsageError(msg)
-
-
-# typer reads the annotations when it runs.
-
-_MAX_TEXT_CHARS = 200
 
 
 def rewind(  # noqa: PLR0913 - one parameter for each option

@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 _MAX_TEXT_CHARS = 200
 _SIGNS: dict[Change, str] = {"added": "+ ", "removed": "- ", "changed": "~ "}
 _STYLES: dict[Change, str] = {"added": "done", "removed": "bad", "changed": "busy"}
+_CURSOR_WIDTH = 6
+_EVENT_STYLES: dict[type[StreamEvent], str] = {
+    run_stream.RunRepaired: "bad",
+    run_stream.RunRewound: "bad",
+    run_stream.Attempt: "busy",
+    run_stream.FrameStarted: "agent",
+    run_stream.FrameEnded: "agent",
+    run_stream.Compacted: "busy",
+    run_stream.CallStarted: "busy",
+    run_stream.CallEnded: "done",
+    run_stream.WaitOpened: "wait",
+    run_stream.WaitDecided: "wait",
+    run_stream.GuardrailTripped: "bad",
+}
 
 
 def version_lines(version: RunVersion) -> Iterator[Line]:
@@ -69,22 +83,6 @@ def _path(names: tuple[str, ...]) -> str:
 def _line(change: Change, path: str, text: str) -> Line:
     text = escape_invisible(shorten(text, _MAX_TEXT_CHARS))
     return Line(_SIGNS[change], f"{escape_invisible(path)}  {text}", _STYLES[change])
-
-
-_CURSOR_WIDTH = 6
-_EVENT_STYLES: dict[type[StreamEvent], str] = {
-    run_stream.RunRepaired: "bad",
-    run_stream.RunRewound: "bad",
-    run_stream.Attempt: "busy",
-    run_stream.FrameStarted: "agent",
-    run_stream.FrameEnded: "agent",
-    run_stream.Compacted: "busy",
-    run_stream.CallStarted: "busy",
-    run_stream.CallEnded: "done",
-    run_stream.WaitOpened: "wait",
-    run_stream.WaitDecided: "wait",
-    run_stream.GuardrailTripped: "bad",
-}
 
 
 def event_line(event: StreamEvent) -> Line:

@@ -28,9 +28,6 @@ from continuations.core.visible_text import escape_invisible
 from continuations.present.times import counted
 from continuations.wire.report import to_json, utc_text
 
-# typer reads the annotations when it runs.
-
-
 MessageId = Annotated[
     str | None,
     typer.Option(

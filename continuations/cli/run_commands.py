@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from continuations.cli.event_printer import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
 
-# typer reads the annotations when it runs.
-
 
 def start(  # noqa: PLR0913 - one parameter for each option
     text: Annotated[

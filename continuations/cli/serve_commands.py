@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from continuations import Runner
 
-# typer reads the annotations when it runs.
-
 _log = logging.getLogger("continuations")
 _DEFAULT_HOST = "127.0.0.1"
 # The fields of the line about the work on a run; see `engine.worker`.
