@@ -14,7 +14,8 @@ from continuations.core.decisions import Decision, Deny
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
-from continuations.ledger import wait_slots
+from continuations.errors import StoreUnavailable
+from continuations.ledger import run_index, wait_slots
 from continuations.ledger.versions import Versions
 from tests.simulation import actors, agents, tools
 from tests.simulation.actors import Actor
@@ -242,6 +243,22 @@ def workers_send() -> Patches:
         await original(actor)
 
     yield patch(original, send_and_work)
+
+
+def the_index_fails_at_times() -> Patches:
+    """The store often fails when a process lists a run that has ended."""
+    original = run_index.move_to_ended
+
+    async def move_to_ended(
+        objects: Objects, version: LoadedVersion, *, with_labels: bool = False
+    ) -> None:
+        process = current_process()
+        if not process.environment.faults.stopped and process.rng.random() < 0.7:
+            msg = "simulated: the index cannot be written"
+            raise StoreUnavailable(msg)
+        await original(objects, version, with_labels=with_labels)
+
+    yield patch(original, move_to_ended)
 
 
 def tools_wait() -> Patches:
