@@ -209,7 +209,10 @@ def no_grant_survives_its_rewind(evidence: Evidence) -> str | None:
 
 
 def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
-    """After the claim of a rewind comes the state of its version, before any call."""
+    """After the claim of a rewind comes the state of its version, before any call.
+
+    A message that interrupts the turn ends calls of that state.
+    """
     for history in evidence.runs.values():
         run = history.newest_state.run if history.versions else None
         # Without a worker, a cancellation takes the place of an unfinished rewind.
@@ -219,7 +222,8 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
             asked = evidence.environment.rewinds_asked
             if (history.run_id, target.number) not in asked:
                 return f"nobody asked to rewind {history.run_id} to {target.number}"
-            if _stack(after.state) != _stack(target.state):
+            is_same = _stack(after.state) == _stack(target.state)
+            if not is_same and not is_interrupted_again(claim, after):
                 return f"version {after.number} of {history.run_id} is no rewind"
             for effect in evidence.environment.effects:
                 sample = effect.clock_sample.true_time
@@ -227,6 +231,12 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
                 if effect.run_id == history.run_id and is_within:
                     return f"{effect} ran within a rewind"
     return None
+
+
+def is_interrupted_again(claim: Version, after: Version) -> bool:
+    """Return whether a rewind goes on within a turn that a message interrupts."""
+    run = after.state.run
+    return not run.rests and claim.state.run.reads_next > run.last_inbox_number
 
 
 def _stack(state: RunState) -> tuple[object, ...]:

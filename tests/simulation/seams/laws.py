@@ -6,18 +6,17 @@ do not read the rows that the engine compares.
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Parked
+from continuations.core.calls import Parked, Unknown
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.events.laws import signal_of, signals_dropped
 from tests.simulation.evidence import is_rewind
 from tests.simulation.operators.laws import is_poison, requests_of
-from tests.simulation.past.laws import rewinds_of
+from tests.simulation.past.laws import is_interrupted_again, rewinds_of
 from tests.simulation.policy.laws import is_denied_by_its_rule
 from tests.simulation.processes import wall_time
 from tests.simulation.protocol.laws_of_runs import posted_messages
@@ -148,27 +147,21 @@ def cut_off_messages_are_stopped(evidence: Evidence) -> str | None:
 def interruptions_survive_a_rewind(evidence: Evidence) -> str | None:
     """A message that interrupts a turn does so after a rewind into the turn, too.
 
-    No model of the root agent is asked before the message is read.
+    No call of the root agent begins in it any more. But a person decides about a call
+    that may have run.
     """
     for history in evidence.runs.values():
         for _, claim, after in rewinds_of(history):
-            number, run = claim.state.run.reads_next, after.state.run
-            if number <= run.last_inbox_number or run.rests:
+            if not is_interrupted_again(claim, after):
                 continue
-            task = _user_texts(after.state)[0]
-            read_at = next(
-                (
-                    version.at
-                    for version in history.versions[after.number :]
-                    if version.state.run.last_inbox_number >= number
-                ),
-                math.inf,
-            )
-            for turn in evidence.environment.model_turns:
-                at = turn.clock_sample.true_time
-                is_of_root = (turn.run_id, turn.frame_task) == (history.run_id, task)
-                if is_of_root and after.at < at < read_at:
-                    return f"{turn} was asked before message {number} was read"
+            for effect in evidence.environment.effects:
+                call = after.state.calls.get(effect.call_id)
+                if effect.run_id != history.run_id or call is None or call.attempts:
+                    continue
+                is_of_root = call.frame_id == ROOT_FRAME_ID
+                may_have_run = isinstance(call.state, Unknown)
+                if is_of_root and not may_have_run and effect.sent_at > after.at:
+                    return f"{effect} began after a message had interrupted its turn"
     return None
 
 
@@ -282,7 +275,8 @@ def _ended(
 def nothing_due_is_left(evidence: Evidence) -> str | None:
     """At the end no marker is due of a run that waits or rests: sweeps have moved it.
 
-    The marker of an arrival stays if its process died before it stored the arrival.
+    The marker of an arrival stays if its process died before it stored the arrival, and
+    the guard of a version if its process died before it stored the version.
     """
     bodies = evidence.environment.store.bodies
     now_ms = to_milliseconds(wall_time(evidence.environment.loop.time()))
@@ -292,6 +286,9 @@ def nothing_due_is_left(evidence: Evidence) -> str | None:
             continue
         history = evidence.runs.get(marker.run_id)
         if history is None or not history.versions or is_poison(evidence, history):
+            continue
+        guards_version = marker.reason in ("g", "r")
+        if guards_version and int(marker.target) > history.versions[-1].number:
             continue
         if not history.ended and marker.reason not in _ARRIVALS:
             return f"{history.run_id} does not go on, and {_text(marker, key)} is due"

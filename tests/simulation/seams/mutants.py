@@ -21,6 +21,11 @@ from tests.simulation.events.laws import (
     each_signal_ends_one_wait,
 )
 from tests.simulation.families import SEAMS
+from tests.simulation.mutants.conditions import (
+    interrupted_turns_are_rewound,
+    rules_decide_about_the_first_run,
+    runs_are_rewound_before_they_are_adopted,
+)
 from tests.simulation.mutants.mutant import (
     gives_back,
     mutant,
@@ -161,6 +166,7 @@ def names_are_compared_without_renames() -> Patches:
 @mutant(
     "A rewind forgets the message that interrupts the turn.",
     breaks=(interruptions_survive_a_rewind,),
+    condition=interrupted_turns_are_rewound,
     family=SEAMS,
 )
 def an_interruption_is_forgotten() -> Patches:
@@ -185,6 +191,7 @@ def a_cut_off_turn_has_no_reply() -> Patches:
 @mutant(
     "A call that may have run before a rewind is not asked about by its denying rule.",
     breaks=(denied_by_its_rule_never_runs,),
+    condition=rules_decide_about_the_first_run,
     family=SEAMS,
 )
 def a_denying_rule_is_not_asked_about_a_doubtful_call() -> Patches:
@@ -229,6 +236,7 @@ def older_bytes_are_adopted() -> Patches:
 @mutant(
     "Bytes from before a rewind to their version are adopted.",
     breaks=(nothing_is_repeated_unasked,),
+    condition=runs_are_rewound_before_they_are_adopted,
     family=SEAMS,
 )
 def bytes_from_before_a_rewind_are_adopted() -> Patches:
