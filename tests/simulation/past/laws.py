@@ -36,17 +36,21 @@ def rewinds_of(history: RunHistory) -> Iterator[tuple[Version, Version, Version]
 def nothing_is_repeated_unasked(evidence: Evidence) -> str | None:
     """After a fork or rewind, a person is asked before a tool has its effect again.
 
-    An adopted run asks too, if it goes on from bytes that are older than its source.
     That is every tool that was approved or started in the versions that were left, or
-    whose call had no result. A tool that only reads needs no question.
+    whose call had no result. A tool that only reads needs no question. An adopted run
+    asks too, if it goes on from bytes that are older than its source.
     """
     for history in evidence.runs.values():
         for target, claim, after in rewinds_of(history):
             left = history.versions[target.number : claim.number]
             tools = _begun_tools(target.state, left)
+            gone = {call_id for each in left for call_id in each.state.calls}
+            gone -= target.state.calls.keys()
             for effect in evidence.environment.effects:
                 sample = effect.clock_sample.true_time
                 is_after = effect.run_id == history.run_id and sample >= after.at
+                # A later rewind may bring a call back, and is judged itself.
+                is_after = is_after and effect.call_id not in gone
                 needs = is_after and _needs_question(effect, tools)
                 if needs and not _was_asked(evidence, effect, after.at):
                     return f"{effect} ran unasked after a rewind to {target.number}"

@@ -223,7 +223,8 @@ def turns_end_as_asked(evidence: Evidence) -> str | None:
 def resting_thread_leaves_no_keys(evidence: Evidence) -> str | None:
     """A thread that rests has no wait in its row, and no marker.
 
-    The marker of a message or request stays if its process died before it stored that.
+    The marker of a message, request or version stays if its process died before it
+    stored that.
     """
     bodies = evidence.environment.store.bodies
     for history in _threads(evidence):
@@ -236,7 +237,12 @@ def resting_thread_leaves_no_keys(evidence: Evidence) -> str | None:
             marker = layout.parse_marker(key) if key.startswith("markers/") else None
             if marker is None or marker.run_id != history.run_id:
                 continue
-            if marker.reason not in _ARRIVALS or _guarded_key(marker) in bodies:
+            if marker.reason in ("g", "r"):
+                is_stored = int(marker.target) <= history.versions[-1].number
+            else:
+                is_stored = marker.reason not in _ARRIVALS
+                is_stored = is_stored or _guarded_key(marker) in bodies
+            if is_stored:
                 return f"{history.run_id} rests, and {key} exists"
     return None
 
